@@ -1,0 +1,140 @@
+"""Finding the user's registry: what `--app module:registry` names."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from praval_tools import ToolRegistry, get_tool_registry
+from praval_tools.cli.common import USAGE, Failure, app_option, chosen_app, traceback_option
+from praval_tools.errors import ToolError
+from praval_tools.naming import near
+
+NO_APP = (
+    "Which registry? Name it: --app module:registry (a ToolRegistry, or a function that returns one), or --app module "
+    "for the default registry that the module fills. To try it: praval-tools --app praval_tools.demo:registry list"
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def app_options(command: F) -> F:
+    """Add the options of every command that works on the user's registry."""
+    return app_option(traceback_option(command))
+
+
+def registry_of(ctx: click.Context) -> ToolRegistry:
+    """
+    Return the registry that `--app` names, importing its module from the working directory too.
+
+    What the module prints goes to stderr, so that `--json` stays JSON.
+
+    Raises:
+        Failure: There is no `--app`, no such module or registry, or the module fails; the text names the fix.
+    """
+    spec = chosen_app(ctx)
+    if spec is None:
+        raise Failure(NO_APP, USAGE)
+    with redirect_stdout(sys.stderr):
+        return load(spec)
+
+
+def load(spec: str) -> ToolRegistry:
+    """
+    Return the registry that *spec*, `module:attribute` or `module`, names.
+
+    Raises:
+        Failure: There is none; the text names the fix.
+    """
+    name, _, path = spec.partition(":")
+    if name.endswith(".py") or "/" in name or "\\" in name:
+        dotted = name.removesuffix(".py").strip("./\\").replace("/", ".").replace("\\", ".")
+        raise Failure(f"--app takes a module, not a file: --app {dotted}{':' + path if path else ''}", USAGE)
+    module = _imported(name)
+    if not path:
+        return get_tool_registry()
+    found: Any = module
+    for part in path.split("."):
+        if not hasattr(found, part):
+            fix = near(part, [known for known in vars(module) if not known.startswith("_")])
+            raise Failure(f"Module {name!r} has no {path!r}." + _either(fix), USAGE)
+        found = getattr(found, part)
+    return _registry(spec, found)
+
+
+def _imported(name: str) -> ModuleType:
+    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise Failure(f"No module {name!r} here or installed; run this in the folder that holds it.", USAGE) from error
+        raise Failure(f"Importing {name!r} failed: {error}{_place(error)}.") from error
+    except ToolError as error:
+        raise Failure(f"Importing {name!r} failed: {error}") from error
+    except ValueError as error:
+        if name.strip(".") and not name.startswith("."):
+            raise Failure(f"Importing {name!r} failed: ValueError: {error}{_place(error)}.") from error
+        raise Failure(f"--app takes MODULE[:REGISTRY], not {name!r}.", USAGE) from error
+    except (Exception, SystemExit) as error:  # the user's code: whatever it raises, say where
+        raise Failure(f"Importing {name!r} failed: {type(error).__name__}: {error}{_place(error)}.") from error
+
+
+def _registry(spec: str, found: Any) -> ToolRegistry:
+    if callable(found) and not isinstance(found, type | ToolRegistry):
+        try:
+            found = found()
+        except (Exception, SystemExit) as error:  # the user's code: whatever it raises, say where
+            raise Failure(f"{spec} failed: {type(error).__name__}: {error}{_place(error)}.") from error
+    if not isinstance(found, ToolRegistry):
+        raise Failure(f"{spec} is {_a(type(found).__name__)}, not a ToolRegistry or a function that returns one.", USAGE)
+    return found
+
+
+def _place(error: BaseException) -> str:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
+        return ""
+    return f" ({os.path.relpath(frames[-1].filename)}, line {frames[-1].lineno})"
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return f" Did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+# ── completion ───────────────────────────────────────────────────────────────────────────────────
+
+
+def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a tool, where `--app` stands before it."""
+    return _completed(ctx, incomplete, lambda registry: [tool.name for tool in registry.list_all_tools()])
+
+
+def complete_agent(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of an agent, where `--app` stands before it."""
+    return _completed(ctx, incomplete, lambda registry: list(registry.agents))
+
+
+def _completed(
+    ctx: click.Context, incomplete: str, names: Callable[[ToolRegistry], list[str]]
+) -> list[CompletionItem]:
+    try:
+        with redirect_stdout(sys.stderr):
+            known = names(registry_of(ctx))
+    except Failure:
+        return []
+    return [CompletionItem(name) for name in known if name.startswith(incomplete)]

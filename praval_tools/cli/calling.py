@@ -1,0 +1,215 @@
+"""The commands about one agent and one tool: `why` and `call`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from typing import Any
+
+import click
+from rich.text import Text
+
+from praval_tools import Decision, Outcome, Tool, ToolCall, ToolRegistry, ToolResult
+from praval_tools.cli.app import app_options, complete_agent, complete_tool, registry_of
+from praval_tools.cli.common import OK, PROBLEM, REFUSED, USAGE, Failure, json_option, shown
+from praval_tools.cli.output import cell, grid, print_all, print_json, rule_cell, screen
+from praval_tools.model.arguments import BadArguments, parse
+from praval_tools.model.encode import encode
+
+_REFUSALS = {
+    Outcome.UNKNOWN_TOOL,
+    Outcome.FORBIDDEN,
+    Outcome.DISABLED,
+    Outcome.APPROVAL_REQUIRED,
+    Outcome.APPROVAL_DENIED,
+    Outcome.LIMITED,
+}
+
+
+# ── arguments ────────────────────────────────────────────────────────────────────────────────────
+
+
+def arguments_from(words: tuple[str, ...], tool: Tool[..., Any] | None) -> dict[str, Any]:
+    """
+    Return the arguments that *words* mean: `key=value` pairs, one JSON object, or `-` for JSON on stdin.
+
+    The text of a pair becomes what the tool's schema wants there: `x=3` is a number for a number and text for text.
+
+    Raises:
+        Failure: The words are neither, or the JSON is broken.
+    """
+    if words == ("-",):
+        return _parsed(sys.stdin.read())
+    if len(words) == 1 and words[0].lstrip()[:1] in ("{", "["):
+        return _parsed(words[0])
+    pairs: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise Failure(f"{word!r} is no argument; write key=value, or one JSON object, or - for JSON on stdin.", USAGE)
+        if key in pairs:
+            raise Failure(f"Argument {key!r} is given twice.", USAGE)
+        pairs[key] = value
+    return pairs if tool is None else _repaired(pairs, tool)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return parse(text)
+    except BadArguments as error:
+        raise Failure(f"The arguments are no JSON object: {'; '.join(map(str, error.problems))}", USAGE) from error
+
+
+def _repaired(pairs: dict[str, Any], tool: Tool[..., Any]) -> dict[str, Any]:
+    """Repair here as well as in the call, so that a tool that takes strict arguments can be called from a shell."""
+    repaired, _ = tool.definition_.validator.repair(pairs)
+    return repaired
+
+
+# ── why ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command("why")
+@click.argument("agent", shell_complete=complete_agent)
+@click.argument("tool", shell_complete=complete_tool)
+@click.argument("arguments", nargs=-1, metavar="[key=value... | JSON | -]")
+@json_option
+@app_options
+@click.pass_context
+def why_command(ctx: click.Context, agent: str, tool: str, arguments: tuple[str, ...], as_json: bool) -> None:
+    """
+    Explain why AGENT may call TOOL, or may not: every rule in order, and what would change it.
+
+    With arguments, bounds and policies are asked too. Nothing is called or spent.
+    Exits with 0 where the call is allowed, with 3 where it is refused.
+    """
+    registry = registry_of(ctx)
+    given = arguments_from(arguments, registry.get_tool(tool)) if arguments else None
+    decision = registry.explain(agent, tool, given)
+    if as_json:
+        print_json(decision_json(decision))
+    else:
+        console = screen()
+        print_all(console, verdict(decision), "", rules(decision))
+    ctx.exit(OK if decision.allowed else REFUSED)
+
+
+def verdict(decision: Decision) -> Text:
+    """Return the decision in one or two lines: who, what, why, and what would change it."""
+    word = Text("allowed", "bold green") if decision.allowed else Text(decision.outcome, "bold red")
+    text = Text.assemble(cell(decision.agent or "nobody", "bold"), " -> ", cell(decision.tool, "bold"), ": ", word)
+    if decision.allowed:
+        text.append_text(Text.assemble(" (", rule_cell(decision.rule, True), ")"))
+    if decision.reason:
+        text.append(f"\n{shown(decision.reason)}")
+    if decision.remedy and not decision.allowed:
+        text.append(f"\nTo change it: {shown(decision.remedy)}", style="dim")
+    return text
+
+
+def rules(decision: Decision) -> Any:
+    """Return a table of every rule that was tried."""
+    rows = [
+        (
+            Text(str(number), style="dim"),
+            Text(one.rule, style="bold" if one.rule == decision.rule else ""),
+            Text("yes" if one.holds else "no", style="" if one.holds else "dim"),
+            cell(one.why, "" if one.holds else "dim"),
+            cell(one.change, "dim"),
+        )
+        for number, one in enumerate(decision.tried, start=1)
+    ]
+    return grid(("", "rule", "holds", "because", "would change with"), rows, keep=(0, 1, 2))
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """Return the decision as JSON values."""
+    return {
+        "agent": decision.agent,
+        "tool": decision.tool,
+        "allowed": decision.allowed,
+        "outcome": decision.outcome,
+        "rule": decision.rule,
+        "reason": decision.reason,
+        "remedy": decision.remedy,
+        "tried": [{"rule": one.rule, "holds": one.holds, "why": one.why, "change": one.change} for one in decision.tried],
+    }
+
+
+# ── call ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command("call")
+@click.argument("agent", shell_complete=complete_agent)
+@click.argument("tool", shell_complete=complete_tool)
+@click.argument("arguments", nargs=-1, metavar="[key=value... | JSON | -]")
+@json_option
+@app_options
+@click.pass_context
+def call_command(ctx: click.Context, agent: str, tool: str, arguments: tuple[str, ...], as_json: bool) -> None:
+    """
+    Call TOOL as AGENT, with every check, and print its result as JSON (a text as it is).
+
+    Exits with 0, with 1 where the tool failed, with 2 where the arguments do not fit, with 3 where it is refused.
+    """
+    registry = registry_of(ctx)
+    given = arguments_from(arguments, registry.get_tool(tool))
+    result = _executed(registry, ToolCall(name=tool, arguments=given, agent=agent))
+    if as_json:
+        print_json(_result_json(result))
+    elif result.success:
+        print_value(result.result)
+    else:
+        _print_failure(registry, result, given)
+    ctx.exit(_exit_code(result))
+
+
+def _executed(registry: ToolRegistry, call: ToolCall) -> ToolResult:
+    """Run the call; what the tool itself prints goes to stderr, so that stdout is the result alone."""
+    with registry, redirect_stdout(sys.stderr):
+        return registry.execute(call)
+
+
+def print_value(value: Any) -> None:
+    """Print a result: a text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        safe = value if not sys.stdout.isatty() else shown(value, lines=True)
+        sys.stdout.write(safe.encode("utf-8", "replace").decode() + "\n")
+    else:
+        sys.stdout.write(json.dumps(encode(value), indent=2, ensure_ascii=True) + "\n")
+
+
+def _print_failure(registry: ToolRegistry, result: ToolResult, given: dict[str, Any]) -> None:
+    console = screen(stderr=True)
+    kind = f" ({result.error_type})" if result.outcome is Outcome.TOOL_ERROR and result.error_type else ""
+    console.print(Text.assemble((f"{result.outcome.value}{kind}: ", "bold red"), shown(result.error or "", lines=True)))
+    if result.outcome in _REFUSALS and result.decision is not None:
+        decision = registry.explain(result.agent or "", result.name, given)
+        told = decision if not decision.allowed else result.decision
+        if told.reason and told.reason != result.error:
+            console.print(Text(shown(told.reason)))
+        if told.remedy:
+            console.print(Text(f"To change it: {shown(told.remedy)}", style="dim"))
+
+
+def _exit_code(result: ToolResult) -> int:
+    if result.success:
+        return OK
+    if result.outcome in _REFUSALS:
+        return REFUSED
+    return USAGE if result.outcome is Outcome.INVALID_ARGUMENTS else PROBLEM
+
+
+def _result_json(result: ToolResult) -> dict[str, Any]:
+    return {
+        "tool": result.name,
+        "agent": result.agent,
+        "outcome": result.outcome.value,
+        "result": encode(result.result) if result.success else None,
+        "error": result.error,
+        "error_type": result.error_type,
+        "latency_ms": result.latency_ms,
+        "repairs": [{"path": one.path, "given": one.given, "became": one.became} for one in result.repairs],
+        "rule": result.decision.rule if result.decision is not None else None,
+    }

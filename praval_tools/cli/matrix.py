@@ -1,0 +1,94 @@
+"""The matrix: agents x tools, with the rule that decides in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import field, frozen
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from praval_tools import Decision, Grant, Tool, ToolRegistry
+from praval_tools.cli.common import shown
+from praval_tools.cli.output import cell, rule_cell
+
+
+@frozen
+class Matrix:
+    """
+    The decisions for some agents and tools, at one moment.
+
+    Args:
+        agents: Names, in the order of the columns.
+        tools: Names, in the order of the rows.
+        decisions: One per (agent, tool).
+        notes: What a cell says beyond its rule: calls left, bounds.
+    """
+
+    agents: tuple[str, ...]
+    tools: tuple[str, ...]
+    decisions: dict[tuple[str, str], Decision] = field(repr=False)
+    notes: dict[tuple[str, str], str] = field(factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return tools, agents, and per tool and agent the rule and whether it allows."""
+        cells = {
+            tool: {agent: _brief(self.decisions[agent, tool]) for agent in self.agents} for tool in self.tools
+        }
+        return {"agents": list(self.agents), "tools": list(self.tools), "cells": cells}
+
+
+def _brief(decision: Decision) -> dict[str, Any]:
+    return {"allowed": decision.allowed, "rule": decision.rule, "reason": decision.reason}
+
+
+def matrix_of(registry: ToolRegistry, agents: Sequence[str], tools: Sequence[Tool[..., Any]]) -> Matrix:
+    """Ask the registry about every cell."""
+    decisions = {(agent, tool.name): registry.explain(agent, tool.name) for tool in tools for agent in agents}
+    notes = {
+        cell: _note(registry, decision.source)
+        for cell, decision in decisions.items()
+        if decision.allowed and isinstance(decision.source, Grant)
+    }
+    return Matrix(tuple(agents), tuple(tool.name for tool in tools), decisions, notes)
+
+
+def _note(registry: ToolRegistry, grant: Grant) -> str:
+    left = registry.uses_left(grant)
+    return "" if left is None else f" ({left} left)"
+
+
+def matrix_tables(matrix: Matrix, console: Console) -> Iterator[Table]:
+    """Yield one table, or several where the agents do not fit beside each other into the console's width."""
+    first = max([len("tool"), *(len(shown(tool)) for tool in matrix.tools)])
+    chunk: list[str] = []
+    room = console.width - first - 2
+    for agent in matrix.agents:
+        width = _width(matrix, agent) + 2
+        if chunk and width > room:
+            yield _table(matrix, chunk)
+            chunk, room = [], console.width - first - 2
+        chunk.append(agent)
+        room -= width
+    yield _table(matrix, chunk)
+
+
+def _width(matrix: Matrix, agent: str) -> int:
+    return max(len(shown(agent)), *(_cell(matrix, agent, tool).cell_len for tool in matrix.tools), 1)
+
+
+def _cell(matrix: Matrix, agent: str, tool: str) -> Text:
+    decision = matrix.decisions[agent, tool]
+    return rule_cell(decision.rule, decision.allowed, matrix.notes.get((agent, tool), ""))
+
+
+def _table(matrix: Matrix, agents: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    table.add_column("tool", no_wrap=True, overflow="fold")
+    for agent in agents:
+        table.add_column(cell(agent), no_wrap=True, overflow="fold")
+    for tool in matrix.tools:
+        table.add_row(cell(tool), *(_cell(matrix, agent, tool) for agent in agents))
+    return table

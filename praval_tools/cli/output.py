@@ -1,0 +1,94 @@
+"""Printing: tables and lines that are readable in a terminal of any width, in a pipe, and without colour."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from praval_tools.cli.common import shown
+
+_UNBOUNDED = 100_000
+RULE_STYLES = {
+    "owner": "bold green",
+    "listed": "green",
+    "shared": "cyan",
+    "category": "blue",
+    "granted": "yellow",
+    "blocked": "red",
+    "disabled": "red",
+}
+
+
+class _Screen(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def screen(*, stderr: bool = False, width: int | None = None) -> Console:
+    """
+    Return a console that reads no markup, guesses no highlights, and in a pipe neither colours nor wraps.
+
+    Args:
+        stderr: Write there.
+        width: Width in a pipe; by default lines are as long as they are.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")  # an ASCII pipe gets '?', not a traceback
+    console = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, width=width or _UNBOUNDED)
+    return console
+
+
+def cell(text: object, style: str = "", *, most: int | None = None) -> Text:
+    """Return *text* made harmless, in a style."""
+    return Text(shown(text, most=most), style=style)
+
+
+def grid(titles: Sequence[str], rows: Iterable[Sequence[Text | str]], *, keep: Sequence[int] = (0,)) -> Table:
+    """
+    Return a table without lines.
+
+    Args:
+        titles: Headings.
+        rows: Cells; a plain `str` is made harmless.
+        keep: Columns that are folded and never cut, so that names can be copied.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    for number, title in enumerate(titles):
+        table.add_column(title, overflow="fold", no_wrap=number in keep)
+    for row in rows:
+        table.add_row(*(one if isinstance(one, Text) else cell(one) for one in row))
+    return table
+
+
+def print_all(console: Console, *parts: Any) -> None:
+    """Print *parts*, without spaces at the ends of lines where nobody looks at a terminal."""
+    if console.is_terminal:
+        for part in parts:
+            console.print(part)
+        return
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    for line in captured.get().splitlines():
+        console.file.write(f"{line.rstrip()}\n")
+
+
+def print_json(value: Any) -> None:
+    """Print *value* as JSON for programs: ASCII, so that no terminal is touched by what strangers wrote."""
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def rule_cell(rule: str, allowed: bool, note: str = "") -> Text:
+    """Return the rule that decided, coloured by what it means; a refusal by rule 9 is a dash."""
+    word = "-" if rule in {"no-way", "no-agent"} else rule
+    style = RULE_STYLES.get(rule, "green" if allowed else "red") if word != "-" else "dim"
+    return Text(f"{word}{note}", style=style)

@@ -1,0 +1,36 @@
+"""Time and ids, the only place where they are taken from the air; everything else is handed a `Clock`."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where a registry takes time and ids from; tests pass their own."""
+
+    def now(self) -> datetime:
+        """Return the present moment, with the UTC time zone."""
+
+    def monotonic(self) -> float:
+        """Return seconds from an arbitrary start that never go back, for durations."""
+
+    def new_id(self) -> str:
+        """Return an id that no other call, grant or event has."""
+
+
+class SystemClock:
+    """The machine's clock and random ids."""
+
+    __slots__ = ()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.perf_counter()
+
+    def new_id(self) -> str:
+        return uuid.uuid4().hex

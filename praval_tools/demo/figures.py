@@ -1,0 +1,131 @@
+"""The arithmetic of the demo: averages per group, and a comparison that allows for where each row stood."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from attrs import field, frozen
+
+from praval_tools.demo.table import Only, Table
+
+Verdict = Literal["stands out", "within luck", "too few"]
+
+FEW = 20
+"""A group with fewer rows gets no verdict: the normal approximation says nothing about it."""
+LUCK = 0.05
+EMPTY = "(empty)"
+
+
+@frozen(kw_only=True)
+class Average:
+    """The mean of a measure in one group; of a yes/no column: the share of yes."""
+
+    group: str
+    rows: int
+    mean: float
+
+
+@frozen(kw_only=True)
+class Comparison:
+    """
+    What one group has, against what its rows would have if only the column that divides the groups made no difference.
+
+    Args:
+        group: Value of the dividing column.
+        rows: How many rows it has.
+        observed: Their mean.
+        expected: The mean to expect from the strata that the rows are in.
+        chance: Probability of a difference at least this large by luck, times the number of groups judged.
+        verdict: What that means.
+    """
+
+    group: str
+    rows: int
+    observed: float
+    expected: float
+    chance: float
+    verdict: Verdict
+
+
+def averages(table: Table, measure: str, by: Sequence[str], only: Only = None) -> list[Average]:
+    """Return the average of *measure* for each combination of the values of *by*, in order of appearance."""
+    numbers = table.column(measure).numbers
+    found = []
+    for key, rows in table.groups(by, table.rows(only)):
+        known = [value for row in rows if (value := numbers[row]) is not None]
+        if known:
+            name = " · ".join(part or EMPTY for part in key)
+            found.append(Average(group=name, rows=len(known), mean=math.fsum(known) / len(known)))
+    return found
+
+
+@frozen
+class _Stratum:
+    """Rows that differ in nothing that counts, but for the group."""
+
+    mean: float
+    variance: float
+    rows: int
+
+
+@frozen
+class _Sums:
+    """What the rows of one group add up to over all strata."""
+
+    rows: list[int] = field(factory=list)
+    values: list[float] = field(factory=list)
+    expected: list[float] = field(factory=list)
+    variance: list[float] = field(factory=list)
+
+
+def compare(table: Table, measure: str, by: str, within: Sequence[str] = (), only: Only = None) -> list[Comparison]:
+    """
+    Compare each value of *by* with what the strata of *within* let expect, the furthest below first.
+
+    Inside a stratum the groups are as if drawn at random from its rows; sums and variances of such draws are known in
+    closed form, so no shuffling is needed. Probabilities are corrected for the number of groups (Bonferroni).
+    """
+    numbers = table.column(measure).numbers
+    known = [row for row in table.rows(only) if numbers[row] is not None]
+    groups: dict[str, _Sums] = {}
+    for _, rows in table.groups(within, known):
+        stratum = _stratum([numbers[row] or 0.0 for row in rows])
+        for (name,), members in table.groups([by], rows):
+            _add(groups.setdefault(name or EMPTY, _Sums()), stratum, [numbers[row] or 0.0 for row in members])
+    judged = sum(1 for sums in groups.values() if sum(sums.rows) >= FEW)
+    return sorted(
+        (_judge(name, sums, judged) for name, sums in groups.items()),
+        key=lambda found: (found.observed - found.expected) * found.rows,
+    )
+
+
+def _stratum(values: list[float]) -> _Stratum:
+    mean = math.fsum(values) / len(values)
+    return _Stratum(mean, math.fsum((value - mean) ** 2 for value in values) / len(values), len(values))
+
+
+def _add(sums: _Sums, stratum: _Stratum, values: Iterable[float]) -> None:
+    values = list(values)
+    drawn, of = len(values), stratum.rows
+    sums.rows.append(drawn)
+    sums.values.append(math.fsum(values))
+    sums.expected.append(drawn * stratum.mean)
+    sums.variance.append(stratum.variance * drawn * (of - drawn) / (of - 1) if of > 1 else 0.0)
+
+
+def _judge(name: str, sums: _Sums, judged: int) -> Comparison:
+    rows, observed, expected = sum(sums.rows), math.fsum(sums.values), math.fsum(sums.expected)
+    spread = math.sqrt(math.fsum(sums.variance))
+    distance = abs(observed - expected) / spread if spread > 1e-12 else 0.0
+    chance = min(1.0, math.erfc(distance / math.sqrt(2)) * max(judged, 1))
+    verdict: Verdict = "too few" if rows < FEW else "stands out" if chance < LUCK else "within luck"
+    return Comparison(
+        group=name,
+        rows=rows,
+        observed=observed / rows,
+        expected=expected / rows,
+        chance=chance,
+        verdict=verdict,
+    )

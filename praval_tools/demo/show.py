@@ -1,0 +1,181 @@
+"""The demo in a terminal: one method per kind of step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import singledispatchmethod
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from praval_tools import ToolRegistry
+from praval_tools.cli.common import shown
+from praval_tools.cli.matrix import matrix_of, matrix_tables
+from praval_tools.cli.output import cell, grid, print_all, rule_cell
+from praval_tools.demo import charts, steps, telling
+from praval_tools.facts import OwnershipTransferred, ToolAssigned, ToolRegistered
+
+_WIDEST = 100
+_NAME = 30
+
+
+def working(console: Console, text: str) -> AbstractContextManager[Any]:
+    """Return a spinner for something that may take a second; nothing in a pipe."""
+    return console.status(f"{text} ...") if console.is_terminal else nullcontext()
+
+
+class Show:
+    """Prints each step as it is told."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._scene = 0
+        if console.width > _WIDEST:
+            console.width = _WIDEST
+        self._glyphs = charts.glyphs(console.encoding)
+
+    def __call__(self, step: steps.Step) -> None:
+        self._print(*self.render(step))
+
+    def _print(self, *parts: RenderableType) -> None:
+        print_all(self._console, *parts)
+
+    def _indented(self, part: RenderableType, by: int = 2) -> Padding:
+        return Padding(part, (0, 0, 0, by))
+
+    @singledispatchmethod
+    def render(self, step: Any) -> Iterator[RenderableType]:
+        """Yield what is printed for *step*."""
+        raise TypeError(f"No way to show {step!r}.")
+
+    @render.register
+    def _opened(self, step: steps.Opened) -> Iterator[RenderableType]:
+        table = step.question.table
+        yield Text(shown(step.question.text), style="bold")
+        yield Text(f"Data: {shown(table.name)}, {len(table):,} {table.unit}", style="dim")
+        yield ""
+        ways = grid(("", ""), [(cell(name, "bold"), cell(way)) for name, way in step.agents])
+        ways.show_header = False
+        yield self._indented(ways)
+
+    @render.register
+    def _scene_begins(self, step: steps.Scene) -> Iterator[RenderableType]:
+        self._scene += 1
+        yield ""
+        yield Text.assemble((f"{self._scene}  {step.title}", "bold cyan"))
+        yield self._indented(Text(step.text, style="dim"), 3)
+
+    @render.register
+    def _called(self, step: steps.Called) -> Iterator[RenderableType]:
+        result = step.result
+        decision = result.decision
+        rule = rule_cell(decision.rule, decision.allowed) if decision is not None and result.success else None
+        mark = Text(self._glyphs.yes, "green") if result.success else Text(self._glyphs.no, "bold red")
+        line = Table.grid(padding=(0, 1), expand=True)
+        line.add_column(no_wrap=True)
+        line.add_column(ratio=1)
+        line.add_column(justify="right", no_wrap=True)
+        called = Text.assemble(
+            cell(result.agent or "operator", "bold"), " ", cell(result.name), f"({shown(telling.arguments(step.arguments))})"
+        )
+        line.add_row(mark, called, rule or Text(result.outcome.value, style="bold red"))
+        yield self._indented(line, 1)
+        told = step.summary if result.success else (decision.reason if decision is not None else "") or result.error
+        yield self._indented(cell(told or "", "dim" if result.success else "", most=230), 5)
+
+    @render.register
+    def _changed(self, step: steps.Changed) -> Iterator[RenderableType]:
+        text = changed(step)
+        if text is not None:
+            yield self._indented(Text.assemble((f"{self._glyphs.change} ", "yellow"), text), 1)
+
+    @render.register
+    def _explained(self, step: steps.Explained) -> Iterator[RenderableType]:
+        rows = [
+            (Text(one.rule, style="bold" if one.rule == step.decision.rule else ""),
+             Text("yes" if one.holds else "no", style="" if one.holds else "dim"), cell(one.why, "" if one.holds else "dim"))
+            for one in step.decision.tried
+        ]  # fmt: skip
+        yield ""
+        yield self._indented(Text("Why, rule by rule:"), 5)
+        yield self._indented(grid(("rule", "holds", "because"), rows, keep=(0, 1)), 5)
+        if step.decision.remedy:
+            yield self._indented(Text(f"To change it: {shown(step.decision.remedy)}"), 5)
+        yield ""
+
+    @render.register
+    def _remarked(self, step: steps.Remarked) -> Iterator[RenderableType]:
+        yield self._indented(cell(step.text), 5)
+
+    @render.register
+    def _compared(self, step: steps.Compared) -> Iterator[RenderableType]:
+        new = [name for name in step.after if name not in step.before]
+        held = Text.assemble("Tools of ", (shown(step.agent), "bold"), f": {shown(', '.join(step.before))}")
+        held.append_text(Text.assemble(", ", (f"+ {shown(', '.join(new))}", "bold green")) if new else Text(""))
+        yield self._indented(held, 5)
+
+    @render.register
+    def _profiled(self, step: steps.Profiled) -> Iterator[RenderableType]:
+        yield ""
+        for line in charts.hours(step.averages, self._glyphs):
+            yield self._indented(line, 5)
+        yield ""
+
+    @render.register
+    def _answered(self, step: steps.Answered) -> Iterator[RenderableType]:
+        yield ""
+        yield Text("Answer", style="bold cyan")
+        yield self._indented(Text(shown(step.report.headline), style="bold green"))
+        for finding in step.report.findings:
+            yield self._indented(Text.assemble((f"{self._glyphs.bullet} ", "dim"), shown(finding)))
+        if step.words:
+            yield self._indented(Text.assemble((f"{self._glyphs.bullet} ", "dim"), f"Most frequent long words: "
+                                               f"{shown(telling.summary(step.words))}."))  # fmt: skip
+        yield ""
+        yield self._indented(charts.comparisons(step.question, step.groups, self._glyphs, _NAME))
+        yield self._indented(
+            Text(f"Expected: the average of {telling.expectation(step.question)}. "
+                 f"Rows are taken as independent of each other.", style="dim")
+        )  # fmt: skip
+
+    @render.register
+    def _surveyed(self, step: steps.Surveyed) -> Iterator[RenderableType]:
+        yield ""
+        yield Text("Who may call what now, and by which rule", style="bold cyan")
+        yield self._indented(self._matrix(step.registry))
+        yield self._indented(Text("-: nothing gives the agent this tool", style="dim"))
+
+    def _matrix(self, registry: ToolRegistry) -> RenderableType:
+        found = matrix_of(registry, registry.agents, registry.list_all_tools())
+        return Group(*matrix_tables(found, self._console))
+
+
+def changed(step: steps.Changed) -> Text | None:
+    """Return a sentence about a change of the registry; None where it is not worth one."""
+    event = step.event
+    if isinstance(event, ToolAssigned):
+        grant = event.grant
+        return Text.assemble(cell(grant.by, "bold"), f" lends {shown(grant.tool)} to ", cell(grant.agent, "bold"),
+                             f": {shown(limits(event))}")  # fmt: skip
+    if isinstance(event, OwnershipTransferred):
+        why = f" ({shown(event.reason)})" if event.reason else ""
+        return Text.assemble(cell(event.by, "bold"), f" hands {shown(event.tool)} over to ", cell(event.to, "bold"), why)
+    if isinstance(event, ToolRegistered):
+        return Text.assemble("Tool ", cell(event.tool.name, "bold"), " is declared.")
+    return None
+
+
+def limits(event: ToolAssigned) -> str:
+    """Return a grant's limits in words."""
+    grant = event.grant
+    told = [] if grant.max_calls is None else [f"{grant.max_calls} calls"]
+    for name, bound in (grant.where or {}).items():
+        told.extend(f"{name} {words} {bound[key]}" for key, words in _BOUNDS.items() if key in bound)
+    return ", ".join(told) or "without limits"
+
+
+_BOUNDS = {"maximum": "at most", "minimum": "at least", "enum": "one of", "const": "only"}

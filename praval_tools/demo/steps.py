@@ -1,0 +1,100 @@
+"""What happens in the demo, as values: the play makes them, a show renders them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from praval_tools import Decision, ToolRegistry, ToolResult
+from praval_tools.demo.figures import Average, Comparison
+from praval_tools.demo.question import Question
+from praval_tools.demo.tools import Report, Word
+from praval_tools.facts import Event
+
+
+@frozen
+class Opened:
+    """The question was put, and the agents introduced themselves: name, and by which ways each has its tools."""
+
+    question: Question
+    agents: tuple[tuple[str, str], ...]
+
+
+@frozen
+class Scene:
+    """A new part begins: its title, and a sentence on what to look for."""
+
+    title: str
+    text: str = ""
+
+
+@frozen
+class Called:
+    """An agent called a tool: the arguments, what came back, and that in one line."""
+
+    result: ToolResult
+    arguments: dict[str, Any]
+    summary: str = ""
+
+
+@frozen
+class Changed:
+    """The registry changed: an event of its own."""
+
+    event: Event
+
+
+@frozen
+class Explained:
+    """A decision with every rule that was tried."""
+
+    decision: Decision
+
+
+@frozen
+class Remarked:
+    """Somebody said something about what is seen."""
+
+    text: str
+
+
+@frozen
+class Compared:
+    """What a toolset held before and after."""
+
+    agent: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@frozen
+class Profiled:
+    """A measure along two columns, as a chart."""
+
+    measure: str
+    by: tuple[str, ...]
+    averages: list[Average]
+    is_share: bool
+
+
+@frozen
+class Answered:
+    """The answer as it was published, with the figures behind it."""
+
+    question: Question
+    report: Report
+    groups: list[Comparison]
+    words: list[Word]
+
+
+@frozen
+class Surveyed:
+    """The end: who may call what now."""
+
+    registry: ToolRegistry
+
+
+Step = Opened | Scene | Called | Changed | Explained | Remarked | Compared | Profiled | Answered | Surveyed
+Tell = Callable[[Step], None]

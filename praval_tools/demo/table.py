@@ -1,0 +1,118 @@
+"""A table in memory: named columns of text, their kinds, and the rows that a filter leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal
+
+from attrs import field, frozen
+
+from praval_tools.naming import near
+
+Kind = Literal["number", "yes/no", "text"]
+Only = Mapping[str, Sequence[str]] | None
+
+_YES = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
+
+
+@frozen(kw_only=True)
+class Column:
+    """
+    One column of a table.
+
+    Args:
+        name: Its heading.
+        values: One text per row, empty where nothing is known.
+    """
+
+    name: str
+    values: Sequence[str] = field(repr=False)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What all filled cells are."""
+        filled = {value for value in self.values if value}
+        if filled and all(value.lower() in _YES for value in filled):
+            return "yes/no"
+        return "number" if filled and all(_number(value) is not None for value in filled) else "text"
+
+    @cached_property
+    def numbers(self) -> list[float | None]:
+        """The values as numbers (yes is 1, no is 0), None where there is none."""
+        read = _yes if self.kind == "yes/no" else _number
+        known = {value: read(value) for value in set(self.values)}
+        return [known[value] for value in self.values]
+
+    @cached_property
+    def distinct(self) -> tuple[str, ...]:
+        """The filled values without repetition, in order of appearance."""
+        return tuple(dict.fromkeys(value for value in self.values if value))
+
+
+@frozen(kw_only=True)
+class Table:
+    """
+    Rows under named columns.
+
+    Args:
+        name: What the user calls it: a file name.
+        unit: What one row is, in the plural: "flights".
+        columns: At least one; all of one length.
+    """
+
+    name: str
+    unit: str = "rows"
+    columns: tuple[Column, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def column(self, name: str) -> Column:
+        """
+        Return the column of this name.
+
+        Raises:
+            ValueError: There is none; the text names similar ones.
+        """
+        if name in self._by_name:
+            return self._by_name[name]
+        names = near(name, self._by_name) or tuple(self._by_name)[:8]
+        raise ValueError(f"no column {name!r} in {self.name}; there is {', '.join(map(repr, names))}")
+
+    def rows(self, only: Only = None) -> Iterable[int]:
+        """Return the numbers of the rows whose cells are among the values that *only* names for their column."""
+        left: Iterable[int] = range(len(self))
+        for name, wanted in (only or {}).items():
+            values, among = self.column(name).values, set(wanted)
+            left = [row for row in left if values[row] in among]
+        return left
+
+    def groups(self, by: Sequence[str], rows: Iterable[int]) -> Iterator[tuple[tuple[str, ...], list[int]]]:
+        """Yield each combination of the values of *by* with its rows, in order of appearance."""
+        keys = [self.column(name).values for name in by]
+        found: dict[tuple[str, ...], list[int]] = {}
+        for row in rows:
+            found.setdefault(tuple(values[row] for values in keys), []).append(row)
+        yield from found.items()
+
+    def record(self, row: int) -> dict[str, str]:
+        """Return one row as a mapping from heading to text."""
+        return {column.name: column.values[row] for column in self.columns}
+
+
+def _yes(text: str) -> float | None:
+    return _YES.get(text.lower())
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

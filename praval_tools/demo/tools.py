@@ -1,0 +1,178 @@
+"""The tools of the demo, each a plain function with type hints, declared on the registry that it is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Annotated, Any
+
+from annotated_types import Ge, MinLen
+from attrs import define, field, frozen
+
+from praval_tools import Tool, ToolContext, ToolRegistry, tool
+from praval_tools.demo.figures import Average, Comparison, averages, compare
+from praval_tools.demo.reading import words
+from praval_tools.demo.table import Table
+
+Only = dict[str, list[str]] | None
+
+
+@frozen(kw_only=True)
+class ColumnSummary:
+    """What one column holds."""
+
+    name: str
+    kind: str
+    distinct: int
+    empty: int
+
+
+@frozen(kw_only=True)
+class DataSummary:
+    """What the data are."""
+
+    name: str
+    rows: int
+    unit: str
+    columns: list[ColumnSummary]
+
+
+@frozen(kw_only=True)
+class Word:
+    """A word and how often it stands in the text."""
+
+    word: str
+    times: int
+
+
+@frozen(kw_only=True)
+class Note:
+    """A finding, and who wrote it down."""
+
+    author: str
+    text: str
+
+
+@frozen(kw_only=True)
+class Report:
+    """The answer as it was published."""
+
+    headline: str
+    findings: list[str]
+
+
+@define
+class Desk:
+    """What the agents share on their desk: the data, the notebook, and the reports that went out."""
+
+    table: Table
+    notes: list[Note] = field(factory=list)
+    reports: list[Report] = field(factory=list)
+
+
+def declare_data_tools(registry: ToolRegistry, desk: Desk) -> None:
+    """Declare what the librarian owns: an overview that all may see, and the raw rows, which nobody else may."""
+
+    @tool("describe_data", owned_by="librarian", shared=True, read_only=True, registry=registry)
+    def describe_data() -> DataSummary:
+        """Say how many rows the data have, and what each column holds."""
+        columns = [
+            ColumnSummary(
+                name=column.name,
+                kind=column.kind,
+                distinct=len(column.distinct),
+                empty=sum(1 for value in column.values if not value),
+            )
+            for column in desk.table.columns
+        ]
+        return DataSummary(name=desk.table.name, rows=len(desk.table), unit=desk.table.unit, columns=columns)
+
+    @tool("read_rows", owned_by="librarian", read_only=True, risk_level="medium", registry=registry)
+    def read_rows(count: Annotated[int, Ge(1)], only: Only = None) -> list[dict[str, str]]:
+        """
+        Read rows as they are.
+
+        Args:
+            count: How many, from the top.
+            only: The rows wanted: column to values.
+        """
+        return [desk.table.record(row) for row in islice(desk.table.rows(only), count)]
+
+
+def declare_table_tools(registry: ToolRegistry, desk: Desk) -> None:
+    """Declare the tools of the category "tables": without an owner, for every agent that requests the category."""
+
+    @tool("count_rows", category="tables", read_only=True, registry=registry)
+    def count_rows(by: str, only: Only = None) -> dict[str, int]:
+        """
+        Count the rows for each value of a column, the commonest first.
+
+        Args:
+            by: The column.
+            only: The rows to count: column to values.
+        """
+        values = desk.table.column(by).values
+        return dict(Counter(values[row] for row in desk.table.rows(only)).most_common())
+
+    @tool("average", category="tables", read_only=True, tags=["statistics"], registry=registry)
+    def average(measure: str, by: Annotated[list[str], MinLen(1)], only: Only = None) -> list[Average]:
+        """
+        Average a column for each value of others; of a yes/no column: the share of yes.
+
+        Args:
+            measure: A column of numbers, or of yes and no.
+            by: The columns whose values are told apart.
+            only: The rows to use: column to values.
+        """
+        return averages(desk.table, measure, by, only)
+
+    if desk.table.unit == "lines":
+
+        @tool("common_words", category="tables", read_only=True, registry=registry)
+        def common_words(most: Annotated[int, Ge(1)] = 5, letters: int = 6) -> list[Word]:
+            """Count the words of the text that have at least so many letters, the commonest first."""
+            lines = desk.table.column("text").values
+            found = Counter(word for word in words(iter(lines)) if len(word) >= letters)
+            return [Word(word=word, times=times) for word, times in found.most_common(most)]
+
+
+def declare_fair_comparison(registry: ToolRegistry, desk: Desk) -> Tool[..., Any]:
+    """Declare the tool that comes late: the statistician lists it before it is there."""
+
+    @tool("fair_comparison", category="statistics", read_only=True, tags=["statistics"], registry=registry)
+    def fair_comparison(
+        measure: str, by: str, within: list[str] | None = None, only: Only = None
+    ) -> list[Comparison]:
+        """
+        Compare the values of a column with what their rows let expect, and say which differences are more than luck.
+
+        Args:
+            measure: A column of numbers, or of yes and no.
+            by: The column whose values are compared.
+            within: Only rows that agree in these columns are set against each other.
+            only: The rows to use: column to values.
+        """
+        return compare(desk.table, measure, by, within or (), only)
+
+    return fair_comparison
+
+
+def declare_report_tools(registry: ToolRegistry, desk: Desk) -> None:
+    """Declare the notebook, in which all may write and the reporter reads, and the way out of the house."""
+
+    @tool("note", owned_by="reporter", shared=True, registry=registry)
+    def note(text: Annotated[str, MinLen(1)], context: ToolContext) -> int:
+        """Write a finding into the notebook; returns its number."""
+        desk.notes.append(Note(author=context.agent or "operator", text=text))
+        return len(desk.notes)
+
+    @tool("read_notes", owned_by="reporter", read_only=True, registry=registry)
+    def read_notes() -> list[Note]:
+        """Read all findings, the first one first."""
+        return list(desk.notes)
+
+    @tool("publish", owned_by="analyst", open_world=True, risk_level="high", registry=registry)
+    def publish(headline: str, findings: list[str]) -> Report:
+        """Publish the answer; only its owner may, who answers for the figures."""
+        desk.reports.append(Report(headline=headline, findings=findings))
+        return desk.reports[-1]

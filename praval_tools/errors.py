@@ -1,0 +1,338 @@
+"""
+Every exception and warning of the package, under one base.
+
+Programs match on the class or on the stable `code`, never on the text.
+The text names both parties and the fix.
+Arguments are positional, so that every error survives pickling.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class ToolError(Exception):
+    """Base of every error that this package raises."""
+
+    code: ClassVar[str] = "tool-error"
+
+
+class InvalidNameError(ToolError, ValueError):
+    """A tool, agent or namespace name breaks the naming rules."""
+
+    code: ClassVar[str] = "invalid-name"
+
+
+class ToolDefinitionError(ToolError, ValueError):
+    """
+    A function cannot become a tool; `problems` lists every reason at once.
+
+    `where` is the file and line of the definition, or empty where there is none.
+    """
+
+    code: ClassVar[str] = "tool-definition"
+
+    def __init__(self, tool: str, problems: Iterable[str], where: str = "") -> None:
+        problems = tuple(problems)
+        super().__init__(tool, problems, where)
+        self.tool, self.problems, self.where = tool, problems, where
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        if len(self.problems) == 1:
+            return f"Tool {self.tool!r}{place}: {self.problems[0]}"
+        listed = "".join(f"\n  - {problem}" for problem in self.problems)
+        return f"Tool {self.tool!r}{place} has {len(self.problems)} problems:{listed}"
+
+
+ToolValidationError = ToolDefinitionError
+
+
+class DuplicateToolError(ToolError):
+    """A tool name, or one whose wire name would clash with it, is already taken in this registry."""
+
+    code: ClassVar[str] = "duplicate-tool"
+
+    def __init__(
+        self, tool: str, owner: str | None, source: str, new_owner: str | None = None, new_source: str = ""
+    ) -> None:
+        super().__init__(tool, owner, source, new_owner, new_source)
+        self.tool, self.owner, self.source = tool, owner, source
+        self.new_owner, self.new_source = new_owner, new_source
+
+    def __str__(self) -> str:
+        holder = f"owned by {self.owner!r}" if self.owner else "without an owner"
+        late = f" The new one ({self.new_source}) is for {self.new_owner!r}." if self.new_source else ""
+        return (
+            f"Tool {self.tool!r} is already registered, {holder} ({self.source}).{late} "
+            f"Give yours another name or a namespace, or pass replace=True to replace it."
+        )
+
+
+class DuplicateAgentError(ToolError):
+    """Two agents of one name were declared in one registry."""
+
+    code: ClassVar[str] = "duplicate-agent"
+
+    def __init__(self, agent: str, source: str, new_source: str = "") -> None:
+        super().__init__(agent, source, new_source)
+        self.agent, self.source, self.new_source = agent, source, new_source
+
+    def __str__(self) -> str:
+        late = f" and again at {self.new_source}" if self.new_source else ""
+        return (
+            f"Agent {self.agent!r} is already declared at {self.source}{late}. "
+            f"Give one of them another name, or retire the first with registry.retire_agent({self.agent!r})."
+        )
+
+
+def _near(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return " Did you mean " + " or ".join(repr(name) for name in names) + "?"
+
+
+class UnknownToolError(ToolError, LookupError):
+    """No tool of this name is registered; `near` holds similar names."""
+
+    code: ClassVar[str] = "unknown-tool"
+
+    def __init__(self, tool: str, near: Iterable[str] = (), hint: str = "") -> None:
+        near = tuple(near)
+        super().__init__(tool, near, hint)
+        self.tool, self.near, self.hint = tool, near, hint
+
+    def __str__(self) -> str:
+        fix = _near(self.near) or " Register it first, or check the spelling."
+        return f"Tool {self.tool!r} not found.{fix}" + (f" {self.hint}" if self.hint else "")
+
+
+class UnknownAgentError(ToolError, LookupError):
+    """No agent of this name is declared or mentioned; `near` holds similar names."""
+
+    code: ClassVar[str] = "unknown-agent"
+
+    def __init__(self, agent: str, near: Iterable[str] = ()) -> None:
+        near = tuple(near)
+        super().__init__(agent, near)
+        self.agent, self.near = agent, near
+
+    def __str__(self) -> str:
+        fix = _near(self.near) or " Declare it with @agent, or check the spelling."
+        return f"Agent {self.agent!r} is not declared in this registry.{fix}"
+
+
+class NotOwnerError(ToolError, PermissionError):
+    """Somebody who is neither the operator nor entitled by ownership or grant tried to change access."""
+
+    code: ClassVar[str] = "not-owner"
+
+    def __init__(self, actor: str, verb: str, tool: str | None, owner: str | None, why: str = "") -> None:
+        super().__init__(actor, verb, tool, owner, why)
+        self.actor, self.verb, self.tool, self.owner, self.why = actor, verb, tool, owner, why
+
+    def __str__(self) -> str:
+        target = f" tool {self.tool!r}" if self.tool else ""
+        owner = f"its owner {self.owner!r} or the operator" if self.owner else "the operator"
+        reason = f" ({self.why})" if self.why else ""
+        return (
+            f"{self.actor!r} may not {self.verb}{target}{reason}. Only {owner} may; "
+            f"in the host program, say so with `with registry.as_operator():`."
+        )
+
+
+class GrantError(ToolError, ValueError):
+    """A grant's expiry, count or bounds make no sense; `problems` lists every reason at once."""
+
+    code: ClassVar[str] = "grant"
+
+    def __init__(self, tool: str, problems: Iterable[str]) -> None:
+        problems = tuple(problems)
+        super().__init__(tool, problems)
+        self.tool, self.problems = tool, problems
+
+    def __str__(self) -> str:
+        return f"This grant of {self.tool!r} cannot be made: " + "; ".join(self.problems) + "."
+
+
+class ToolUsageError(ToolError, RuntimeError):
+    """The package was used in a way that cannot work; the text says what to do instead."""
+
+    code: ClassVar[str] = "tool-usage"
+
+    def __init__(self, message: str, code: str = "tool-usage") -> None:
+        super().__init__(message, code)
+        self.message, self.code = message, code  # type: ignore[misc]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class RegistryClosedError(ToolError, RuntimeError):
+    """The registry was closed and takes no calls and no changes any more."""
+
+    code: ClassVar[str] = "registry-closed"
+
+    def __str__(self) -> str:
+        return f"Registry {self.args[0]!r} is closed. Make a new one with ToolRegistry()."
+
+
+class MissingExtraError(ToolError, ImportError):
+    """A feature needs an optional dependency that is not installed."""
+
+    code: ClassVar[str] = "missing-extra"
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(feature, extra)
+        self.feature, self.extra = feature, extra
+
+    def __str__(self) -> str:
+        return f"{self.feature} needs an extra: pip install 'praval-tools[{self.extra}]'."
+
+
+class DiscoveryError(ExceptionGroup[Exception], ToolError):
+    """Some files failed while tools were discovered; `found` holds the tools of the others."""
+
+    code: ClassVar[str] = "discovery"
+    found: tuple[Any, ...] = ()
+
+    def derive(self, excs: Sequence[Exception], /) -> DiscoveryError:
+        made = DiscoveryError(self.message, excs)
+        made.found = self.found
+        return made
+
+
+# ── what a call can end in ───────────────────────────────────────────────────────────────────────
+
+
+class ToolCallError(ToolError):
+    """Base of the errors that end a call; `result` is the `ToolResult` that says the same."""
+
+    code: ClassVar[str] = "tool-call"
+    result: Any = None
+
+
+class ToolAccessError(ToolCallError, PermissionError):
+    """The agent may not call the tool; `decision` says by which rule."""
+
+    code: ClassVar[str] = "tool-access"
+
+    def __init__(self, message: str, decision: Any = None) -> None:
+        super().__init__(message, decision)
+        self.message, self.decision = message, decision
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UnknownToolCallError(ToolAccessError, LookupError):
+    """The agent called a tool that does not exist."""
+
+    code: ClassVar[str] = "unknown-tool"
+
+
+@frozen(kw_only=True)
+class Problem:
+    """
+    One thing that is wrong with the arguments of a call.
+
+    Args:
+        path: JSON path of the place, `$` for the whole: `$.rows[3].amount`.
+        reason: What is wrong, in a few words.
+        given: What was given there, as JSON text shortened to 80 characters.
+        wanted: What would be right.
+    """
+
+    path: str
+    reason: str
+    given: str = ""
+    wanted: str = ""
+
+    def __str__(self) -> str:
+        given = f" (given {self.given})" if self.given else ""
+        wanted = f"; wanted {self.wanted}" if self.wanted else ""
+        return f"{self.path}: {self.reason}{given}{wanted}"
+
+
+class ToolArgumentsError(ToolCallError, ValueError):
+    """The arguments do not fit the tool's parameters; `problems` lists all of them."""
+
+    code: ClassVar[str] = "invalid-arguments"
+    _shown: ClassVar[int] = 10
+
+    def __init__(self, tool: str, problems: Iterable[Problem]) -> None:
+        problems = tuple(problems)
+        super().__init__(tool, problems)
+        self.tool, self.problems = tool, problems
+
+    def __str__(self) -> str:
+        shown = "; ".join(map(str, self.problems[: self._shown]))
+        more = len(self.problems) - self._shown
+        return f"Arguments for {self.tool!r} are invalid: {shown}" + (f"; and {more} more" if more > 0 else "")
+
+
+class ToolTimeoutError(ToolCallError, TimeoutError):
+    """The tool did not finish in its time."""
+
+    code: ClassVar[str] = "tool-timeout"
+
+
+class ToolApprovalError(ToolCallError, PermissionError):
+    """The call needs an approval that it does not have, or was denied."""
+
+    code: ClassVar[str] = "approval-required"
+
+
+class ToolLimitedError(ToolCallError):
+    """A limit left no room for the call now."""
+
+    code: ClassVar[str] = "limited"
+
+
+class ToolExecutionError(ToolCallError):
+    """
+    The tool itself raised.
+
+    Each instance is also an instance of the built-in exception class that the tool raised,
+    so that `except ValueError` works as if the function had been called directly.
+    `error_type` is the name of that class, `__cause__` the exception itself.
+    """
+
+    code: ClassVar[str] = "tool-execution"
+
+    def __init__(self, message: str, error_type: str = "Exception", tool: str = "") -> None:
+        super().__init__(message, error_type, tool)
+        self.message, self.error_type, self.tool = message, error_type, tool
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class RetryableToolError(ToolError):
+    """Raise it in a tool to say that the same call may succeed when tried again."""
+
+    code: ClassVar[str] = "retryable"
+
+
+# ── warnings ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class ToolDefinitionWarning(UserWarning):
+    """A tool can be used, but its definition lacks something that models need."""
+
+
+class UnknownToolWarning(UserWarning):
+    """A permission names a tool that does not exist."""
+
+
+class AccessWarning(UserWarning):
+    """A change of access has no effect, or not the one that it seems to have."""
+
+
+class SubscriberWarning(RuntimeWarning):
+    """A callback that listens to changes raised; the change itself stands."""

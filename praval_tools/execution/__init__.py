@@ -1,0 +1,1 @@
+"""Calls: decide, check, admit, run; one pipeline for every path."""

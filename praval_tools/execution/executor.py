@@ -1,0 +1,287 @@
+"""The executor: lanes where nothing waits, the pipeline otherwise, with a sync and an async driver."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from typing import Any, ContextManager, Final
+
+from attrs import frozen
+
+from praval_tools.access import judge
+from praval_tools.clock import Clock
+from praval_tools.errors import RegistryClosedError, ToolUsageError
+from praval_tools.execution.drivers import drive, drive_async
+from praval_tools.execution.failures import failed, raised
+from praval_tools.execution.frames import Site
+from praval_tools.execution.gauges import Gauge, Gauges
+from praval_tools.execution.lanes import ExpiredError, Lane, async_lane, plain, sync_lane
+from praval_tools.execution.loops import BackgroundLoop
+from praval_tools.execution.pipeline import pipeline
+from praval_tools.execution.threads import ThreadEngine
+from praval_tools.ledger import Ledger
+from praval_tools.model.calls import Outcome, ToolCall, ToolResult
+from praval_tools.model.decision import Decision
+from praval_tools.model.definition import MISS
+from praval_tools.model.permissions import Principal
+from praval_tools.model.tool import Tool
+from praval_tools.state import State
+
+_MOST_LANES: Final = 16_384
+
+
+@frozen
+class Options:
+    """What a registry sets for all its calls; `timeout` in seconds."""
+
+    strict_arguments: bool = False
+    timeout: float | None = 30
+    retries: int = 0
+    errors: str = "message"
+    max_result_size: int | None = None
+    engine: str | None = None
+    refusals: str = "tell"
+
+
+@frozen(eq=False)
+class Plan:
+    """A lane with the decision that it stands for; `gauge` keeps the count alive."""
+
+    lane: Lane
+    decision: Decision
+    gauge: Gauge
+    is_async: bool
+
+
+class Executor:
+    """Runs the calls of one registry; `home` is that registry, which frames and contexts hand on."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, options: Options, home: Any) -> None:
+        self.ledger, self.clock, self.options, self.home = ledger, clock, options, home
+        self.gauges = Gauges()
+        self.threads = ThreadEngine()
+        self.background = BackgroundLoop()
+        self._plans: dict[Principal, dict[str, Plan]] = {}
+        self._count = 0
+        self._alone = threading.RLock()
+
+    # ── lanes ────────────────────────────────────────────────────────────────────────────────────
+
+    def plans(self, who: Principal) -> dict[str, Plan]:
+        """Return the agent's lanes, a dict that fills as it calls."""
+        mine = self._plans.get(who)
+        if mine is None:
+            if self._count > _MOST_LANES:
+                self._plans, self._count = {}, 0
+            mine = self._plans.setdefault(who, {})
+        return mine
+
+    def planned(self, who: Principal, name: str, plans: dict[str, Plan]) -> Plan | None:
+        """Make the lane of *name* for the present state; None where only the pipeline will do."""
+        state = self.ledger.state
+        if self.ledger.closed or state.policies or type(name) is not str:
+            return None
+        verdict = judge(state, who, name, self.clock.now())
+        if verdict.refusal is not None or verdict.record is None or not verdict.paths[0].lasting:
+            plans.pop(name, None)
+            return None
+        tool = verdict.record.tool
+        if not self._short(tool):
+            plans.pop(name, None)
+            return None
+        plan = self._plan(who, tool, verdict.paths[0].decision, state)
+        if name not in plans:
+            self._count += 1
+            if len(plans) > _MOST_LANES:
+                plans.clear()
+        plans[name] = plan
+        return plan
+
+    def _short(self, tool: Tool[..., Any]) -> bool:
+        meta = tool.metadata
+        if meta.requires_approval or not meta.concurrency_safe or not plain(tool.definition_):
+            return False
+        engine = meta.engine or self.options.engine
+        return engine in (None, "inline") and (tool.is_async or meta.timeout is None)
+
+    def _plan(self, who: Principal, tool: Tool[..., Any], decision: Decision, state: State) -> Plan:
+        gauge = self.gauges.of(who.agent, tool.name)
+        site = Site(self.home, who, who.agent, tool.name)
+        definition = tool.definition_
+        if not tool.is_async:
+            return Plan(sync_lane(definition, self.ledger, state, gauge, site), decision, gauge, False)
+        seconds = self.timeout(tool) or 86_400.0
+        return Plan(async_lane(definition, self.ledger, state, gauge, site, seconds), decision, gauge, True)
+
+    # ── values or errors ─────────────────────────────────────────────────────────────────────────
+
+    def call(self, who: Principal, name: str, arguments: dict[str, Any], plans: dict[str, Plan]) -> Any:
+        """Call a tool and return its value, or raise the typed error."""
+        plan = plans.get(name)
+        for _ in range(2):
+            if plan is None or plan.is_async:
+                break
+            try:
+                value = plan.lane(arguments)
+            except (Exception, SystemExit) as error:
+                raise self._failed(name, error) from error
+            if value is not MISS:
+                return value
+            plan = self.planned(who, name, plans)
+        result = self.run(ToolCall(None, name, arguments, who.agent, None, who.chain), who)
+        if plan is None and result.success:
+            self.planned(who, name, plans)
+        if result.outcome is not Outcome.OK:
+            raise raised(result)
+        return result.result
+
+    async def acall(self, who: Principal, name: str, arguments: dict[str, Any], plans: dict[str, Plan]) -> Any:
+        """Call a tool from async code and return its value, or raise the typed error."""
+        plan = plans.get(name)
+        for _ in range(2):
+            if plan is None or not plan.is_async:
+                break
+            try:
+                value = await plan.lane(arguments)
+            except ExpiredError:
+                raise raised(self._expired(plan, name, who)) from None
+            except (Exception, SystemExit) as error:
+                raise self._failed(name, error) from error
+            if value is not MISS:
+                return value
+            plan = self.planned(who, name, plans)
+        result = await self.arun(ToolCall(None, name, arguments, who.agent, None, who.chain), who)
+        if plan is None and result.success:
+            self.planned(who, name, plans)
+        if result.outcome is not Outcome.OK:
+            raise raised(result)
+        return result.result
+
+    def _failed(self, name: str, error: BaseException) -> BaseException:
+        record = self.ledger.state.record(name)
+        text = f"the tool tried to end the program (exit code {error.code!r})" if isinstance(error, SystemExit) else None
+        shown = self.shown(record.tool, text or str(error)) if record is not None else text
+        return failed(name, error, shown)
+
+    def _expired(self, plan: Plan, name: str, who: Principal) -> ToolResult:
+        seconds = self.timeout_of(name)
+        return ToolResult(
+            None, name, who.agent, Outcome.TIMEOUT, None, f"Tool {name!r} did not finish within {seconds:g} s.",
+            "tool-timeout", attempts=1, decision=plan.decision,
+        )  # fmt: skip
+
+    # ── results ──────────────────────────────────────────────────────────────────────────────────
+
+    def execute(self, call: ToolCall, who: Principal | None, plans: dict[str, Plan] | None = None) -> ToolResult:
+        """Run one call; every failure of the tool, the arguments or the access is a result."""
+        arguments = call.arguments
+        if plans is not None and who is not None and type(arguments) is dict and type(call.name) is str:
+            plan = plans.get(call.name) or self.planned(who, call.name, plans)
+            if plan is not None and not plan.is_async:
+                started = self.clock.monotonic()
+                try:
+                    value = plan.lane(arguments)
+                except (Exception, SystemExit) as error:
+                    return self._broke(call, who, plan, error, started)
+                if value is not MISS:
+                    return ToolResult(
+                        call.tool_call_id, call.name, who.agent, Outcome.OK, value, None, None,
+                        (self.clock.monotonic() - started) * 1000, 1, (), False, plan.decision,
+                    )  # fmt: skip
+                plans.pop(call.name, None)
+        return self.run(call, who)
+
+    async def aexecute(self, call: ToolCall, who: Principal | None) -> ToolResult:
+        """Run one call from async code; every failure of the tool, the arguments or the access is a result."""
+        return await self.arun(call, who)
+
+    def _broke(self, call: ToolCall, who: Principal, plan: Plan, error: BaseException, started: float) -> ToolResult:
+        made = self._failed(call.name, error)
+        return ToolResult(
+            call.tool_call_id, call.name, who.agent, Outcome.TOOL_ERROR, None, str(made), type(error).__name__,
+            (self.clock.monotonic() - started) * 1000, 1, (), False, plan.decision, error,
+        )  # fmt: skip
+
+    def run(self, call: ToolCall, who: Principal | None) -> ToolResult:
+        """Drive the pipeline from sync code."""
+        if self.ledger.closed:
+            raise RegistryClosedError(self.ledger.name)
+        return drive(self, pipeline(self, call, who))
+
+    async def arun(self, call: ToolCall, who: Principal | None) -> ToolResult:
+        """Drive the pipeline from async code."""
+        if self.ledger.closed:
+            raise RegistryClosedError(self.ledger.name)
+        return await drive_async(self, pipeline(self, call, who))
+
+    # ── what drivers and pipeline ask ────────────────────────────────────────────────────────────
+
+    def timeout(self, tool: Tool[..., Any]) -> float | None:
+        """Return the seconds that a call of *tool* may take; the registry's default counts for async tools alone."""
+        own = tool.metadata.timeout
+        return own if own is not None or not tool.is_async else self.options.timeout
+
+    def timeout_of(self, name: str) -> float:
+        """Return the seconds of the tool of this name."""
+        record = self.ledger.state.record(name)
+        return (self.timeout(record.tool) if record is not None else None) or self.options.timeout or 0.0
+
+    def shown(self, tool: Tool[..., Any], text: str) -> str:
+        """Return the text of a tool's exception as a model may see it: an error id instead, where masked."""
+        style = tool.metadata.errors or self.options.errors
+        return f"The tool failed (error id {uuid.uuid4().hex[:12]})." if style == "masked" else text
+
+    def visible(self, who: Principal) -> list[str]:
+        """Return the names that the agent may call now."""
+        return self.home._callable_names(who)  # type: ignore[no-any-return]
+
+    def alone(self, tool: Tool[..., Any]) -> ContextManager[Any]:
+        """Return what a tool that is not concurrency-safe holds while it runs."""
+        return nullcontext() if tool.metadata.concurrency_safe else self._exclusive()
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with self._alone:
+            yield
+
+    @asynccontextmanager
+    async def aalone(self, tool: Tool[..., Any]) -> AsyncIterator[None]:
+        """The async form of `alone`; waits without blocking the loop."""
+        if tool.metadata.concurrency_safe:
+            yield
+            return
+        import asyncio
+
+        lock = await asyncio.to_thread(_Held, self._alone_async)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def _alone_async(self) -> threading.Lock:
+        made: threading.Lock = self.__dict__.setdefault("_async_lock", threading.Lock())
+        return made
+
+    def close(self) -> None:
+        """End the threads and the background loop."""
+        self.threads.close()
+        if self.background.here:
+            raise ToolUsageError("A registry cannot be closed from a tool on its own background loop.")
+        self.background.close()
+        self._plans = {}
+
+
+class _Held:
+    """A lock that was taken in another thread."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        lock.acquire()
+        self._lock = lock
+
+    def release(self) -> None:
+        """Give it back."""
+        self._lock.release()
+

@@ -1,0 +1,12 @@
+"""Anthropic Messages: `{"name", "description", "input_schema"}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from praval_tools.naming import wire_name
+
+
+def export(name: str, description: str, parameters: dict[str, Any], metadata: Any) -> dict[str, Any]:
+    """Return the tool as a member of `tools` in a messages request."""
+    return {"name": wire_name(name), "description": description, "input_schema": parameters}

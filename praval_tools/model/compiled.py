@@ -1,0 +1,162 @@
+"""Everything that is made of a signature at first use: schemas, structuring, encoding, the fast lane's lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import FunctionType, MethodType
+from typing import Any
+
+from attrs import NOTHING, frozen
+
+from praval_tools.model.docs import parameter_descriptions
+from praval_tools.model.encode import Encoder
+from praval_tools.model.fast import FastBody, fast_body, taken_names
+from praval_tools.model.form import Encode, JsonSchema, Mismatch, Unencodable
+from praval_tools.model.returns import returned_items
+from praval_tools.model.schema import SchemaWalk, parameters_schema
+from praval_tools.model.signature import Signature
+from praval_tools.model.structure import Structurer, guarded
+
+
+@frozen(eq=False)
+class Compiled:
+    """
+    What a tool's function takes and gives, ready for use; each part is made when first asked for.
+
+    Args:
+        signature: What was read at the declaration; without problems.
+        function: The function itself.
+        doc: Its docstring, which may describe parameters.
+    """
+
+    signature: Signature
+    function: Any
+    doc: str = ""
+
+    @cached_property
+    def _structurer(self) -> Structurer:
+        return Structurer()
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder()
+
+    @cached_property
+    def _result_hint(self) -> Any:
+        return list if self.signature.is_generator and self.signature.returns is Any else returned_items(self.signature.returns)
+
+    @cached_property
+    def parameters_schema(self) -> JsonSchema:
+        """The JSON Schema of the arguments; not to be changed."""
+        walk = SchemaWalk(self._encoder, self._structurer)
+        return parameters_schema(walk, self.signature, parameter_descriptions(self.doc))
+
+    @cached_property
+    def result_schema(self) -> JsonSchema | None:
+        """The JSON Schema of the result; None where anything may come."""
+        walk = SchemaWalk(self._encoder, self._structurer)
+        return walk.finished(walk.of(self._result_hint)) or None
+
+    @cached_property
+    def _structures(self) -> dict[str, Callable[[Any], Any]]:
+        return {
+            one.name: guarded(self._structurer.hook(one.hint)) for one in self.signature.parameters if one.kind == "normal"
+        }
+
+    @cached_property
+    def _extra(self) -> Callable[[Any], Any] | None:
+        found = [one.hint for one in self.signature.parameters if one.kind == "extra"]
+        return guarded(self._structurer.hook(found[0])) if found else None
+
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        return taken_names(self.signature)
+
+    def structure(self, json_args: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return the keyword arguments that *json_args* stands for; defaults are not added.
+
+        Raises:
+            Mismatch: The first value that does not fit, with its place.
+        """
+        for one in self.signature.parameters:
+            if one.kind == "normal" and one.default is NOTHING and one.name not in json_args:
+                raise Mismatch("is missing", one.name)
+        made: dict[str, Any] = {}
+        for name, value in json_args.items():
+            structure = self._structures.get(name) or self._extra
+            if structure is None or name in self._taken:
+                raise Mismatch("is no known parameter", str(name))
+            try:
+                made[_key(name)] = structure(value)
+            except Mismatch as error:
+                raise error.at(name) from None
+        return made
+
+    def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return *values*, Python keyword arguments, as JSON, `Decimal` left as it is.
+
+        A default that has no JSON form is left out.
+        """
+        made: dict[str, Any] = {}
+        for name, value in values.items():
+            if (encode := self._argument_encodes.get(name)) is None:
+                continue
+            try:
+                made[name] = encode(value)
+            except Unencodable:
+                continue
+        return made
+
+    @cached_property
+    def _argument_encodes(self) -> dict[str, Encode]:
+        encoder = Encoder(keep_decimal=True)
+        return {one.name: encoder.hook(one.hint) for one in self.signature.parameters if one.kind == "normal"}
+
+    @cached_property
+    def _structure_result(self) -> Callable[[Any], Any]:
+        return guarded(self._structurer.hook(self._result_hint))
+
+    def structure_result(self, json: Any) -> Any:
+        """Return the Python value that a recorded result stands for."""
+        return self._structure_result(json)
+
+    @cached_property
+    def _encode_result(self) -> Encode:
+        return self._encoder.hook(self._result_hint)
+
+    def encode_result(self, value: Any) -> Any:
+        """
+        Return what the function gave as JSON, in its declared form.
+
+        Raises:
+            Unencodable: It has no JSON form, or another one than declared; naming the place.
+        """
+        try:
+            return self._encode_result(value)
+        except Unencodable:
+            plain = self._encoder.value(value)
+            try:
+                self._structure_result(plain)
+            except Mismatch:
+                raise
+            return plain
+
+    @cached_property
+    def fast(self) -> FastBody:
+        """The lines of the fast lane."""
+        plain = isinstance(self.function, FunctionType | MethodType) and not hasattr(self.function, "__wrapped__")
+        return fast_body(self.signature, lambda hint: guarded(self._structurer.hook(hint)), by_name=not plain)
+
+
+def _key(name: Any) -> str:
+    if type(name) is not str:
+        raise Mismatch("is no text", repr(name))
+    return name
+
+
+def compile_signature(signature: Signature, function: Any, description_doc: str = "") -> Compiled:
+    """Return what is made of *signature* at first use; *description_doc* is the docstring of *function*."""
+    return Compiled(signature, function, description_doc or "")

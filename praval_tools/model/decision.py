@@ -1,0 +1,64 @@
+"""Whether an agent may call a tool, and why."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+Allowed = Literal["allowed", "unknown", "disabled", "forbidden"]
+
+
+@frozen
+class Tried:
+    """One rule that was looked at: whether it holds, why, and what would change that."""
+
+    rule: str
+    holds: bool
+    why: str
+    change: str = ""
+
+
+@frozen
+class Decision:
+    """
+    Whether an agent may call a tool, the rule that decided, and its source.
+
+    Args:
+        allowed: The answer.
+        outcome: `allowed`, `unknown`, `disabled` or `forbidden`.
+        rule: Which rule decided.
+        source: The record that decided: the grant, the block, the listing; None where there is none.
+        agent: Who asks.
+        tool: For which tool.
+        reason: One sentence for a person.
+        remedy: What would change the answer, for the operator.
+        tried: Every rule looked at; filled by `explain` alone.
+    """
+
+    allowed: bool
+    outcome: Allowed
+    rule: str
+    agent: str | None
+    tool: str
+    reason: str = ""
+    remedy: str = ""
+    source: Any = None
+    tried: tuple[Tried, ...] = field(default=(), eq=False)
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+@frozen
+class Deny:
+    """A policy's no, with its reason."""
+
+    reason: str = ""
+
+
+@frozen
+class Ask:
+    """A policy's wish that a person approves the call first."""
+
+    reason: str = ""

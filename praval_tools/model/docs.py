@@ -1,0 +1,95 @@
+"""What a docstring says: the description for the model, and what each parameter is."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from inspect import cleandoc
+from typing import Final
+
+_GOOGLE: Final = (
+    "args arguments parameters params keyword args keyword arguments other parameters "
+    "returns return raises raise except exceptions yields yield"
+)
+_TITLES: Final = frozenset(
+    {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters", "returns"}
+    | {"return", "raises", "raise", "except", "exceptions", "yields", "yield", "attributes"}
+)
+_FIELD: Final = re.compile(
+    r":(?:param|parameter|arg|argument|key|keyword|type|raises?|except|exception|returns?|rtype|yields?|ytype)\b[^:]*:"
+)
+_SECTION: Final = re.compile(
+    r"^\s*:(?:param|parameter|arg|argument|key|keyword)\b"
+    r"|^\s*(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters)\s*(?::\s*$|\n\s*-{3,})",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def description_of(doc: str | None) -> str:
+    """
+    Return the docstring *doc* without its parts on arguments, results and exceptions.
+
+    Other sections stay: an example may help a model.
+    """
+    if not doc:
+        return ""
+    lines = cleandoc(doc).split("\n")
+    if ":" not in doc and "---" not in doc:
+        return "\n".join(lines)
+    kept: list[str] = []
+    position = 0
+    while position < len(lines):
+        end = _section_end(lines, position)
+        if end is None:
+            kept.append(lines[position])
+            position += 1
+        else:
+            position = end
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+
+
+def _section_end(lines: list[str], start: int) -> int | None:
+    """Return where the part that starts at *start* ends; None if none starts there."""
+    line = lines[start]
+    title = line.strip()
+    if _FIELD.match(title):
+        return _indented_end(lines, start + 1, _indent(line))
+    if title.rstrip(":").lower() not in _TITLES:
+        return None
+    below = lines[start + 1] if start + 1 < len(lines) else ""
+    if re.fullmatch(r"-{3,}", below.strip()):
+        return _numpy_end(lines, start + 2)
+    return _indented_end(lines, start + 1, _indent(line)) if title.endswith(":") else None
+
+
+def _indented_end(lines: list[str], start: int, indent: int) -> int:
+    for position in range(start, len(lines)):
+        if lines[position].strip() and _indent(lines[position]) <= indent:
+            return position
+    return len(lines)
+
+
+def _numpy_end(lines: list[str], start: int) -> int:
+    for position in range(start, len(lines) - 1):
+        if lines[position].strip() and re.fullmatch(r"-{3,}", lines[position + 1].strip()):
+            return position
+    return len(lines)
+
+
+@lru_cache(maxsize=256)
+def _parsed(doc: str) -> tuple[tuple[str, str], ...]:
+    import docstring_parser
+
+    found = docstring_parser.parse(doc)
+    return tuple((one.arg_name.lstrip("*"), " ".join(one.description.split())) for one in found.params if one.description)
+
+
+def parameter_descriptions(doc: str | None) -> dict[str, str]:
+    """Return what the docstring *doc* says of each parameter, in Google, NumPy or Sphinx style."""
+    if not doc or not _SECTION.search(doc):
+        return {}
+    return dict(_parsed(doc))

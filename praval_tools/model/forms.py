@@ -1,0 +1,103 @@
+"""The table of types: every hint that has a JSON form, row by row, and the judgement on those that have none."""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import types
+from collections.abc import Callable
+from typing import Any, Final, Generic, get_origin
+from weakref import WeakSet
+
+from praval_tools.model.classes import CLASSES
+from praval_tools.model.containers import CONTAINERS
+from praval_tools.model.form import Form
+from praval_tools.model.hints import bare, hint_text, is_union
+from praval_tools.model.scalars import SCALARS
+from praval_tools.model.texts import TEXTS
+from praval_tools.model.wrappers import ALIAS, TRANSPARENT, UNION, annotated_form
+
+
+def takes_of(hint: Any) -> frozenset[str]:
+    """Return the JSON types of *hint* to which constraints can apply."""
+    inner = bare(hint)
+    if is_union(inner):
+        return frozenset().union(*map(takes_of, inner.__args__))
+    form = form_of(inner)
+    return form.takes if form is not None else frozenset()
+
+
+FORMS: Final[tuple[Form, ...]] = (*SCALARS, *TEXTS, *CONTAINERS, UNION, annotated_form(takes_of), TRANSPARENT, ALIAS, *CLASSES)
+"""Every row. Where two would fit, the first counts."""
+
+_BY_TYPE: Final[dict[Any, Form]] = {kind: form for form in reversed(FORMS) for kind in form.types}
+_BY_TEST: Final = tuple(form for form in FORMS if form.fits is not Form.__attrs_attrs__.fits.default)  # type: ignore[attr-defined]
+
+PLAIN: Final = frozenset({str, int, float, bool, None, type(None), list, dict, set, tuple, bytes, Any})
+"""Hints that need no judgement."""
+
+_JUDGED: Final[WeakSet[type]] = WeakSet()
+
+_INSTEAD: Final[tuple[tuple[Any, str], ...]] = (
+    (abc.Callable, "take the name of a function as str, or bind the function when the tool is made"),
+    (object, "say Any for any JSON value"),
+    (complex, "take two floats, or tuple[float, float]"),
+    (bytearray, "take bytes"),
+    (memoryview, "take bytes"),
+    (type, "take a Literal of names"),
+    (types.ModuleType, "import it in the function"),
+    (range, "take a start and a stop as int"),
+    (abc.Iterator, "take list"),
+)
+
+
+def form_of(hint: Any) -> Form | None:
+    """Return the row of *hint*, or None if it has no JSON form."""
+    try:
+        found = _BY_TYPE.get(get_origin(hint) or hint)
+    except TypeError:  # not hashable, so no type
+        return None
+    if found is not None:
+        return found
+    return next((form for form in _BY_TEST if form.fits(hint)), None)
+
+
+def judge(hint: Any) -> tuple[str, ...]:
+    """
+    Return why *hint* has no JSON form: every reason in it, none if it has one.
+
+    Raises:
+        Unresolved: A class in it names something that does not exist (yet).
+    """
+    found: list[str] = []
+    _judge(hint, found, [])
+    return tuple(found)
+
+
+def _judge(hint: Any, found: list[str], around: list[Any]) -> None:
+    if hint is None or hint is Any or (type(hint) is type and hint in PLAIN):
+        return
+    named = isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
+    if (named and hint in _JUDGED) or any(one is hint or (not named and one == hint) for one in around):
+        return
+    form = form_of(hint)
+    if form is None:
+        found.append(f"{hint_text(hint)} has no JSON form; {_instead(hint)}")
+        return
+    if problem := form.problem(hint):
+        found.append(f"{hint_text(hint)}: {problem}")
+        return
+    before = len(found)
+    for part in form.parts(hint):
+        _judge(part, found, [*around, hint])
+    if named and not around and len(found) == before:
+        _JUDGED.add(hint)
+
+
+def _instead(hint: Any) -> str:
+    kind = get_origin(hint) or hint
+    for one, advice in _INSTEAD:
+        if kind is one:
+            return advice
+    if isinstance(kind, type):
+        return "make it an attrs class, a dataclass or a TypedDict, or take its parts as parameters"
+    return "take a type that JSON has, or an attrs class, dataclass or TypedDict of such"

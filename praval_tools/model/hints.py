@@ -1,0 +1,185 @@
+"""Type hints as values: resolved from text, taken apart, and written as Python text."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import operator
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import Annotated, Any, Final, ForwardRef, Literal, NewType, TypeVar, Union, get_origin
+
+_UNIONS: Final = (Union, types.UnionType)
+_ALIASES: Final = tuple(
+    kind
+    for module in ("typing", "typing_extensions")
+    if (kind := getattr(__import__(module), "TypeAliasType", None)) is not None
+)
+
+
+class Unresolved(Exception):
+    """A forward reference names something that does not exist (yet)."""
+
+
+class BadHint(Exception):
+    """A hint in text form is no Python expression, or fails when evaluated."""
+
+
+@lru_cache(maxsize=2048)
+def _compiled(text: str) -> types.CodeType:
+    return compile(text.strip(), "<hint>", "eval", dont_inherit=True)
+
+
+def evaluate(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
+    """
+    Return what the hint *text* means where *names* are the globals and *inner* the names nearer to it.
+
+    Raises:
+        Unresolved: A name in it is not defined there.
+        BadHint: It is no expression, or evaluating it fails.
+    """
+    if inner is None and text.isidentifier():
+        if text in names:
+            return names[text]
+        found = getattr(builtins, text, names)
+        if found is not names:
+            return found
+    try:
+        return eval(_compiled(text), dict(names) if type(names) is not dict else names, inner)
+    except (NameError, AttributeError) as error:
+        raise Unresolved(str(error)) from None
+    except Exception as error:
+        raise BadHint(f"the hint {text!r} cannot be evaluated ({type(error).__name__}: {error})") from None
+
+
+def resolve(hint: Any, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
+    """Return *hint* with every text and forward reference in it replaced by what it means."""
+    if type(hint) is str:
+        return resolve(evaluate(hint, names, inner), names, inner)
+    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
+        return hint
+    if type(hint) is ForwardRef:
+        return resolve(evaluate(hint.__forward_arg__, names, inner), names, inner)
+    return _rebuilt(hint, lambda part: resolve(part, names, inner))
+
+
+def substitute(hint: Any, values: Mapping[Any, Any]) -> Any:
+    """Return *hint* with type variables replaced by what *values* gives for them."""
+    if isinstance(hint, TypeVar) or hint is typing.Self:
+        return values.get(hint, hint)
+    if not values or (isinstance(hint, type) and not isinstance(hint, types.GenericAlias)):
+        return hint
+    return _rebuilt(hint, lambda part: substitute(part, values))
+
+
+def _rebuilt(hint: Any, change: Callable[[Any], Any]) -> Any:
+    """Return *hint* with *change* applied to its arguments; the same object where nothing changes."""
+    args = getattr(hint, "__args__", None)
+    origin = get_origin(hint)
+    if not args or origin is Literal:
+        return hint
+    if origin is Annotated:
+        inner = change(hint.__origin__)
+        return hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]
+    changed = tuple(change(one) if not isinstance(one, list) else one for one in args)
+    if all(map(operator.is_, changed, args)):
+        return hint
+    if origin in _UNIONS:
+        return Union[changed]
+    if isinstance(hint, types.GenericAlias):
+        return types.GenericAlias(hint.__origin__, changed)
+    return hint.copy_with(changed)
+
+
+def is_union(hint: Any) -> bool:
+    """Tell whether *hint* is `X | Y`, `Union[X, Y]` or `Optional[X]`."""
+    return get_origin(hint) in _UNIONS
+
+
+def is_alias(hint: Any) -> bool:
+    """Tell whether *hint* was made by a `type` statement or by `TypeAliasType`."""
+    return isinstance(hint, _ALIASES) or isinstance(get_origin(hint), _ALIASES)
+
+
+def alias_value(hint: Any) -> Any:
+    """Return what the type alias *hint* stands for, its parameters filled in."""
+    alias = hint if isinstance(hint, _ALIASES) else get_origin(hint)
+    if alias is hint:
+        return alias.__value__
+    return substitute(alias.__value__, dict(zip(alias.__type_params__, hint.__args__, strict=False)))
+
+
+def bare(hint: Any) -> Any:
+    """Return *hint* without `Annotated`, `NewType` and alias around it."""
+    while True:
+        if get_origin(hint) is Annotated:
+            hint = hint.__origin__
+        elif isinstance(hint, NewType):
+            hint = hint.__supertype__
+        elif is_alias(hint):
+            hint = alias_value(hint)
+        else:
+            return hint
+
+
+def order_key(hint: Any) -> Any:
+    """
+    Return a hashable key for *hint* that tells apart what must not share a hook.
+
+    `int | str == str | int` for Python, and `1 == True`: neither is the same hint here.
+    """
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return (Annotated, order_key(hint.__origin__), repr(hint.__metadata__))
+    if origin is Literal:
+        return (Literal, *((type(one), one) for one in hint.__args__))
+    if origin is None:
+        return hint
+    return (origin, *map(order_key, hint.__args__))
+
+
+def hint_text(hint: Any) -> str:
+    """Return *hint* as Python text: `float`, `list[int]`, `int | None`; the same for a hint given as text."""
+    if hint is None or hint is type(None):
+        return "None"
+    if type(hint) is str:
+        return hint
+    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
+        return hint.__qualname__.rpartition("<locals>.")[2]
+    return _compound_text(hint)
+
+
+def _compound_text(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return hint_text(hint.__origin__)
+    if origin in _UNIONS:
+        return " | ".join(map(hint_text, hint.__args__))
+    if origin is Literal:
+        return f"Literal[{', '.join(map(_literal_text, hint.__args__))}]"
+    if type(hint) is ForwardRef:
+        return hint.__forward_arg__
+    args = getattr(hint, "__args__", ())
+    if origin is None or not args:
+        return getattr(hint, "__name__", None) or repr(hint).removeprefix("typing.")
+    name = getattr(hint, "_name", None) if origin in _ABSTRACT else None
+    return f"{name or hint_text(origin)}[{', '.join(map(_argument_text, args))}]"
+
+
+_ABSTRACT: Final = frozenset({Callable, type})
+
+
+def _argument_text(part: Any) -> str:
+    return "..." if part is ... else "[" + ", ".join(map(hint_text, part)) + "]" if type(part) is list else hint_text(part)
+
+
+def _literal_text(value: Any) -> str:
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
+
+
+def union_of(hints: tuple[Any, ...]) -> Any:
+    """Return the union of *hints*."""
+    return functools.reduce(operator.or_, hints)

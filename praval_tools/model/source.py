@@ -1,0 +1,33 @@
+"""Where a tool comes from."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+SourceKind = Literal["code", "plugin", "config", "mcp", "openapi", "object"]
+
+
+@frozen
+class Source:
+    """
+    Where a tool comes from: the kind, the distribution that ships it, and the place of its definition.
+
+    Args:
+        kind: `code` for a declaration in Python, else the mechanism that brought it.
+        distribution: The installed distribution, empty for the host's own code.
+        version: That distribution's version.
+        file: The file of the definition, empty where there is none.
+        line: Its line, from 1; 0 where there is none.
+    """
+
+    kind: SourceKind = "code"
+    distribution: str = ""
+    version: str = ""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.distribution} {self.version}".strip(), f"{self.file}:{self.line}" if self.file else ""]
+        return ", ".join(part for part in parts if part) or self.kind

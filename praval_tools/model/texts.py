@@ -1,0 +1,225 @@
+"""
+Rows of the table for values that JSON carries as text: times, identifiers, decimals, bytes, paths.
+
+Each has one pattern that says exactly what is structured.
+It stands in the schema, too, because what validators make of `format` differs:
+jsonschema-rs takes the year 0000, a second 60 and the duration P1Y, and refuses PT1.5S.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any, Final
+from uuid import UUID
+
+from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable, encodable
+from praval_tools.model.jsonvalue import INT_LIMIT
+from praval_tools.model.scalars import refuse
+
+_YEAR: Final = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
+_DATE: Final = _YEAR + "-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_CLOCK: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_OFFSET: Final = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+_SECONDS: Final = r"[0-9]{1,12}(?:\.[0-9]{1,6})?S"
+_PARTS: Final = f"(?:[0-9]{{1,8}}H(?:[0-9]{{1,8}}M)?(?:{_SECONDS})?|[0-9]{{1,8}}M(?:{_SECONDS})?|{_SECONDS})"
+
+DATE: Final = f"^{_DATE}$"
+DATETIME: Final = f"^{_DATE}T{_CLOCK}{_OFFSET}$"
+TIME: Final = f"^{_CLOCK}{_OFFSET}?$"
+DURATION: Final = f"^-?P(?:[0-9]{{1,8}}W|[0-9]{{1,8}}D(?:T{_PARTS})?|T{_PARTS})$"
+BASE64: Final = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+DECIMAL: Final = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?$"
+UUID_TEXT: Final = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+_DURATION_PART: Final = re.compile(r"([0-9.]+)([WDHMS])")
+_UNITS: Final = {"W": "weeks", "D": "days", "H": "hours", "M": "minutes"}
+
+
+def text_structure(pattern: str, parse: Callable[[str], Any], reason: str) -> Hook:
+    """Return the hook that takes text which matches *pattern* whole and which *parse* can read."""
+    matches = re.compile(pattern[1:-1]).fullmatch
+
+    def structure(value: Any, _: Any) -> Any:
+        if type(value) is not str or matches(value) is None:
+            raise Mismatch(reason)
+        try:
+            return parse(value)
+        except (ValueError, OverflowError, ArithmeticError):
+            raise Mismatch(reason) from None
+
+    return structure
+
+
+def _text_row(
+    kind: type, name: str, schema: JsonSchema, parse: Callable[[str], Any], write: Callable[[Any], str], exactly: bool = True
+) -> Form:
+    hook = text_structure(schema.get("pattern", UUID_TEXT), parse, f"is not {name}")
+
+    def encode(value: Any) -> str:
+        if (type(value) is kind) if exactly else isinstance(value, kind):
+            return write(value)
+        raise refuse(kind.__name__, value)
+
+    return Form(
+        name=name,
+        types=(kind,),
+        schema=lambda hint, schemas: dict(schema),
+        structure=lambda hint, structures: hook,
+        encode=lambda hint, encodes: encode,
+    )
+
+
+# ── times ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write_datetime(value: datetime) -> str:
+    offset = value.utcoffset()
+    if offset is None:
+        raise Unencodable(f"datetime {value.isoformat()} has no time zone; give it one: datetime.now(UTC)")
+    if offset % timedelta(minutes=1):
+        value = value.astimezone(UTC)
+    return _ended(value.isoformat())
+
+
+def _write_time(value: time) -> str:
+    offset = value.utcoffset()
+    if value.tzinfo is not None and (offset is None or offset % timedelta(minutes=1)):
+        raise Unencodable(f"time {value!r} has no fixed offset in whole minutes")
+    return _ended(value.isoformat())
+
+
+def _ended(text: str) -> str:
+    return f"{text[:-6]}Z" if text.endswith("+00:00") else text
+
+
+def _read_duration(text: str) -> timedelta:
+    total = timedelta()
+    for amount, unit in _DURATION_PART.findall(text):
+        if unit == "S":
+            whole, _, fraction = amount.partition(".")
+            total += timedelta(seconds=int(whole), microseconds=int(fraction.ljust(6, "0")[:6] or 0))
+        else:
+            total += timedelta(**{_UNITS[unit]: int(amount)})
+    return -total if text.startswith("-") else total
+
+
+def _write_duration(value: timedelta) -> str:
+    sign, value = ("-", -value) if value < timedelta() else ("", value)
+    if value.days > 99_999_999:
+        raise Unencodable(f"timedelta of {value.days} days is too long; at most 99999999 days")
+    minutes, seconds = divmod(value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06d}".rstrip("0") if value.microseconds else ""
+    clock = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M")) if n)
+    clock += f"{seconds}{fraction}S" if seconds or fraction else ""
+    days = f"{value.days}D" if value.days else ""
+    return f"{sign}P{days}{'T' + clock if clock else ''}" if days or clock else "PT0S"
+
+
+# ── Decimal: text or number ──────────────────────────────────────────────────────────────────────
+
+
+def _decimal_schema(hint: Any, _: Schemas) -> JsonSchema:
+    return {"anyOf": [{"type": "string", "pattern": DECIMAL}, {"type": "number"}]}
+
+
+_decimal_text = text_structure(DECIMAL, Decimal, "is not a decimal number")
+
+
+def _decimal_structure(hint: Any, structures: Structures) -> Hook:
+    return _decimal_text if structures.exact else _decimal
+
+
+def _decimal(value: Any, _: Any) -> Decimal:
+    if type(value) is str:
+        return _decimal_text(value, None)
+    if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
+        return Decimal(value)
+    if type(value) is float and value - value == 0:
+        return Decimal(repr(value))  # what the text said, not the binary fraction next to it
+    raise Mismatch("is not a finite decimal number")
+
+
+def _decimal_encode(hint: Any, encodes: Encodes) -> Encode:
+    return _checked_decimal if encodes.keep_decimal else lambda value: str(_checked_decimal(value))
+
+
+def _checked_decimal(value: Any) -> Decimal:
+    if not isinstance(value, Decimal):
+        raise refuse("Decimal", value)
+    if not value.is_finite():
+        raise Unencodable(f"Decimal {value} has no JSON form")
+    if abs(value.adjusted()) > 9_990:
+        raise Unencodable("the Decimal's exponent has more than four digits")
+    return value
+
+
+# ── paths ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _is_path(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, PurePath)
+
+
+def _path_structure(hint: Any, _: Structures) -> Hook:
+    def structure(value: Any, _: Any) -> Any:
+        if type(value) is not str or not (value.isascii() or encodable(value)):
+            raise Mismatch("is not a path as text")
+        return hint(value)
+
+    return structure
+
+
+def _path_problem(hint: type) -> str | None:
+    try:
+        hint("")
+    except NotImplementedError:
+        return "this system has no such paths; take PurePath"
+    return None
+
+
+def _path_encode(hint: type, _: Encodes) -> Encode:
+    def encode(value: Any) -> str:
+        if not isinstance(value, hint):
+            raise refuse(hint.__name__, value)
+        if not encodable(text := str(value)):
+            raise Unencodable("the path holds bytes that are no UTF-8 text")
+        return text
+
+    return encode
+
+
+def _written(value: Any) -> str:
+    return value.isoformat()
+
+
+TEXTS: Final = (
+    _text_row(bytes, "bytes in base64", {"type": "string", "contentEncoding": "base64", "pattern": BASE64}, b64decode, lambda value: b64encode(value).decode()),
+    _text_row(datetime, "a date-time with offset (RFC 3339)", {"type": "string", "format": "date-time", "pattern": DATETIME}, datetime.fromisoformat, _write_datetime, False),
+    _text_row(date, "a date (RFC 3339)", {"type": "string", "format": "date", "pattern": DATE}, date.fromisoformat, _written),
+    _text_row(time, "a time (RFC 3339)", {"type": "string", "pattern": TIME}, time.fromisoformat, _write_time),
+    _text_row(timedelta, "a duration (ISO 8601, weeks to seconds)", {"type": "string", "pattern": DURATION}, _read_duration, _write_duration, False),
+    _text_row(UUID, "a UUID", {"type": "string", "format": "uuid"}, UUID, str, False),
+    Form(
+        name="a decimal number",
+        types=(Decimal,),
+        takes=frozenset({"number"}),
+        schema=_decimal_schema,
+        structure=_decimal_structure,
+        encode=_decimal_encode,
+    ),
+    Form(
+        name="a path",
+        types=(Path, PurePath, PurePosixPath, PureWindowsPath),
+        fits=_is_path,
+        problem=_path_problem,
+        schema=lambda hint, schemas: {"type": "string"},
+        structure=_path_structure,
+        encode=_path_encode,
+    ),
+)

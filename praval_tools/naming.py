@@ -1,0 +1,89 @@
+"""Rules for names: what a tool and an agent may be called, and what goes over the wire."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+
+from praval_tools.errors import InvalidNameError
+
+_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_FOLDED = str.maketrans({"-": "_", ".": "_"})
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_FOREIGN = re.compile(r"[^A-Za-z0-9_]+")
+
+OPERATOR = "operator"
+"""What `by=None` stands for outside of any agent: the host program."""
+
+
+def check_tool_name(name: object) -> str:
+    """
+    Return *name* if it is a legal tool name.
+
+    Raises:
+        InvalidNameError: It is not a string of 1–128 of `[A-Za-z0-9_.-]` that starts with a letter or `_`.
+    """
+    if type(name) is str and _TOOL.fullmatch(name):
+        return name
+    raise InvalidNameError(
+        f"{shorten(name)} is no tool name: use 1 to 128 letters, digits, '_', '-' or '.', "
+        f"the first a letter or '_' (normalize_name makes one from a foreign name)."
+    )
+
+
+def check_agent_name(name: object) -> str:
+    """
+    Return *name* if it is a legal agent name.
+
+    Raises:
+        InvalidNameError: It is not a string of 1–128 printable characters without `:`.
+    """
+    if type(name) is str and 0 < len(name) <= 128 and name.isprintable() and ":" not in name and name.strip() == name:
+        return name
+    raise InvalidNameError(
+        f"{shorten(name)} is no agent name: use 1 to 128 printable characters without ':' and without spaces around."
+    )
+
+
+def fold(name: str) -> str:
+    """Return the key under which *name* clashes with others: case, `-`, `_` and `.` do not count."""
+    return name.lower().translate(_FOLDED)
+
+
+def wire_name(name: str, limit: int = 64) -> str:
+    """
+    Return the name under which a tool travels to a provider: `[A-Za-z_][A-Za-z0-9_-]*`, at most *limit* long.
+
+    A name that is too long ends in a short hash of the whole, so that two long names stay apart.
+    """
+    safe = name.replace(".", "_")
+    if len(safe) <= limit:
+        return safe
+    return f"{safe[: limit - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def normalize_name(name: str) -> str:
+    """
+    Turn a foreign name into a legal tool name: CamelCase becomes snake_case, other characters become `_`.
+
+    For imported names only; a declared name is checked, never changed.
+    """
+    snake = _FOREIGN.sub("_", _CAMEL.sub("_", name)).strip("_").lower()
+    return check_tool_name(snake if snake and not snake[0].isdigit() else f"_{snake}"[:128])
+
+
+def near(name: str, candidates: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """Return up to *most* of *candidates* that resemble *name*, the likeliest first."""
+    from difflib import get_close_matches
+
+    folded: dict[str, str] = {}
+    for candidate in candidates:
+        folded.setdefault(fold(candidate), candidate)
+    return tuple(folded[match] for match in get_close_matches(fold(name[:128]), folded, most, 0.6))
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """Return `repr(value)`, cut in the middle to *limit* characters."""
+    text = repr(value if not isinstance(value, str | bytes) else value[: 2 * limit])
+    return text if len(text) <= limit else f"{text[: limit * 2 // 3]}…{text[-(limit // 4) :]}"

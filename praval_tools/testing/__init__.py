@@ -1,0 +1,29 @@
+"""
+Helpers for the tests of those who build on praval_tools.
+
+The pytest plugin brings the fixtures `tool_registry` and `agent_factory`. `arguments_for` needs Hypothesis,
+which is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from praval_tools.testing.assertions import assert_can_call, assert_cannot_call
+    from praval_tools.testing.strategies import arguments_for
+
+__all__ = ["arguments_for", "assert_can_call", "assert_cannot_call"]
+
+_PLACES = {
+    "arguments_for": "praval_tools.testing.strategies",
+    "assert_can_call": "praval_tools.testing.assertions",
+    "assert_cannot_call": "praval_tools.testing.assertions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

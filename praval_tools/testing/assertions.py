@@ -1,0 +1,95 @@
+"""Assertions on who may call what, whose failures tell every rule that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from praval_tools import Agent, Decision, Tool, ToolRegistry, get_tool_registry
+
+
+def assert_can_call(
+    agent: str | Agent[..., Any],
+    tool: str | Tool[..., Any],
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    registry: ToolRegistry | None = None,
+) -> Decision:
+    """
+    Assert that *agent* may call *tool*, with *arguments* where they are given; nothing is called or spent.
+
+    Args:
+        agent: An agent, or its name.
+        tool: A tool, or its name.
+        arguments: Checked against the bounds of grants, and against policies.
+        registry: Where a name is looked up; by default the agent's own registry, else the default one.
+
+    Returns:
+        The decision.
+    """
+    __tracebackhide__ = True
+    decision = _decision(agent, tool, arguments, registry)
+    if not decision.allowed:
+        raise AssertionError(f"{decision.agent!r} cannot call {decision.tool!r}{_with(arguments)}.\n{_told(decision)}")
+    return decision
+
+
+def assert_cannot_call(
+    agent: str | Agent[..., Any],
+    tool: str | Tool[..., Any],
+    *,
+    rule: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    registry: ToolRegistry | None = None,
+) -> Decision:
+    """
+    Assert that *agent* may not call *tool*, and by which rule.
+
+    Args:
+        agent: An agent, or its name.
+        tool: A tool, or its name.
+        rule: The rule that must have decided: "blocked", "no-way", "disabled", "unknown" …; by default any.
+        arguments: Checked against the bounds of grants, and against policies.
+        registry: Where a name is looked up; by default the agent's own registry, else the default one.
+
+    Returns:
+        The decision.
+    """
+    __tracebackhide__ = True
+    decision = _decision(agent, tool, arguments, registry)
+    if decision.allowed:
+        raise AssertionError(f"{decision.agent!r} can call {decision.tool!r}{_with(arguments)}.\n{_told(decision)}")
+    if rule is not None and decision.rule != rule:
+        raise AssertionError(
+            f"{decision.agent!r} cannot call {decision.tool!r}, but by rule {decision.rule!r}, not {rule!r}.\n"
+            f"{_told(decision)}"
+        )
+    return decision
+
+
+def _decision(
+    agent: str | Agent[..., Any],
+    tool: str | Tool[..., Any],
+    arguments: Mapping[str, Any] | None,
+    registry: ToolRegistry | None,
+) -> Decision:
+    given = None if arguments is None else dict(arguments)
+    if registry is None and not isinstance(agent, str):
+        name = tool if isinstance(tool, str) else tool.name
+        return agent.explain(name, given)
+    return (registry or get_tool_registry()).explain(agent, tool, given)
+
+
+def _with(arguments: Mapping[str, Any] | None) -> str:
+    return "" if arguments is None else f" with {dict(arguments)!r}"
+
+
+def _told(decision: Decision) -> str:
+    lines = [f"  {decision.outcome} by rule {decision.rule!r}: {decision.reason}"]
+    if decision.remedy:
+        lines.append(f"  To change it: {decision.remedy}")
+    lines.append("  Rules, in order:")
+    for one in decision.tried:
+        change = f" (would change with {one.change})" if one.change and not one.holds else ""
+        lines.append(f"    {'yes' if one.holds else 'no ':<3} {one.rule:<9} {one.why}{change}")
+    return "\n".join(lines)
