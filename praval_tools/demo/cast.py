@@ -6,7 +6,8 @@ from typing import Any
 
 from attrs import define, field
 
-from praval_tools import Agent, ToolCall, ToolRegistry, ToolResult, agent, current_agent
+from praval_tools import ToolCall, ToolRegistry, ToolResult, agent, current_agent
+from praval_tools.agents import AgentBase
 from praval_tools.demo import telling
 from praval_tools.demo.figures import FEW, Average, Comparison
 from praval_tools.demo.question import Question
@@ -38,7 +39,7 @@ class House:
 
     registry: ToolRegistry
     desk: Desk
-    agents: dict[str, Agent[..., Any]]
+    agents: dict[str, AgentBase]
 
 
 def open_house(question: Question) -> House:
@@ -90,12 +91,9 @@ class Stage:
             raise ToolUsageError(f"The demo's {result.agent} could not call {name}: {result.error}")
         return result.result
 
-    def attempt(self, name: str, /, as_agent: Agent[..., Any] | None = None, **arguments: Any) -> ToolResult:
+    def attempt(self, name: str, /, as_agent: AgentBase | None = None, **arguments: Any) -> ToolResult:
         """Call a tool as the agent whose function runs, or as the one that is named, and tell what came of it."""
-        me = as_agent or current_agent()
-        if me is None:
-            raise ToolUsageError("Tools of the demo are called by its agents, inside their functions.")
-        result = me.execute(ToolCall(name=name, arguments=arguments))
+        result = (as_agent or current_agent()).execute(ToolCall(name=name, arguments=arguments))
         summary = telling.summary(result.result, self.question.table.unit) if result.success else ""
         self.tell(Called(result, arguments, summary))
         return result

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
+
+from praval_tools.model.encode import Encoder
 
 if TYPE_CHECKING:
     from praval_tools.model.arguments import Repair
@@ -101,9 +104,7 @@ class ToolResult:
             return cut(f"{kind}{self.error or self.outcome.value}", limit)
         if isinstance(self.result, str):
             return cut(self.result, limit)
-        from praval_tools.model.encode import encode_text
-
-        return cut(encode_text(self.result), limit)
+        return cut(json.dumps(Encoder().value(self.result), ensure_ascii=False), limit)
 
 
 def cut(text: str, limit: int) -> str:

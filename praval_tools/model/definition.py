@@ -11,16 +11,13 @@ from attrs import NOTHING, define, field, frozen
 
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
 from praval_tools.model.arguments import BadArguments, Repair, Validator, parse
+from praval_tools.model.compiled import Compiled, compile_signature
 from praval_tools.model.context import ToolContext
-from praval_tools.model.signature import (
-    Compiled,
-    FastBody,
-    Mismatch,
-    Signature,
-    compile_signature,
-    fingerprint,
-    read_signature,
-)
+from praval_tools.model.encode import Encoder
+from praval_tools.model.fast import FastBody
+from praval_tools.model.fingerprint import fingerprint
+from praval_tools.model.form import Mismatch
+from praval_tools.model.signature import Signature, read_signature
 from praval_tools.model.source import Source
 
 MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
@@ -40,6 +37,38 @@ class Bound:
     repairs: tuple[Repair, ...] = ()
 
 
+class GivenSchema:
+    """What `Compiled` is to a function, for a tool whose JSON Schema was given: values stay JSON."""
+
+    result_schema: None = None
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.parameters_schema = schema
+        self._validator = Validator(schema)
+        self.encode_result: Callable[[Any], Any] = Encoder().value
+
+    def structure(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments with declared defaults filled in."""
+        return self._validator.fill(dict(arguments))
+
+    def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values: they are JSON."""
+        return dict(values)
+
+    def structure_result(self, value: Any) -> Any:
+        """Return the value: it is JSON."""
+        return value
+
+    @property
+    def fast(self) -> FastBody:
+        """The lines of the fast lane."""
+        return FastBody(
+            lines=("if not is_valid(arguments): return MISS", "arguments = fill(arguments)"),
+            call="function(**arguments)",
+            namespace={"is_valid": self._validator.is_valid, "fill": self._validator.fill},
+        )
+
+
 @define(eq=False)
 class Definition:
     """What a tool runs and takes; made once per declaration, compiled at first use."""
@@ -54,21 +83,21 @@ class Definition:
     module: str = ""
     qualname: str = ""
     doc: str | None = None
-    _compiled: Compiled | None = None
+    _compiled: Compiled | GivenSchema | None = None
     _validator: Validator | None = None
     _fingerprint: str | None = None
     _lane: Any = None
     _lock: Any = field(factory=threading.Lock)
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> Compiled | GivenSchema:
         """The schemas and converters; built once, on first use."""
         return self._compiled or self._compile()
 
-    def _compile(self) -> Compiled:
+    def _compile(self) -> Compiled | GivenSchema:
         with self._lock:
             if self._compiled is None:
-                self._compiled = self._compile_given() if self.given is not None else self._compile_function()
+                self._compiled = self._compile_function() if self.given is None else GivenSchema(self.given)
             return self._compiled
 
     def _compile_function(self) -> Compiled:
@@ -82,26 +111,6 @@ class Definition:
                 raise ToolDefinitionError(self.name, problems, str(self.source))
             self.signature = signature
         return compile_signature(signature, self.function, self.doc or "")
-
-    def _compile_given(self) -> Compiled:
-        given: dict[str, Any] = self.given or {}
-        return Compiled(
-            parameters_schema=given,
-            result_schema=None,
-            structure=dict,
-            encode_arguments=dict,
-            structure_result=lambda value: value,
-            encode_result=_plain_encoder(),
-            fast=self._given_body(given),
-        )
-
-    def _given_body(self, given: Mapping[str, Any]) -> FastBody:
-        validator = Validator(dict(given))
-        return FastBody(
-            lines=("if not is_valid(arguments): return MISS", "arguments = fill(arguments)"),
-            call="function(**arguments)",
-            namespace={"is_valid": validator.is_valid, "fill": validator.fill},
-        )
 
     @property
     def validator(self) -> Validator:
@@ -138,8 +147,6 @@ class Definition:
             raise ToolArgumentsError(self.name, bad.problems) from None
         if problems:
             raise ToolArgumentsError(self.name, problems)
-        if self.given is not None:
-            return Bound(arguments, self.validator.fill(arguments), repairs)
         try:
             values = self.compiled.structure(arguments)
         except Mismatch as wrong:
@@ -169,12 +176,6 @@ class Definition:
             return self.run is not other.run
         notebook = "get_ipython" in getattr(self.function, "__globals__", {})
         return notebook and (self.source.file != other.source.file or self.source.line == other.source.line)
-
-
-def _plain_encoder() -> Callable[[Any], Any]:
-    from praval_tools.model.encode import encode
-
-    return encode
 
 
 def place_of(function: Any) -> tuple[Source, object, str, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from praval_tools import Agent, Decision, Tool, ToolRegistry, get_tool_registry
+from praval_tools import Decision, Tool, ToolRegistry, get_tool_registry
+from praval_tools.agents import AgentBase
 
 
 def assert_can_call(
-    agent: str | Agent[..., Any],
+    agent: str | AgentBase,
     tool: str | Tool[..., Any],
     arguments: Mapping[str, Any] | None = None,
     *,
@@ -35,7 +36,7 @@ def assert_can_call(
 
 
 def assert_cannot_call(
-    agent: str | Agent[..., Any],
+    agent: str | AgentBase,
     tool: str | Tool[..., Any],
     *,
     rule: str | None = None,
@@ -68,7 +69,7 @@ def assert_cannot_call(
 
 
 def _decision(
-    agent: str | Agent[..., Any],
+    agent: str | AgentBase,
     tool: str | Tool[..., Any],
     arguments: Mapping[str, Any] | None,
     registry: ToolRegistry | None,

@@ -37,7 +37,7 @@ class AgentFactory:
         tools: Iterable[str | Tool[..., Any] | Callable[..., Any]] = (),
         tool_categories: Iterable[str] = (),
         auto_discover_tools: bool = True,
-    ) -> Agent[..., Any]:
+    ) -> Agent:
         """Declare an agent and return it."""
         return Agent(
             name or f"agent_{next(self._numbers)}",

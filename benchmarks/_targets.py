@@ -1,0 +1,86 @@
+"""What is promised: every target, in one place, by the key of the figure that it judges."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from attrs import frozen
+
+from _measure import Figure
+
+
+@frozen
+class Target:
+    """
+    A promise about one figure.
+
+    Args:
+        work: What is done, as the table says it.
+        key: The figure that is judged.
+        limit: The number promised.
+        unit: Its unit: `x` is a ratio.
+        sense: Whether the figure must stay at or below the limit, or reach it.
+        versus: What the ratio is to.
+    """
+
+    work: str
+    key: str
+    limit: float
+    unit: str
+    sense: Literal["at most", "at least"] = "at most"
+    versus: str = ""
+
+    def met(self, figure: Figure) -> bool:
+        """Tell whether *figure* keeps the promise."""
+        return figure.value <= self.limit if self.sense == "at most" else figure.value >= self.limit
+
+    @property
+    def text(self) -> str:
+        """The promise in a few characters."""
+        sign = "≤" if self.sense == "at most" else "≥"
+        return f"{sign} {shown(self.limit, self.unit)}"
+
+
+def shown(value: float, unit: str) -> str:
+    """Return a number with its unit, with as many digits as mean something."""
+    if unit == "count":
+        return f"{value:.0f}"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    number = f"{value:,.{digits}f}"
+    if "." in number:
+        number = number.rstrip("0").rstrip(".")
+    return f"{number} ×" if unit == "x" else f"{number} {_UNITS.get(unit, unit)}"
+
+
+_UNITS: Final = {"us": "µs"}
+_BARE: Final = "f(x=…, y=…)"
+
+TARGETS: Final = (
+    Target('toolset.call("add", x=…, y=…)', "call:toolset.call", 12, "x", versus=_BARE),
+    Target('bound = toolset["add"]; bound(x=…, y=…)', "call:bound", 12, "x", versus=_BARE),
+    Target('agent.call("add", x=…, y=…)', "call:agent.call", 12, "x", versus=_BARE),
+    Target("toolset.call, compared", "faster:toolregistry", 10, "x", "at least", "toolregistry"),
+    Target("toolset.call, compared", "faster:langchain", 100, "x", "at least", "langchain-core"),
+    Target("toolset.call, compared", "slower:pydantic-core", 1.5, "x", versus="pydantic-core's validator and call"),
+    Target("registry.execute(ToolCall) → ToolResult", "call:registry.execute", 100, "x", versus=_BARE),
+    Target("async tool awaited in place", "faster:pydantic-ai", 15, "x", "at least", "Pydantic AI's handle_call"),
+    Target("JSON text → call → JSON text", "call:json", 30, "x", versus=_BARE),
+    Target("declare a tool with @tool", "declare:time", 30, "us"),
+    Target("memory of a declared tool", "declare:bytes", 2.0, "KB"),
+    Target("declare 10,000 tools", "declare:10000", 0.3, "s"),
+    Target("schema on first use", "declare:schema", 0.4, "ms"),
+    Target("get_tools_for_agent, 100 → 100,000 tools", "scale:get_tools_for_agent", 1.3, "x", versus="100 tools"),
+    Target("explain, 100 → 100,000 tools", "scale:explain", 1.3, "x", versus="100 tools"),
+    Target("call, 100 → 100,000 tools", "scale:call", 1.3, "x", versus="100 tools"),
+    Target("register 100,000 tools one by one", "register:100000", 5, "s"),
+    Target("  … the last tenth against the first", "register:linear", 1.3, "x", versus="the first 10,000"),
+    Target("search by owner, 1,000 → 100,000 tools, same hits", "search:owner", 1.3, "x", versus="1,000 tools"),
+    Target("search by category, the same", "search:category", 1.3, "x", versus="1,000 tools"),
+    Target("search by tag, the same", "search:tag", 1.3, "x", versus="1,000 tools"),
+    Target("  … ten times the hits", "search:hits", 12, "x", versus="a tenth of the hits"),
+    Target("revocations not seen by the next call, 8 threads", "live:late", 0, "count"),
+    Target("longest wait of a reader while a writer holds on", "live:wait", 20, "ms"),
+    Target("schemas_json of an agent's 20 tools, unchanged", "export:schemas_json", 2, "us"),
+    Target("schemas of an agent's 20 tools, a fresh copy", "export:schemas", 60, "us"),
+    Target("import praval_tools", "import:ours", 1.5, "x", versus="import attrs, cattrs, pluggy"),
+)

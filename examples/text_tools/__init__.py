@@ -1,0 +1,1 @@
+"""Tools that somebody else wrote: importing these modules declares them."""
