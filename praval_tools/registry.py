@@ -634,7 +634,7 @@ class ToolRegistry:
         if call.agent is None:
             return self._nobody(call)
         who = self._caller(call.agent)
-        return self._executor.execute(call, who, self._executor.plans(who))
+        return self._executor.execute(call, who, self._toolset(who)._lanes)
 
     def _caller(self, agent: str) -> Principal:
         running_ = running_principal(self)
@@ -702,7 +702,6 @@ class ToolRegistry:
         if self._ledger.closed:
             return
         self._ledger.closed = True
-        self._executor._plans = {}
         self._ledger.state = evolve(self._ledger.state)
         self.drain(timeout=self._options.timeout)
         self._executor.close()

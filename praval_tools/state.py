@@ -94,8 +94,11 @@ def in_order(state: State, names: Iterable[str]) -> list[str]:
 
 def _labels(tool: Tool[..., Any]) -> list[tuple[str, str | None]]:
     meta = tool.metadata
-    found: list[tuple[str, str | None]] = [("owner", meta.owned_by), ("category", meta.category)]
-    found.extend(("tag", tag) for tag in dict.fromkeys(meta.tags))
+    found: list[tuple[str, str | None]] = [("category", meta.category)]
+    if meta.owned_by is not None:
+        found.append(("owner", meta.owned_by))
+    if meta.tags:
+        found.extend(("tag", tag) for tag in dict.fromkeys(meta.tags))
     if tool.namespace:
         found.append(("namespace", tool.namespace))
     if meta.shared:
@@ -141,9 +144,14 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
     tool, seq = event.tool, state.seq
     old = state.tools.get(tool.name)
     if old is None:
-        record = ToolRecord(tool, seq)
-        state = evolve(state, folded=state.folded.set(fold(tool.name), tool.name), seq=seq + 1)
-        return _with_record(state, record, None)
+        name = tool.name
+        return evolve(
+            state,
+            tools=state.tools.set(name, ToolRecord(tool, seq)),
+            folded=state.folded.set(fold(name), name),
+            labels=_relabel(state, name, None, tool, seq),
+            seq=seq + 1,
+        )
     kept = {"owned_by": old.tool.metadata.owned_by, "shared": old.tool.metadata.shared, **dict(old.configured)}
     fresh = tool.with_metadata(**kept)
     return _with_record(state, evolve(old, tool=fresh, breaking=_breaking(old.tool, tool)), old)

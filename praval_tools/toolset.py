@@ -11,11 +11,12 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import batch, batch_async
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.decision import Decision
+from praval_tools.model.definition import MISS
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import AsyncTool, Tool
 
 if TYPE_CHECKING:
-    from praval_tools.execution.executor import Executor, Plan
+    from praval_tools.execution.executor import Executor, Lanes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,20 +29,28 @@ class BoundTool(Generic[P, R]):
     Raises what `Toolset.call` raises.
     """
 
-    __slots__ = ("_executor", "_plans", "_who", "name", "tool")
+    __slots__ = ("_executor", "_lanes", "_who", "name", "tool")
 
-    def __init__(self, executor: Executor, who: Principal, tool: Tool[P, R], plans: dict[str, Plan]) -> None:
-        self._executor, self._who, self._plans = executor, who, plans
+    def __init__(self, executor: Executor, who: Principal, tool: Tool[P, R], lanes: Lanes) -> None:
+        self._executor, self._who, self._lanes = executor, who, lanes
         self.tool, self.name = _Shown(tool), tool.name
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        arguments = self._named(args, kwargs) if args else kwargs
-        return self._executor.call(self._who, self.name, arguments, self._plans)  # type: ignore[no-any-return]
+        arguments: dict[str, Any] = self._named(args, kwargs) if args else kwargs
+        lane = self._lanes.sync.get(self.name)
+        if lane is not None:
+            try:
+                value = lane(arguments)
+            except (Exception, SystemExit) as error:
+                raise self._executor.failed(self.name, error) from error
+            if value is not MISS:
+                return value  # type: ignore[no-any-return]
+        return self._executor.call(self._who, self.name, arguments, self._lanes)  # type: ignore[no-any-return]
 
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
         arguments = self._named(args, kwargs) if args else kwargs
-        return await self._executor.acall(self._who, self.name, arguments, self._plans)
+        return await self._executor.acall(self._who, self.name, arguments, self._lanes)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = [name for name in self.tool.parameters.get("properties", ()) if name not in kwargs]
@@ -95,11 +104,11 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
     What it shows is exactly what the agent can call. An empty toolset is true.
     """
 
-    __slots__ = ("_cache", "_executor", "_plans", "_registry", "_who")
+    __slots__ = ("_cache", "_executor", "_lanes", "_registry", "_who")
 
     def __init__(self, registry: Any, executor: Executor, who: Principal) -> None:
         self._registry, self._executor, self._who = registry, executor, who
-        self._plans = executor.plans(who)
+        self._lanes = executor.lanes(who)
         self._cache: dict[Any, tuple[Any, bytes]] = {}
 
     @property
@@ -129,7 +138,7 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         tool = self._find(name) if isinstance(name, str | Tool) else None
         if tool is None:
             raise KeyError(name if isinstance(name, str) else getattr(name, "name", name))
-        return BoundTool(self._executor, self._who, tool, self._plans)
+        return BoundTool(self._executor, self._who, tool, self._lanes)
 
     def _find(self, name: str | Tool[..., Any]) -> Tool[..., Any] | None:
         text = name if isinstance(name, str) else name.name
@@ -147,7 +156,7 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         return [bound for _, bound in self.items()]
 
     def _bound(self, tool: Tool[..., Any]) -> BoundTool[..., Any]:
-        return BoundTool(self._executor, self._who, tool, self._plans)
+        return BoundTool(self._executor, self._who, tool, self._lanes)
 
     # ── calling ──────────────────────────────────────────────────────────────────────────────────
 
@@ -161,15 +170,23 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             ToolTimeoutError: It did not finish in time.
             ToolExecutionError: It raised; also an instance of the built-in class that it raised.
         """
-        return self._executor.call(self._who, name, arguments, self._plans)
+        lane = self._lanes.sync.get(name)
+        if lane is not None:
+            try:
+                value = lane(arguments)
+            except (Exception, SystemExit) as error:
+                raise self._executor.failed(name, error) from error
+            if value is not MISS:
+                return value
+        return self._executor.call(self._who, name, arguments, self._lanes)
 
     async def acall(self, name: str, /, **arguments: Any) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
-        return await self._executor.acall(self._who, name, arguments, self._plans)
+        return await self._executor.acall(self._who, name, arguments, self._lanes)
 
     def execute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
-        return self._executor.execute(self._mine(call), self._who, self._plans)
+        return self._executor.execute(self._mine(call), self._who, self._lanes)
 
     async def aexecute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent from async code; every failure is a result."""

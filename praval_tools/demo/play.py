@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
 
-from praval_tools.demo import telling
 from praval_tools.demo.cast import WAYS, House, Stage, open_house
 from praval_tools.demo.question import Question
-from praval_tools.demo.steps import Answered, Changed, Compared, Explained, Opened, Remarked, Scene, Surveyed, Tell
+from praval_tools.demo.steps import Answered, Changed, Compared, Opened, Remarked, Scene, Surveyed, Tell
 from praval_tools.demo.tools import Report, declare_fair_comparison
 from praval_tools.facts import Event, GrantSpent
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, ContextManager, Final
+from weakref import WeakValueDictionary
 
 from attrs import frozen
 
@@ -16,7 +17,7 @@ from praval_tools.errors import RegistryClosedError, ToolUsageError
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.failures import failed, raised
 from praval_tools.execution.frames import Site
-from praval_tools.execution.gauges import Gauge, Gauges
+from praval_tools.execution.gauges import Gauges
 from praval_tools.execution.lanes import ExpiredError, Lane, async_lane, plain, sync_lane
 from praval_tools.execution.loops import BackgroundLoop
 from praval_tools.execution.pipeline import pipeline
@@ -27,9 +28,9 @@ from praval_tools.model.decision import Decision
 from praval_tools.model.definition import MISS
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
-from praval_tools.state import State
 
 _MOST_LANES: Final = 16_384
+_A_DAY: Final = 86_400.0
 
 
 @frozen
@@ -45,14 +46,20 @@ class Options:
     refusals: str = "tell"
 
 
-@frozen(eq=False)
-class Plan:
-    """A lane with the decision that it stands for; `gauge` keeps the count alive."""
+class Lanes:
+    """The lanes of one agent by tool name, sync and awaited ones, with the decisions that they stand for."""
 
-    lane: Lane
-    decision: Decision
-    gauge: Gauge
-    is_async: bool
+    __slots__ = ("__weakref__", "awaited", "decisions", "sync")
+
+    def __init__(self) -> None:
+        self.sync: dict[str, Lane] = {}
+        self.awaited: dict[str, Lane] = {}
+        self.decisions: dict[str, Decision] = {}
+
+    def drop(self, name: str) -> None:
+        """Forget the lane of *name*."""
+        for one in (self.sync, self.awaited, self.decisions):
+            one.pop(name, None)
 
 
 class Executor:
@@ -63,41 +70,36 @@ class Executor:
         self.gauges = Gauges()
         self.threads = ThreadEngine()
         self.background = BackgroundLoop()
-        self._plans: dict[Principal, dict[str, Plan]] = {}
-        self._count = 0
+        self._lanes: WeakValueDictionary[Principal, Lanes] = WeakValueDictionary()
         self._alone = threading.RLock()
 
     # ── lanes ────────────────────────────────────────────────────────────────────────────────────
 
-    def plans(self, who: Principal) -> dict[str, Plan]:
-        """Return the agent's lanes, a dict that fills as it calls."""
-        mine = self._plans.get(who)
-        if mine is None:
-            if self._count > _MOST_LANES:
-                self._plans, self._count = {}, 0
-            mine = self._plans.setdefault(who, {})
-        return mine
+    def lanes(self, who: Principal) -> Lanes:
+        """Return the agent's lanes, which fill as it calls."""
+        mine = self._lanes.get(who)
+        return mine if mine is not None else self._lanes.setdefault(who, Lanes())
 
-    def planned(self, who: Principal, name: str, plans: dict[str, Plan]) -> Plan | None:
-        """Make the lane of *name* for the present state; None where only the pipeline will do."""
+    def lane(self, who: Principal, name: str, lanes: Lanes) -> bool:
+        """Make the lane of *name* for the present state; False where only the pipeline will do."""
         state = self.ledger.state
         if self.ledger.closed or state.policies or type(name) is not str:
-            return None
+            return False
         verdict = judge(state, who, name, self.clock.now())
-        if verdict.refusal is not None or verdict.record is None or not verdict.paths[0].lasting:
-            plans.pop(name, None)
-            return None
-        tool = verdict.record.tool
-        if not self._short(tool):
-            plans.pop(name, None)
-            return None
-        plan = self._plan(who, tool, verdict.paths[0].decision, state)
-        if name not in plans:
-            self._count += 1
-            if len(plans) > _MOST_LANES:
-                plans.clear()
-        plans[name] = plan
-        return plan
+        tool = verdict.record.tool if verdict.record is not None else None
+        if tool is None or verdict.refusal is not None or not verdict.paths[0].lasting or not self._short(tool):
+            lanes.drop(name)
+            return False
+        gauge, site = self.gauges.of(who.agent, name), Site(self.home, who, who.agent, name)
+        if len(lanes.decisions) > _MOST_LANES:
+            lanes.sync.clear(), lanes.awaited.clear(), lanes.decisions.clear()
+        lanes.decisions[name] = verdict.paths[0].decision
+        if tool.is_async:
+            seconds = self.timeout(tool) or _A_DAY
+            lanes.awaited[name] = async_lane(tool.definition_, self.ledger, state, gauge, site, seconds)
+        else:
+            lanes.sync[name] = sync_lane(tool.definition_, self.ledger, state, gauge, site)
+        return True
 
     def _short(self, tool: Tool[..., Any]) -> bool:
         meta = tool.metadata
@@ -106,102 +108,88 @@ class Executor:
         engine = meta.engine or self.options.engine
         return engine in (None, "inline") and (tool.is_async or meta.timeout is None)
 
-    def _plan(self, who: Principal, tool: Tool[..., Any], decision: Decision, state: State) -> Plan:
-        gauge = self.gauges.of(who.agent, tool.name)
-        site = Site(self.home, who, who.agent, tool.name)
-        definition = tool.definition_
-        if not tool.is_async:
-            return Plan(sync_lane(definition, self.ledger, state, gauge, site), decision, gauge, False)
-        seconds = self.timeout(tool) or 86_400.0
-        return Plan(async_lane(definition, self.ledger, state, gauge, site, seconds), decision, gauge, True)
-
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
-    def call(self, who: Principal, name: str, arguments: dict[str, Any], plans: dict[str, Plan]) -> Any:
-        """Call a tool and return its value, or raise the typed error."""
-        plan = plans.get(name)
-        for _ in range(2):
-            if plan is None or plan.is_async:
-                break
+    def call(self, who: Principal, name: str, arguments: dict[str, Any], lanes: Lanes) -> Any:
+        """Call a tool and return its value, or raise the typed error; the long way of `Toolset.call`."""
+        if self.lane(who, name, lanes) and (lane := lanes.sync.get(name)) is not None:
             try:
-                value = plan.lane(arguments)
+                value = lane(arguments)
             except (Exception, SystemExit) as error:
-                raise self._failed(name, error) from error
+                raise self.failed(name, error) from error
             if value is not MISS:
                 return value
-            plan = self.planned(who, name, plans)
         result = self.run(ToolCall(None, name, arguments, who.agent, None, who.chain), who)
-        if plan is None and result.success:
-            self.planned(who, name, plans)
         if result.outcome is not Outcome.OK:
             raise raised(result)
         return result.result
 
-    async def acall(self, who: Principal, name: str, arguments: dict[str, Any], plans: dict[str, Plan]) -> Any:
+    async def acall(self, who: Principal, name: str, arguments: dict[str, Any], lanes: Lanes) -> Any:
         """Call a tool from async code and return its value, or raise the typed error."""
-        plan = plans.get(name)
-        for _ in range(2):
-            if plan is None or not plan.is_async:
-                break
+        for known in (True, False):
+            lane = lanes.awaited.get(name) if known or self.lane(who, name, lanes) else None
+            if lane is None:
+                continue
             try:
-                value = await plan.lane(arguments)
+                value = await lane(arguments)
             except ExpiredError:
-                raise raised(self._expired(plan, name, who)) from None
+                raise raised(self._expired(name, who, lanes)) from None
             except (Exception, SystemExit) as error:
-                raise self._failed(name, error) from error
+                raise self.failed(name, error) from error
             if value is not MISS:
                 return value
-            plan = self.planned(who, name, plans)
         result = await self.arun(ToolCall(None, name, arguments, who.agent, None, who.chain), who)
-        if plan is None and result.success:
-            self.planned(who, name, plans)
         if result.outcome is not Outcome.OK:
             raise raised(result)
         return result.result
 
-    def _failed(self, name: str, error: BaseException) -> BaseException:
+    def failed(self, name: str, error: BaseException) -> BaseException:
         record = self.ledger.state.record(name)
         text = f"the tool tried to end the program (exit code {error.code!r})" if isinstance(error, SystemExit) else None
         shown = self.shown(record.tool, text or str(error)) if record is not None else text
         return failed(name, error, shown)
 
-    def _expired(self, plan: Plan, name: str, who: Principal) -> ToolResult:
-        seconds = self.timeout_of(name)
+    def _expired(self, name: str, who: Principal, lanes: Lanes) -> ToolResult:
         return ToolResult(
-            None, name, who.agent, Outcome.TIMEOUT, None, f"Tool {name!r} did not finish within {seconds:g} s.",
-            "tool-timeout", attempts=1, decision=plan.decision,
+            None, name, who.agent, Outcome.TIMEOUT, None,
+            f"Tool {name!r} did not finish within {self.timeout_of(name):g} s.", "tool-timeout", attempts=1,
+            decision=lanes.decisions.get(name),
         )  # fmt: skip
 
     # ── results ──────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, call: ToolCall, who: Principal | None, plans: dict[str, Plan] | None = None) -> ToolResult:
+    def execute(self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None) -> ToolResult:
         """Run one call; every failure of the tool, the arguments or the access is a result."""
-        arguments = call.arguments
-        if plans is not None and who is not None and type(arguments) is dict and type(call.name) is str:
-            plan = plans.get(call.name) or self.planned(who, call.name, plans)
-            if plan is not None and not plan.is_async:
-                started = self.clock.monotonic()
-                try:
-                    value = plan.lane(arguments)
-                except (Exception, SystemExit) as error:
-                    return self._broke(call, who, plan, error, started)
-                if value is not MISS:
-                    return ToolResult(
-                        call.tool_call_id, call.name, who.agent, Outcome.OK, value, None, None,
-                        (self.clock.monotonic() - started) * 1000, 1, (), False, plan.decision,
-                    )  # fmt: skip
-                plans.pop(call.name, None)
+        name, arguments = call.name, call.arguments
+        if lanes is None or who is None or type(arguments) is not dict or type(name) is not str:
+            return self.run(call, who)
+        for known in (True, False):
+            lane = lanes.sync.get(name) if known or self.lane(who, name, lanes) else None
+            if lane is None:
+                continue
+            started = self.clock.monotonic()
+            try:
+                value = lane(arguments)
+            except (Exception, SystemExit) as error:
+                return self._broke(call, who, lanes, error, started)
+            if value is not MISS:
+                return ToolResult(
+                    call.tool_call_id, name, who.agent, Outcome.OK, value, None, None,
+                    (self.clock.monotonic() - started) * 1000, 1, (), False, lanes.decisions[name],
+                )  # fmt: skip
         return self.run(call, who)
 
     async def aexecute(self, call: ToolCall, who: Principal | None) -> ToolResult:
         """Run one call from async code; every failure of the tool, the arguments or the access is a result."""
         return await self.arun(call, who)
 
-    def _broke(self, call: ToolCall, who: Principal, plan: Plan, error: BaseException, started: float) -> ToolResult:
-        made = self._failed(call.name, error)
+    def _broke(
+        self, call: ToolCall, who: Principal, lanes: Lanes, error: BaseException, started: float
+    ) -> ToolResult:
+        made = self.failed(call.name, error)
         return ToolResult(
             call.tool_call_id, call.name, who.agent, Outcome.TOOL_ERROR, None, str(made), type(error).__name__,
-            (self.clock.monotonic() - started) * 1000, 1, (), False, plan.decision, error,
+            (self.clock.monotonic() - started) * 1000, 1, (), False, lanes.decisions.get(call.name), error,
         )  # fmt: skip
 
     def run(self, call: ToolCall, who: Principal | None) -> ToolResult:
@@ -271,7 +259,7 @@ class Executor:
         if self.background.here:
             raise ToolUsageError("A registry cannot be closed from a tool on its own background loop.")
         self.background.close()
-        self._plans = {}
+        self._lanes.clear()
 
 
 class _Held:

@@ -31,8 +31,7 @@ def make(ledger, state, gauge, site):
         enter(None)
         try:
             if ledger.state is not state: return MISS
-            frame = Frame(site, arguments)
-            frame.token = token = set_frame(frame)
+            token = set_frame(Frame(site, arguments))
             try:
                 return {call}
             finally:
@@ -49,8 +48,7 @@ def make(ledger, state, gauge, site, start, stop):
         enter(None)
         try:
             if ledger.state is not state: return MISS
-            frame = Frame(site, arguments)
-            frame.token = token = set_frame(frame)
+            token = set_frame(Frame(site, arguments))
             deadline = start()
             try:
                 return await {call}

@@ -10,13 +10,14 @@ from typing import Any
 from attrs import NOTHING, frozen
 
 from praval_tools.model.docs import parameter_descriptions
-from praval_tools.model.encode import Encoder
+from praval_tools.model.encode import Encoder, plain_encoder
+from praval_tools.model.dispatch import is_closed
 from praval_tools.model.fast import FastBody, fast_body, taken_names
 from praval_tools.model.form import Encode, JsonSchema, Mismatch, Unencodable
 from praval_tools.model.returns import returned_items
 from praval_tools.model.schema import SchemaWalk, parameters_schema
 from praval_tools.model.signature import Signature
-from praval_tools.model.structure import Structurer, guarded
+from praval_tools.model.structure import Structurer, guarded, plain_structurer
 
 
 @frozen(eq=False)
@@ -35,12 +36,16 @@ class Compiled:
     doc: str = ""
 
     @cached_property
+    def _closed(self) -> bool:
+        return all(is_closed(one.hint) for one in self.signature.parameters) and is_closed(self._result_hint)
+
+    @cached_property
     def _structurer(self) -> Structurer:
-        return Structurer()
+        return plain_structurer() if self._closed else Structurer()
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return Encoder()
+        return plain_encoder() if self._closed else Encoder()
 
     @cached_property
     def _result_hint(self) -> Any:
@@ -112,7 +117,7 @@ class Compiled:
 
     @cached_property
     def _argument_encodes(self) -> dict[str, Encode]:
-        encoder = Encoder(keep_decimal=True)
+        encoder = plain_encoder(keep_decimal=True) if self._closed else Encoder(keep_decimal=True)
         return {one.name: encoder.hook(one.hint) for one in self.signature.parameters if one.kind == "normal"}
 
     @cached_property
@@ -136,12 +141,12 @@ class Compiled:
         """
         try:
             return self._encode_result(value)
-        except Unencodable:
-            plain = self._encoder.value(value)
-            try:
+        except Unencodable as declared:
+            try:  # another type than declared is fine as long as its JSON is what was declared
+                plain = self._encoder.value(value)
                 self._structure_result(plain)
             except Mismatch:
-                raise
+                raise declared from None
             return plain
 
     @cached_property

@@ -21,7 +21,7 @@ from praval_tools.model.signature import Parameter, Signature
 StructureOf = Callable[[Any], Callable[[Any], Any]]
 """Hint → function that structures one JSON value, or raises `Mismatch`."""
 
-_NAMES: Final = {"Mismatch": Mismatch, "ok_text": encodable, "LOW": -INT_LIMIT, "HIGH": INT_LIMIT, "LEFT_OUT": NOTHING}
+_NAMES: Final = {"Mismatch": Mismatch, "ok_text": encodable, "LOW": -INT_LIMIT, "HIGH": INT_LIMIT, "LEFT_OUT": object()}
 """What the lines refer to beside `arguments`, `MISS`, `function` and `context`, which the caller supplies."""
 
 _CHECKS: Final[dict[Any, tuple[str, ...]]] = {

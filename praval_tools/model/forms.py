@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import collections.abc as abc
 import types
-from collections.abc import Callable
-from typing import Any, Final, Generic, get_origin
+from typing import Any, Final, get_origin
 from weakref import WeakSet
 
 from praval_tools.model.classes import CLASSES
 from praval_tools.model.containers import CONTAINERS
 from praval_tools.model.form import Form
-from praval_tools.model.hints import bare, hint_text, is_union
+from praval_tools.model.hints import bare, hint_text, is_class, is_union
 from praval_tools.model.scalars import SCALARS
 from praval_tools.model.texts import TEXTS
 from praval_tools.model.wrappers import ALIAS, TRANSPARENT, UNION, annotated_form
@@ -61,6 +60,13 @@ def form_of(hint: Any) -> Form | None:
     return next((form for form in _BY_TEST if form.fits(hint)), None)
 
 
+def row_of(hint: Any) -> Form:
+    """Return the row of *hint*; `TypeError` if it has none."""
+    if (form := form_of(hint)) is None:
+        raise TypeError(f"{hint_text(hint)} has no JSON form")
+    return form
+
+
 def judge(hint: Any) -> tuple[str, ...]:
     """
     Return why *hint* has no JSON form: every reason in it, none if it has one.
@@ -76,7 +82,7 @@ def judge(hint: Any) -> tuple[str, ...]:
 def _judge(hint: Any, found: list[str], around: list[Any]) -> None:
     if hint is None or hint is Any or (type(hint) is type and hint in PLAIN):
         return
-    named = isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
+    named = is_class(hint)
     if (named and hint in _JUDGED) or any(one is hint or (not named and one == hint) for one in around):
         return
     form = form_of(hint)

@@ -59,7 +59,7 @@ def resolve(hint: Any, names: Mapping[str, Any], inner: Mapping[str, Any] | None
     """Return *hint* with every text and forward reference in it replaced by what it means."""
     if type(hint) is str:
         return resolve(evaluate(hint, names, inner), names, inner)
-    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
+    if is_class(hint):
         return hint
     if type(hint) is ForwardRef:
         return resolve(evaluate(hint.__forward_arg__, names, inner), names, inner)
@@ -70,7 +70,7 @@ def substitute(hint: Any, values: Mapping[Any, Any]) -> Any:
     """Return *hint* with type variables replaced by what *values* gives for them."""
     if isinstance(hint, TypeVar) or hint is typing.Self:
         return values.get(hint, hint)
-    if not values or (isinstance(hint, type) and not isinstance(hint, types.GenericAlias)):
+    if not values or is_class(hint):
         return hint
     return _rebuilt(hint, lambda part: substitute(part, values))
 
@@ -92,6 +92,11 @@ def _rebuilt(hint: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(hint, types.GenericAlias):
         return types.GenericAlias(hint.__origin__, changed)
     return hint.copy_with(changed)
+
+
+def is_class(hint: Any) -> bool:
+    """Tell whether *hint* is a class, not a parametrised one."""
+    return isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
 
 
 def is_union(hint: Any) -> bool:
@@ -147,7 +152,7 @@ def hint_text(hint: Any) -> str:
         return "None"
     if type(hint) is str:
         return hint
-    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
+    if is_class(hint):
         return hint.__qualname__.rpartition("<locals>.")[2]
     return _compound_text(hint)
 

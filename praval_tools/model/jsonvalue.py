@@ -7,7 +7,7 @@ import math
 from decimal import Decimal
 from typing import Any, Final
 
-from praval_tools.model.form import Mismatch, encodable
+from praval_tools.model.form import Mismatch, Unencodable, encodable
 
 INT_LIMIT: Final = 10**4300
 """Python writes no integer of more digits as text, so none travels as JSON."""
@@ -85,3 +85,17 @@ def canonical(value: Any) -> str:
 def compact(value: Any) -> str:
     """Return *value* as JSON text without spaces, keys in their own order."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def key_text(value: Any) -> str:
+    """
+    Return *value*, one of JSON's, as the text of a key.
+
+    Raises:
+        Unencodable: It is a list or an object.
+    """
+    if type(value) is bool:
+        return "true" if value else "false"
+    if isinstance(value, list | dict):
+        raise Unencodable("a list or an object cannot be a key in JSON")
+    return "null" if value is None else str(value)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime, time
-from decimal import Decimal
 from typing import Any, Final, get_origin
 from uuid import UUID
 
 from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable
 from praval_tools.model.hints import bare, hint_text
+from praval_tools.model.jsonvalue import key_text
 from praval_tools.model.scalars import choices, is_choice, refuse
 from praval_tools.model.texts import text_structure
 
@@ -58,13 +58,6 @@ def _choice_schema(hint: Any, _: Schemas) -> JsonSchema:
 def _spelled(hint: Any) -> dict[str, Any]:
     """Return each spelling of a key and the member that it stands for."""
     return {key_text(plain): member for plain, member in choices(bare(hint))}
-
-
-def key_text(value: Any) -> str:
-    """Return the JSON value *value* as the text of a key."""
-    if type(value) is bool:
-        return "true" if value else "false"
-    return "null" if value is None else str(value)
 
 
 def _choice_structure(hint: Any, _: Structures) -> Hook:

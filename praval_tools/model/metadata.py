@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter, is_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from attrs import Attribute, converters, evolve, field, fields, frozen
+from attrs import Attribute, evolve, field, fields, frozen
 
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.model.source import Source
@@ -23,6 +25,9 @@ ErrorStyle = Literal["message", "masked"]
 _TEXTS: Final = ("description", "version", "author", "approval_reason", "title")
 _FLAGS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")
+
+
+_NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def _as_tuple(value: Any) -> Any:
@@ -107,7 +112,7 @@ class ToolMetadata:
     errors: ErrorStyle | None = None
     strict_arguments: bool | None = None
     title: str = ""
-    extra: Mapping[str, Any] = field(default=None, converter=converters.default_if_none(factory=dict))
+    extra: Mapping[str, Any] = _NO_EXTRA
     source: Source | None = None
     _signature: Signature | None = field(default=None, repr=False, eq=False)
 
@@ -260,13 +265,21 @@ def _plan(one: Attribute[Any]) -> tuple[str, str, Any, Check]:
 
 
 _PLAN: Final = tuple(_plan(one) for one in fields(ToolMetadata) if (one.alias or one.name) in _CHECKS)
+_OFTEN: Final = tuple(row for row in _PLAN if row[0] in ("tool_name", "owned_by", "description", "category", "source"))
+_SELDOM: Final = tuple(row for row in _PLAN if row not in _OFTEN)
+_seldom = attrgetter(*(row[0] for row in _SELDOM))
+_DEFAULTS: Final = tuple(row[2] for row in _SELDOM)
 
 
 def _problems(metadata: ToolMetadata) -> Iterable[str]:
-    for name, alias, default, check in _PLAN:
+    """Yield what is not allowed; one comparison passes over all that nobody set."""
+    plan = _OFTEN if all(map(is_, _seldom(metadata), _DEFAULTS)) else _PLAN
+    for name, alias, default, check in plan:
         value = getattr(metadata, name)
         if value is not default and (problem := check(value)) is not None:
             yield f"{alias}: {problem}"
+    if plan is _OFTEN:
+        return
     if metadata.read_only and metadata.destructive:
         yield "read_only and destructive contradict each other; drop one of them"
     if metadata.read_only and metadata.idempotent is False:

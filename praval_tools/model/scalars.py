@@ -213,6 +213,15 @@ def _choices_encode(hint: Any, _: Encodes) -> Encode:
 
 
 
+PLAIN_ENCODES: Final[dict[type, Encode]] = {
+    str: _encode_text,
+    int: _encode_integer,
+    float: _encode_number,
+    bool: _encode_truth,
+    type(None): _encode_null,
+}
+"""What encodes a value of JSON's own types by its type."""
+
 SCALARS: Final = (
     _row("text", (str,), "string", (_text, _text), _encode_text),
     _row("an integer", (int,), "integer", (_integer, _exact_integer), _encode_integer),

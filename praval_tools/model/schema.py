@@ -10,8 +10,8 @@ from attrs import NOTHING
 
 from praval_tools.model.encode import Encoder
 from praval_tools.model.form import JsonSchema, Mismatch
-from praval_tools.model.forms import form_of
-from praval_tools.model.hints import hint_text, order_key
+from praval_tools.model.forms import row_of
+from praval_tools.model.hints import order_key
 from praval_tools.model.signature import Signature
 from praval_tools.model.structure import Structurer
 
@@ -36,10 +36,7 @@ class SchemaWalk:
 
     def of(self, hint: Any) -> JsonSchema:
         """Return the schema of *hint*."""
-        form = form_of(hint)
-        if form is None:
-            raise TypeError(f"{hint_text(hint)} has no JSON form")
-        return form.schema(hint, self)
+        return row_of(hint).schema(hint, self)
 
     def named(self, hint: Any, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
         """Return a reference to the schema that *build* makes once for *hint*."""

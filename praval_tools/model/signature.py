@@ -11,7 +11,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, get_origin
+from typing import Any, Final, Literal
 
 from attrs import NOTHING, define, field, frozen
 
@@ -108,7 +108,7 @@ class _Reading:
             return hint
         if hint is NOTHING:
             if self.strict:
-                self.problems.append(f"{subject} has no type hint; {_missing(name)}")
+                self.problems.append(_missing(name))
             return Any
         try:
             hint = resolve(hint, self.names, self.near)
@@ -132,8 +132,8 @@ class _Reading:
 
 def _missing(name: str) -> str:
     if name == "return":
-        return "say what it returns: `-> float`, or `-> None` for nothing"
-    return f"give it one: `{name}: str`"
+        return "it has no return hint; say what it returns: `-> float`, or `-> None` for nothing"
+    return f"parameter {name!r} has no type hint; give it one: `{name}: str`"
 
 
 def _is_context(hint: Any, context_types: tuple[type, ...]) -> bool:

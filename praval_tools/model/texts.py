@@ -17,6 +17,8 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 from uuid import UUID
 
+from attrs import frozen
+
 from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable, encodable
 from praval_tools.model.jsonvalue import INT_LIMIT
 from praval_tools.model.scalars import refuse
@@ -55,23 +57,31 @@ def text_structure(pattern: str, parse: Callable[[str], Any], reason: str) -> Ho
     return structure
 
 
-def _text_row(
-    kind: type, name: str, schema: JsonSchema, parse: Callable[[str], Any], write: Callable[[Any], str], exactly: bool = True
-) -> Form:
-    hook = text_structure(schema.get("pattern", UUID_TEXT), parse, f"is not {name}")
+@frozen
+class _Text:
+    """A type that JSON carries as text: what the text looks like, how it is read, and how it is written."""
 
-    def encode(value: Any) -> str:
-        if (type(value) is kind) if exactly else isinstance(value, kind):
-            return write(value)
-        raise refuse(kind.__name__, value)
+    kind: type
+    name: str
+    pattern: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+    schema: JsonSchema
 
-    return Form(
-        name=name,
-        types=(kind,),
-        schema=lambda hint, schemas: dict(schema),
-        structure=lambda hint, structures: hook,
-        encode=lambda hint, encodes: encode,
-    )
+    def row(self) -> Form:
+        hook = text_structure(self.pattern, self.read, f"is not {self.name}")
+        return Form(
+            name=self.name,
+            types=(self.kind,),
+            schema=lambda hint, schemas: {"type": "string", **self.schema},
+            structure=lambda hint, structures: hook,
+            encode=lambda hint, encodes: self._encode,
+        )
+
+    def _encode(self, value: Any) -> str:
+        if not isinstance(value, self.kind) or (self.kind is date and isinstance(value, datetime)):
+            raise refuse(self.kind.__name__, value)
+        return self.write(value)
 
 
 # ── times ────────────────────────────────────────────────────────────────────────────────────────
@@ -194,17 +204,42 @@ def _path_encode(hint: type, _: Encodes) -> Encode:
     return encode
 
 
-def _written(value: Any) -> str:
-    return value.isoformat()
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode()
 
+
+_NARROW_DATE: Final = "^[0-9]*[1-9][0-9]*-"
+_NARROW_DATETIME: Final = r"^[0-9]*[1-9][0-9]*-.*T.*:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-][0-9:]+)$"
+"""What `format` leaves open and Python cannot hold; together they say what `DATE` and `DATETIME` say."""
 
 TEXTS: Final = (
-    _text_row(bytes, "bytes in base64", {"type": "string", "contentEncoding": "base64", "pattern": BASE64}, b64decode, lambda value: b64encode(value).decode()),
-    _text_row(datetime, "a date-time with offset (RFC 3339)", {"type": "string", "format": "date-time", "pattern": DATETIME}, datetime.fromisoformat, _write_datetime, False),
-    _text_row(date, "a date (RFC 3339)", {"type": "string", "format": "date", "pattern": DATE}, date.fromisoformat, _written),
-    _text_row(time, "a time (RFC 3339)", {"type": "string", "pattern": TIME}, time.fromisoformat, _write_time),
-    _text_row(timedelta, "a duration (ISO 8601, weeks to seconds)", {"type": "string", "pattern": DURATION}, _read_duration, _write_duration, False),
-    _text_row(UUID, "a UUID", {"type": "string", "format": "uuid"}, UUID, str, False),
+    _Text(bytes, "bytes in base64", BASE64, b64decode, _base64, {"contentEncoding": "base64", "pattern": BASE64}).row(),
+    _Text(
+        datetime,
+        "a date-time with offset (RFC 3339)",
+        DATETIME,
+        datetime.fromisoformat,
+        _write_datetime,
+        {"format": "date-time", "pattern": _NARROW_DATETIME},
+    ).row(),
+    _Text(
+        date,
+        "a date (RFC 3339)",
+        DATE,
+        date.fromisoformat,
+        date.isoformat,
+        {"format": "date", "pattern": _NARROW_DATE},
+    ).row(),
+    _Text(time, "a time (RFC 3339)", TIME, time.fromisoformat, _write_time, {"pattern": TIME}).row(),
+    _Text(
+        timedelta,
+        "a duration (ISO 8601, weeks to seconds)",
+        DURATION,
+        _read_duration,
+        _write_duration,
+        {"pattern": DURATION},
+    ).row(),
+    _Text(UUID, "a UUID", UUID_TEXT, UUID, str, {"format": "uuid"}).row(),
     Form(
         name="a decimal number",
         types=(Decimal,),

@@ -1,0 +1,96 @@
+"""From hint to hook through a cattrs converter that knows the rows of our table, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any, Final, Generic, Literal, TypeVar, get_origin
+from uuid import UUID
+
+from praval_tools.model.forms import PLAIN
+from praval_tools.model.hints import is_alias, is_class, order_key
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+_TAKEN: Final = (str, bytes, int, float, Path)
+"""Classes for which cattrs has hooks that it finds before it asks a predicate, for their subclasses as well."""
+
+_OURS: Final = PLAIN | {date, datetime, time, timedelta, Decimal, Path, PurePath, UUID, frozenset}
+
+
+def is_closed(hint: Any) -> bool:
+    """Tell whether *hint* is made of Python's own types only, so that its hooks keep no class alive."""
+    origin = get_origin(hint)
+    if origin is None:
+        return hint is ... or (is_class(hint) or hint is Any or hint is None) and hint in _OURS
+    if origin is Literal:
+        return not any(isinstance(one, Enum) for one in hint.__args__)
+    return all(map(is_closed, hint.__args__))
+
+
+def _is_named(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    return is_alias(hint) or (isinstance(kind, type) and kind.__module__ not in ("builtins", "collections.abc", "types"))
+
+
+class Dispatcher(Generic[H]):
+    """
+    Finds the hook of a hint, made once per class or alias, which may contain themselves.
+
+    A converter remembers every class that it met, so classes of the program's get one per tool.
+
+    Args:
+        side: Which hooks of the converter are meant.
+        make: Makes the hook of a hint from the table.
+    """
+
+    def __init__(self, side: Literal["structure", "unstructure"], make: Callable[[Any], H]) -> None:
+        from cattrs import BaseConverter
+
+        converter: Any = BaseConverter(detailed_validation=False)
+        self._make = make
+        self._register: Callable[[Any, H], None] = getattr(converter, f"register_{side}_hook")
+        self._find: Callable[..., H] = getattr(converter, f"get_{side}_hook")
+        self._named: dict[Any, H] = {}
+        self._open: set[Any] = set()
+        self._lock = threading.RLock()
+        getattr(converter, f"register_{side}_hook_factory")(lambda hint: True, make)
+        for kind in _TAKEN:
+            self._register(kind, make(kind))
+
+    def hook(self, hint: Any) -> H:
+        """Return the hook of *hint*; `TypeError` if it has no row."""
+        if not _is_named(hint):
+            return self._find(hint, cache_result=False)
+        key = order_key(hint)
+        found = self._named.get(key)
+        return self._build(key, hint) if found is None else found
+
+    def _build(self, key: Any, hint: Any) -> H:
+        with self._lock:
+            if key in self._named:
+                return self._named[key]
+            if key in self._open:
+                return self._later(key)
+            self._open.add(key)
+            try:
+                if is_class(hint) and issubclass(hint, _TAKEN):
+                    self._register(hint, self._make(hint))
+                found = self._named[key] = self._find(hint, cache_result=False)
+            finally:
+                self._open.discard(key)
+            return found
+
+    def _later(self, key: Any) -> H:
+        """Return a stand-in for a hook that is being made, for a class inside itself."""
+
+        def hook(*given: Any) -> Any:
+            with self._lock:  # another thread may still be at it
+                found = self._named[key]
+            return found(*given)
+
+        return hook  # type: ignore[return-value]
