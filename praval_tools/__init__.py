@@ -1,6 +1,5 @@
 """The tool-ownership layer for multi-agent Python."""
 
-from praval_tools.access import Decision
 from praval_tools.collection import ToolCollection
 from praval_tools.declare import Agent, agent, current_agent, tool
 from praval_tools.discovery import discover_tools
@@ -36,7 +35,7 @@ from praval_tools.errors import (
 from praval_tools.execution.frames import current_call
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.context import ToolContext
-from praval_tools.model.decision import Ask, Deny
+from praval_tools.model.decision import Ask, Decision, Deny
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.permissions import AgentProfile, Block, Grant
 from praval_tools.model.tool import AsyncTool, Tool, ToolDefinition

@@ -280,7 +280,7 @@ def _reachable(paths: Iterable[Path], definition: Definition) -> Iterator[Path]:
 
 @lru_cache(1024)
 def _can_meet(bounds: tuple[Bounds, ...], definition: Definition) -> bool:
-    return satisfiable(bounds, definition.compiled.parameters_schema)
+    return bool(satisfiable(bounds, definition.compiled.parameters_schema))
 
 
 def _no_way(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> Decision:

@@ -12,7 +12,7 @@ from praval_tools.model.decision import Decision
 from praval_tools.model.permissions import Delegation, Principal
 from praval_tools.model.tool import Tool
 from praval_tools.naming import check_agent_name
-from praval_tools.toolset import Toolset
+from praval_tools.toolset import BoundTool, Toolset
 
 Mode = Literal["intersect", "inherit", "own"]
 
@@ -70,9 +70,9 @@ class AgentBase:
 
     has_tool = tool_exists
 
-    def get_tool(self, name: str) -> Tool[..., Any] | None:
-        """Return the tool of this name if it may call it now."""
-        return self.registry._callable_tool(self._who, name)  # type: ignore[no-any-return]
+    def get_tool(self, name: str) -> BoundTool[..., Any] | None:
+        """Return the checked way to the tool of this name, if the agent may call it now."""
+        return self._tools.get(name)
 
     def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
         """

@@ -20,7 +20,14 @@ from praval_tools.errors import (
     UnknownToolError,
 )
 from praval_tools.model.bounds import Bounds, satisfiable
-from praval_tools.model.permissions import AgentProfile, Block, Grant, Principal, expiry, is_aware
+from praval_tools.model.permissions import (
+    AgentProfile,
+    Block,
+    Grant,
+    Principal,
+    expiry,
+    is_aware,
+)
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR, fold, near, shorten
 from praval_tools.state import State
@@ -289,12 +296,15 @@ def unblock(state: State, tool: str, agent: str, actor: str, reason: str) -> Eve
     return [facts.ToolUnblocked(tool=tool, agent=agent, setter=setter, by=actor, reason=reason)] if mine else []
 
 
+_KINDS = ("tool", "namespace", "category", "tag")
+
+
 def target(state: State, name: str | None, given: Mapping[str, str | None], off: bool) -> tuple[str, str]:
     """Return the one thing that is to be switched, as kind and name; *off*: look among the disabled ones too."""
     named = [(kind, value) for kind, value in given.items() if value is not None]
     if (name is not None) + len(named) != 1:
         raise ToolUsageError("Name exactly one tool, namespace, category or tag.")
-    wanted = named or [(kind, name) for kind in ("tool", "namespace", "category", "tag")]
+    wanted: list[tuple[str, str | None]] = [*named] or [(kind, name) for kind in _KINDS]
     found = [(kind, value) for kind, value in wanted if value is not None and _exists(state, kind, value, off)]
     if len(found) == 1:
         return found[0]

@@ -8,6 +8,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,14 +88,14 @@ def _modules(module: str | ModuleType | None, errors: list[Exception]) -> Iterab
         return []
     if spec is not None and spec.submodule_search_locations is not None:
         names += [one.name for one in pkgutil.walk_packages(list(spec.submodule_search_locations), f"{name}.")]
-    return [(one, lambda one=one: importlib.import_module(one)) for one in names]
+    return [(one, partial(importlib.import_module, one)) for one in names]
 
 
 def _files(pattern: str | None) -> Iterable[tuple[str, Load]]:
     if pattern is None:
         return []
     paths = sorted(path for path in glob.glob(pattern, recursive=True) if path.endswith(".py"))
-    return [(path, lambda path=path: _load_file(Path(path))) for path in paths]
+    return [(path, partial(_load_file, Path(path))) for path in paths]
 
 
 def _load_file(path: Path) -> ModuleType:

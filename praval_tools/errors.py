@@ -201,7 +201,7 @@ class DiscoveryError(ExceptionGroup[Exception], ToolError):
     code: ClassVar[str] = "discovery"
     found: tuple[Any, ...] = ()
 
-    def derive(self, excs: Sequence[Exception], /) -> DiscoveryError:
+    def derive(self, excs: Sequence[Exception], /) -> DiscoveryError:  # type: ignore[override]
         made = DiscoveryError(self.message, excs)
         made.found = self.found
         return made

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 
 from praval_tools.errors import RegistryClosedError, SubscriberWarning, ToolUsageError
 from praval_tools.facts import Event
@@ -43,6 +45,8 @@ class Ledger:
         self._lock = threading.Lock()
         self._writing: _Change | None = None
         self._subscribers: tuple[Subscriber, ...] = ()
+        self._told: deque[Event] = deque()
+        self._telling = threading.Lock()
 
     def present(self) -> State:
         """Return the state that this thread sees: inside `change`, with the changes made so far."""
@@ -64,7 +68,8 @@ class Ledger:
             change = _Change(self.state)
             events = self._extend(change, plan)
             self.state = change.state
-        self._notify(events)
+            self._told.extend(events)
+        self._notify()
         return events
 
     @contextmanager
@@ -79,10 +84,16 @@ class Ledger:
             try:
                 yield
                 self.state = change.state
+                self._told.extend(change.events)
             finally:
                 self._writing = None
                 _open.reset(token)
-        self._notify(change.events)
+        self._notify()
+
+    def renew(self) -> None:
+        """Publish the same state under a new pointer, so that whoever holds the old one looks again."""
+        with self._exclusive():
+            self.state = copy(self.state)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call *subscriber* with every event after it counts; return what ends that."""
@@ -121,14 +132,22 @@ class Ledger:
         with self._lock:
             yield
 
-    def _notify(self, events: Iterable[Event]) -> None:
-        for event in events:
-            for subscriber in self._subscribers:
-                try:
-                    subscriber(event)
-                except Exception as error:  # isolation: the change stands, whoever listens
-                    warnings.warn(
-                        f"{subscriber!r} raised {error!r} on {type(event).__name__}; the change itself stands.",
-                        SubscriberWarning,
-                        stacklevel=4,
-                    )
+    def _notify(self) -> None:
+        """Tell the subscribers what is new, in order; a thread that finds another at it leaves it to that one."""
+        while self._told and self._telling.acquire(blocking=False):
+            try:
+                while self._told:
+                    self._tell(self._told.popleft())
+            finally:
+                self._telling.release()
+
+    def _tell(self, event: Event) -> None:
+        for subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except Exception as error:  # isolation: the change stands, whoever listens
+                warnings.warn(
+                    f"{subscriber!r} raised {error!r} on {type(event).__name__}; the change itself stands.",
+                    SubscriberWarning,
+                    stacklevel=5,
+                )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -18,7 +18,13 @@ from praval_tools import authority, facts
 from praval_tools.access import choose, dead, judge, tried
 from praval_tools.agents import AgentBase, running_principal
 from praval_tools.clock import Clock, SystemClock
-from praval_tools.errors import AccessWarning, GrantError, ToolUsageError, UnknownToolError, UnknownToolWarning
+from praval_tools.errors import (
+    AccessWarning,
+    GrantError,
+    ToolUsageError,
+    UnknownToolError,
+    UnknownToolWarning,
+)
 from praval_tools.execution.batch import batch, batch_async
 from praval_tools.execution.executor import Executor, Options
 from praval_tools.execution.frames import Frame, Site, actor, running
@@ -169,7 +175,7 @@ class ToolRegistry:
     ) -> list[Tool[..., Any]]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
         state = self._ledger.present()
-        wanted: list[Iterable[str]] = []
+        wanted: list[Collection[str]] = []
         if category:
             wanted.append(state.labelled("category", category))
         if owned_by:
@@ -178,8 +184,8 @@ class ToolRegistry:
             wanted.append(state.labelled("shared", ""))
         if tags:
             wanted.append({name for tag in tags for name in state.labelled("tag", tag)})
-        names: Iterable[str] = min(wanted, key=len, default=state.tools)  # type: ignore[arg-type]
-        found = [name for name in names if all(name in one for one in wanted)]  # type: ignore[operator]
+        names: Iterable[str] = min(wanted, key=len, default=state.tools)
+        found = [name for name in names if all(name in one for one in wanted)]
         if name_pattern:
             found = [name for name in found if name_pattern.lower() in name.lower()]
         return self._tools_of(found)
@@ -283,7 +289,8 @@ class ToolRegistry:
     def _grant(self, tool: str, to: Any, by: Any, **wish: Any) -> Grant:
         who, now = actor(by, "lend", tool), self._clock.now()
         wanted = authority.Wish(tool=tool, agent=check_agent_name(_name(to)), **wish)
-        new_id, made = self._clock.new_id(), []
+        new_id = self._clock.new_id()
+        made: list[Any] = []
 
         def plan(state: State) -> list[facts.Event]:
             events, grant, warning = authority.grant(state, wanted, who, now, new_id)
@@ -343,7 +350,8 @@ class ToolRegistry:
     def block(self, tool: Any, agent: Any, *, by: Any = None, reason: str = "") -> Block:
         """Refuse a tool to an agent, whatever permits it; may come before the tool."""
         text, name = check_tool_name(_name(tool)), check_agent_name(_name(agent))
-        who, made = actor(by, "block an agent from", text), []
+        who = actor(by, "block an agent from", text)
+        made: list[Block] = []
 
         def plan(state: State) -> list[facts.Event]:
             events, block = authority.block(state, text, name, who, reason)
@@ -351,7 +359,7 @@ class ToolRegistry:
             return events
 
         self._ledger.commit(plan)
-        return made[0]  # type: ignore[no-any-return]
+        return made[0]
 
     def unblock(self, tool: Any, agent: Any, *, by: Any = None, reason: str = "") -> bool:
         """Lift a block; only who set it or the operator may. False: there was none."""
@@ -588,12 +596,14 @@ class ToolRegistry:
         if isinstance(tool, str) and tool not in self._ledger.present().tools:
             raise UnknownToolError(tool, near(tool, self._ledger.present().tools))
         with self.change():
+            before = set(self._ledger.present().tools) if not isinstance(tool, str | Tool) else None
             name = self._brought(agent, tool)
             state = self._ledger.present()
-            fresh = not isinstance(tool, str | Tool)
-            if fresh and not state.access(agent, name).removed:
+            if before is not None and name not in before and not state.access(agent, name).removed:
                 self._list(agent, name)
-            elif not judge(state, Principal(agent), name, self._clock.now()).decision.allowed:
+                return
+            verdict = judge(state, Principal(agent), name, self._clock.now())
+            if not verdict.paths or not verdict.paths[0].lasting:
                 self.assign_tool_to_agent(name, agent)
 
     def _add_own(self, agent: str, tool: Tool[..., Any]) -> None:
@@ -702,7 +712,7 @@ class ToolRegistry:
         if self._ledger.closed:
             return
         self._ledger.closed = True
-        self._ledger.state = evolve(self._ledger.state)
+        self._ledger.renew()
         self.drain(timeout=self._options.timeout)
         self._executor.close()
 

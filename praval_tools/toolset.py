@@ -61,7 +61,7 @@ class BoundTool(Generic[P, R]):
     @property
     def description(self) -> str:
         """What a model reads."""
-        return self.tool.description
+        return str(self.tool.description)
 
     @property
     def metadata(self) -> Any:
@@ -71,7 +71,7 @@ class BoundTool(Generic[P, R]):
     @property
     def parameters(self) -> dict[str, Any]:
         """JSON Schema of the arguments."""
-        return self.tool.parameters
+        return dict(self.tool.parameters)
 
     def __repr__(self) -> str:
         return f"<BoundTool {self.name} for {self._who.agent!r}>"
@@ -241,23 +241,20 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
 
 
 def _as_function(bound: BoundTool[..., Any]) -> Callable[..., Any]:
-    if bound.tool.is_async:
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return await bound.acall(*args, **kwargs)
 
-        async def made(*args: Any, **kwargs: Any) -> Any:
-            return await bound.acall(*args, **kwargs)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        return bound(*args, **kwargs)
 
-    else:
-
-        def made(*args: Any, **kwargs: Any) -> Any:
-            return bound(*args, **kwargs)
-
+    made: Any = awaited if bound.tool.is_async else plain
     made.__name__ = made.__qualname__ = bound.name
     made.__doc__ = bound.tool.doc
-    made.__signature__ = bound.tool.signature  # type: ignore[attr-defined]
+    made.__signature__ = bound.tool.signature
     made.__annotations__ = {
         **{one.name: one.annotation for one in bound.tool.signature.parameters.values()},
         "return": bound.tool.signature.return_annotation,
     }
-    return made
+    return made  # type: ignore[no-any-return]
 
 

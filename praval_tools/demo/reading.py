@@ -11,10 +11,13 @@ import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from praval_tools.demo.table import Column, Table
 from praval_tools.errors import ToolError
+
+if TYPE_CHECKING:
+    from _csv import Reader as _Reader
 
 _TABLES = {".csv", ".tsv", ".tab", ".psv"}
 _SKIPPED = {"node_modules", "__pycache__", "venv", "dist", "build", "site-packages"}
@@ -85,10 +88,12 @@ def read_csv(path: Path, *, unit: str = "rows") -> Table:
         raise UnreadableDataError(str(path), "the file is empty.")
     first = text[: text.index("\n")] if "\n" in text else text
     separator = max(",;\t|", key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        heading, rows = _parsed(path, text, separator)
+        heading, rows = _parsed(path, reader)
     except csv.Error as error:
-        raise UnreadableDataError(str(path), f"not a well-formed CSV file: {error}.") from None
+        problem = f"not a well-formed CSV file: {error} (line {reader.line_num})."
+        raise UnreadableDataError(str(path), problem) from None
     if not rows:
         raise UnreadableDataError(str(path), "there is a heading but no rows under it.")
     columns = zip(_named(heading), zip(*rows, strict=True), strict=True)
@@ -100,8 +105,7 @@ def read_csv(path: Path, *, unit: str = "rows") -> Table:
     )
 
 
-def _parsed(path: Path, text: str, separator: str) -> tuple[list[str], list[list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+def _parsed(path: Path, reader: _Reader) -> tuple[list[str], list[list[str]]]:
     heading = next(filled for filled in reader if filled)
     if len(heading) > _MOST_COLUMNS:
         raise UnreadableDataError(str(path), f"{len(heading):,} columns are too many; the most is {_MOST_COLUMNS:,}.")

@@ -73,10 +73,8 @@ class Compared:
 class Profiled:
     """A measure along two columns, as a chart."""
 
-    measure: str
-    by: tuple[str, ...]
+    question: Question
     averages: list[Average]
-    is_share: bool
 
 
 @frozen

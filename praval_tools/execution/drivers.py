@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.lanes import ExpiredError
-from praval_tools.execution.loops import deadlines
+from praval_tools.execution.loops import deadlines, loop_runs_here
 from praval_tools.execution.pipeline import Run, StaleError, broke, succeeded
 from praval_tools.model.calls import Outcome, ToolResult
 
@@ -60,8 +59,7 @@ def _run(executor: Executor, run: Run) -> ToolResult | None:
 
 
 def _refuse_in_loop(name: str) -> None:
-    events: Any = sys.modules.get("asyncio.events")
-    if events is not None and events._get_running_loop() is not None:
+    if loop_runs_here():
         raise ToolUsageError(
             f"Tool {name!r} is async and an event loop runs in this thread, which a sync call would block: "
             f"await acall (or aexecute) instead.",
@@ -170,9 +168,13 @@ async def _in_thread_async(executor: Executor, run: Run, started: float) -> Tool
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
+    def settle() -> None:
+        if not done.done():
+            done.set_result(None)
+
     def tell() -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+            loop.call_soon_threadsafe(settle)
 
     job.when_done(tell)
     try:

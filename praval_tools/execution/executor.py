@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any, ContextManager, Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from attrs import frozen
@@ -18,10 +15,17 @@ from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.failures import failed, raised
 from praval_tools.execution.frames import Site
 from praval_tools.execution.gauges import Gauges
-from praval_tools.execution.lanes import ExpiredError, Lane, async_lane, plain, sync_lane
+from praval_tools.execution.lanes import (
+    ExpiredError,
+    Lane,
+    async_lane,
+    plain,
+    sync_lane,
+)
 from praval_tools.execution.loops import BackgroundLoop
 from praval_tools.execution.pipeline import pipeline
 from praval_tools.execution.threads import ThreadEngine
+from praval_tools.execution.turnstile import Turnstile
 from praval_tools.ledger import Ledger
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Decision
@@ -56,6 +60,11 @@ class Lanes:
         self.awaited: dict[str, Lane] = {}
         self.decisions: dict[str, Decision] = {}
 
+    def clear(self) -> None:
+        """Forget all lanes."""
+        for one in (self.sync, self.awaited, self.decisions):
+            one.clear()
+
     def drop(self, name: str) -> None:
         """Forget the lane of *name*."""
         for one in (self.sync, self.awaited, self.decisions):
@@ -71,7 +80,7 @@ class Executor:
         self.threads = ThreadEngine()
         self.background = BackgroundLoop()
         self._lanes: WeakValueDictionary[Principal, Lanes] = WeakValueDictionary()
-        self._alone = threading.RLock()
+        self.turnstile = Turnstile(self.gauges, self._new_pointer)
 
     # ── lanes ────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,7 +92,7 @@ class Executor:
     def lane(self, who: Principal, name: str, lanes: Lanes) -> bool:
         """Make the lane of *name* for the present state; False where only the pipeline will do."""
         state = self.ledger.state
-        if self.ledger.closed or state.policies or type(name) is not str:
+        if self.ledger.closed or self.turnstile.closed or state.policies or type(name) is not str:
             return False
         verdict = judge(state, who, name, self.clock.now())
         tool = verdict.record.tool if verdict.record is not None else None
@@ -92,7 +101,7 @@ class Executor:
             return False
         gauge, site = self.gauges.of(who.agent, name), Site(self.home, who, who.agent, name)
         if len(lanes.decisions) > _MOST_LANES:
-            lanes.sync.clear(), lanes.awaited.clear(), lanes.decisions.clear()
+            lanes.clear()
         lanes.decisions[name] = verdict.paths[0].decision
         if tool.is_async:
             seconds = self.timeout(tool) or _A_DAY
@@ -221,37 +230,13 @@ class Executor:
         style = tool.metadata.errors or self.options.errors
         return f"The tool failed (error id {uuid.uuid4().hex[:12]})." if style == "masked" else text
 
+    def _new_pointer(self) -> None:
+        """Make every lane ask the pipeline, which waits at the turnstile."""
+        self.ledger.renew()
+
     def visible(self, who: Principal) -> list[str]:
         """Return the names that the agent may call now."""
         return self.home._callable_names(who)  # type: ignore[no-any-return]
-
-    def alone(self, tool: Tool[..., Any]) -> ContextManager[Any]:
-        """Return what a tool that is not concurrency-safe holds while it runs."""
-        return nullcontext() if tool.metadata.concurrency_safe else self._exclusive()
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        with self._alone:
-            yield
-
-    @asynccontextmanager
-    async def aalone(self, tool: Tool[..., Any]) -> AsyncIterator[None]:
-        """The async form of `alone`; waits without blocking the loop."""
-        if tool.metadata.concurrency_safe:
-            yield
-            return
-        import asyncio
-
-        lock = await asyncio.to_thread(_Held, self._alone_async)
-        try:
-            yield
-        finally:
-            lock.release()
-
-    @property
-    def _alone_async(self) -> threading.Lock:
-        made: threading.Lock = self.__dict__.setdefault("_async_lock", threading.Lock())
-        return made
 
     def close(self) -> None:
         """End the threads and the background loop."""
@@ -260,16 +245,3 @@ class Executor:
             raise ToolUsageError("A registry cannot be closed from a tool on its own background loop.")
         self.background.close()
         self._lanes.clear()
-
-
-class _Held:
-    """A lock that was taken in another thread."""
-
-    def __init__(self, lock: threading.Lock) -> None:
-        lock.acquire()
-        self._lock = lock
-
-    def release(self) -> None:
-        """Give it back."""
-        self._lock.release()
-

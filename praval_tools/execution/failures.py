@@ -23,7 +23,7 @@ _APART: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncItera
 
 
 @lru_cache(256)
-def execution_error(kind: type[BaseException]) -> type[ToolExecutionError]:
+def execution_error(kind: Any) -> type[ToolExecutionError]:
     """Return the `ToolExecutionError` that is also the nearest built-in class of *kind*."""
     for base in kind.__mro__:
         if getattr(builtins, base.__name__, None) is not base:
@@ -52,7 +52,7 @@ def failed(tool: str, error: BaseException, message: str | None = None) -> ToolE
     """Return the error that stands for what the tool raised, with it as the cause."""
     kind = type(error)
     text = str(error) if message is None else message
-    made = execution_error(kind)(text or kind.__name__, kind.__name__, tool)
+    made: ToolExecutionError = execution_error(kind)(text or kind.__name__, kind.__name__, tool)
     made.__cause__ = error
     return made
 

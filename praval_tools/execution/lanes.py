@@ -31,7 +31,8 @@ def make(ledger, state, gauge, site):
         enter(None)
         try:
             if ledger.state is not state: return MISS
-            token = set_frame(Frame(site, arguments))
+            frame = Frame(site, arguments)
+            frame.token = token = set_frame(frame)
             try:
                 return {call}
             finally:
@@ -48,7 +49,8 @@ def make(ledger, state, gauge, site, start, stop):
         enter(None)
         try:
             if ledger.state is not state: return MISS
-            token = set_frame(Frame(site, arguments))
+            frame = Frame(site, arguments)
+            frame.token = token = set_frame(frame)
             deadline = start()
             try:
                 return await {call}

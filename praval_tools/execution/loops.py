@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,12 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     import asyncio
+
+
+def loop_runs_here() -> bool:
+    """Tell whether an event loop runs in this thread, without importing asyncio."""
+    events: Any = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
 
 
 class BackgroundLoop:

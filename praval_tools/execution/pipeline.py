@@ -8,12 +8,17 @@ may the agent see the tool → arguments → decide on them → approval → adm
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from praval_tools.access import Path, Verdict, choose, judge
-from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolExecutionError
+from praval_tools.errors import (
+    ToolArgumentsError,
+    ToolDefinitionError,
+    ToolExecutionError,
+)
 from praval_tools.execution.frames import Frame, Site, running
 from praval_tools.facts import GrantSpent
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -100,10 +105,18 @@ class Run:
 
     def enter(self) -> Any:
         """Admit and run a sync function in this thread; generators are read to their end."""
+        turnstile = self.executor.turnstile
+        if not self.tool.metadata.concurrency_safe:
+            with turnstile.alone():
+                return self._entered()
+        turnstile.pass_through()
+        return self._entered()
+
+    def _entered(self) -> Any:
         gauge = self.executor.gauges.of(self.call.agent, self.tool.name)
         gauge.append(None)
         try:
-            with running(self.frame), self.executor.alone(self.tool):
+            with running(self.frame):
                 self.admit()
                 value = self.tool.definition_.function(**self.keywords())
                 return list(value) if _is_generator(value) else value
@@ -112,16 +125,23 @@ class Run:
 
     async def aenter(self) -> Any:
         """Admit and await an async function; async generators are read to their end."""
+        turnstile = self.executor.turnstile
+        if not self.tool.metadata.concurrency_safe:
+            async with turnstile.aalone():
+                return await self._aentered()
+        await turnstile.apass_through()
+        return await self._aentered()
+
+    async def _aentered(self) -> Any:
         gauge = self.executor.gauges.of(self.call.agent, self.tool.name)
         gauge.append(None)
         try:
             with running(self.frame):
-                async with self.executor.aalone(self.tool):
-                    self.admit()
-                    value = self.tool.definition_.function(**self.keywords())
-                    if hasattr(value, "__aiter__"):
-                        return [item async for item in value]
-                    return await value if hasattr(value, "__await__") else value
+                self.admit()
+                value = self.tool.definition_.function(**self.keywords())
+                if hasattr(value, "__aiter__"):
+                    return [item async for item in value]
+                return await value if hasattr(value, "__await__") else value
         finally:
             gauge.pop()
 
@@ -144,11 +164,11 @@ def pipeline(
         if verdict.refusal is not None:
             return refused(executor, call, who, verdict.refusal)
         tool = verdict.record.tool  # type: ignore[union-attr]
-        bound = _bind(executor, tool, call)
+        bound = _bind(executor, tool, call, verdict.decision)
         if isinstance(bound, ToolResult):
             return bound
         definition = tool.definition_
-        path, decision = choose(verdict, bound.arguments, lambda definition=definition, bound=bound: definition.filled(bound))
+        path, decision = choose(verdict, bound.arguments, partial(definition.filled, bound))
         if path is None:
             return refused(executor, call, who, decision, bound)
         stopped = _policies(executor, state, call, who, tool, bound, decision)
@@ -174,7 +194,7 @@ def _verdict(executor: Executor, state: State, call: ToolCall, who: Principal | 
     return Verdict(record, (Path(decision),))
 
 
-def _bind(executor: Executor, tool: Tool[..., Any], call: ToolCall) -> Bound | ToolResult:
+def _bind(executor: Executor, tool: Tool[..., Any], call: ToolCall, decision: Decision) -> Bound | ToolResult:
     strict = tool.metadata.strict_arguments
     strict = executor.options.strict_arguments if strict is None else strict
     try:
@@ -182,12 +202,13 @@ def _bind(executor: Executor, tool: Tool[..., Any], call: ToolCall) -> Bound | T
     except ToolArgumentsError as error:
         return ToolResult(
             call.tool_call_id, tool.name, call.agent, Outcome.INVALID_ARGUMENTS, None, str(error), error.code,
-            exception=error,
+            decision=decision, exception=error,
         )  # fmt: skip
     except ToolDefinitionError as error:
         return ToolResult(
-            call.tool_call_id, tool.name, call.agent, Outcome.TOOL_ERROR, None, str(error), error.code, exception=error
-        )
+            call.tool_call_id, tool.name, call.agent, Outcome.TOOL_ERROR, None, str(error), error.code,
+            decision=decision, exception=error,
+        )  # fmt: skip
 
 
 def _policies(

@@ -9,8 +9,25 @@ from typing import Any, Final
 
 from attrs import NOTHING
 
-from praval_tools.model.fields import Field, fields_of, is_named_tuple, is_record, is_typed_dict, origin_of
-from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable
+from praval_tools.model.fields import (
+    Field,
+    fields_of,
+    is_named_tuple,
+    is_record,
+    is_typed_dict,
+    origin_of,
+)
+from praval_tools.model.form import (
+    Encode,
+    Encodes,
+    Form,
+    Hook,
+    JsonSchema,
+    Mismatch,
+    Schemas,
+    Structures,
+    Unencodable,
+)
 from praval_tools.model.hints import hint_text
 from praval_tools.model.scalars import refuse
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from attrs import NOTHING, frozen
 
+from praval_tools.model.dispatch import is_closed
 from praval_tools.model.docs import parameter_descriptions
 from praval_tools.model.encode import Encoder, plain_encoder
-from praval_tools.model.dispatch import is_closed
 from praval_tools.model.fast import FastBody, fast_body, taken_names
 from praval_tools.model.form import Encode, JsonSchema, Mismatch, Unencodable
 from praval_tools.model.returns import returned_items

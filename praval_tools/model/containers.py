@@ -6,7 +6,17 @@ import collections.abc as abc
 from collections.abc import Callable
 from typing import Annotated, Any, Final, get_origin
 
-from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable
+from praval_tools.model.form import (
+    Encode,
+    Encodes,
+    Form,
+    Hook,
+    JsonSchema,
+    Mismatch,
+    Schemas,
+    Structures,
+    Unencodable,
+)
 from praval_tools.model.hints import bare, hint_text
 from praval_tools.model.jsonvalue import canonical, json_key
 from praval_tools.model.keys import key_form, key_problem

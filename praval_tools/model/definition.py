@@ -49,7 +49,8 @@ class GivenSchema:
 
     def structure(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with declared defaults filled in."""
-        return self._validator.fill(dict(arguments))
+        filled: dict[str, Any] = self._validator.fill(dict(arguments))
+        return filled
 
     def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values: they are JSON."""

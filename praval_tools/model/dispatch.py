@@ -17,7 +17,7 @@ from praval_tools.model.hints import is_alias, is_class, order_key
 H = TypeVar("H", bound=Callable[..., Any])
 
 _TAKEN: Final = (str, bytes, int, float, Path)
-"""Classes for which cattrs has hooks that it finds before it asks a predicate, for their subclasses as well."""
+"""Classes for which cattrs has hooks that it finds before it asks a predicate, for their subclasses as well: bool is one."""
 
 _OURS: Final = PLAIN | {date, datetime, time, timedelta, Decimal, Path, PurePath, UUID, frozenset}
 
@@ -59,7 +59,7 @@ class Dispatcher(Generic[H]):
         self._open: set[Any] = set()
         self._lock = threading.RLock()
         getattr(converter, f"register_{side}_hook_factory")(lambda hint: True, make)
-        for kind in _TAKEN:
+        for kind in (*_TAKEN, bool):
             self._register(kind, make(kind))
 
     def hook(self, hint: Any) -> H:

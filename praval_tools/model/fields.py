@@ -38,8 +38,8 @@ class Field:
     key: str
     attribute: str
     hint: Any
-    default: Any = NOTHING
-    required: bool = True
+    default: Any
+    required: bool
     readable: bool = True
 
 
@@ -148,14 +148,14 @@ def _typed_dict_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Field]:
         inner, marks = _without_marks(hint)
         # under `from __future__ import annotations` __required_keys__ has not seen the marks
         needed = "Required" in marks or ("NotRequired" not in marks and name in required)
-        yield Field(name, name, inner, required=needed)
+        yield Field(name, name, inner, NOTHING, needed)
 
 
 def _named_tuple_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Field]:
     defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
     for name in kind._fields:  # type: ignore[attr-defined]
         default = defaults.get(name, NOTHING)
-        yield Field(name, name, hints.get(name, Any), default, required=default is NOTHING)
+        yield Field(name, name, hints.get(name, Any), default, default is NOTHING)
 
 
 def _attrs_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Field]:
@@ -165,7 +165,7 @@ def _attrs_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Field]:
             default = one.default
             if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
                 default = _made(default.factory) if not default.takes_self else NOTHING
-            yield Field(one.alias, one.name, _without_marks(hint)[0], default, required=one.default is NOTHING)
+            yield Field(one.alias, one.name, _without_marks(hint)[0], default, one.default is NOTHING)
 
 
 def _dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Field]:

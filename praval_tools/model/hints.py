@@ -5,12 +5,23 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Annotated, Any, Final, ForwardRef, Literal, NewType, TypeVar, Union, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    ForwardRef,
+    Literal,
+    NewType,
+    TypeVar,
+    Union,
+    get_origin,
+)
 
 _UNIONS: Final = (Union, types.UnionType)
 _ALIASES: Final = tuple(
@@ -112,9 +123,9 @@ def is_alias(hint: Any) -> bool:
 def alias_value(hint: Any) -> Any:
     """Return what the type alias *hint* stands for, its parameters filled in."""
     alias = hint if isinstance(hint, _ALIASES) else get_origin(hint)
-    if alias is hint:
-        return alias.__value__
-    return substitute(alias.__value__, dict(zip(alias.__type_params__, hint.__args__, strict=False)))
+    names = vars(sys.modules.get(alias.__module__, builtins))
+    value = resolve(alias.__value__, names, {alias.__name__: alias})
+    return value if alias is hint else substitute(value, dict(zip(alias.__type_params__, hint.__args__, strict=False)))
 
 
 def bare(hint: Any) -> Any:

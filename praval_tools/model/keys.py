@@ -11,7 +11,17 @@ from datetime import date, datetime, time
 from typing import Any, Final, get_origin
 from uuid import UUID
 
-from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable
+from praval_tools.model.form import (
+    Encode,
+    Encodes,
+    Form,
+    Hook,
+    JsonSchema,
+    Mismatch,
+    Schemas,
+    Structures,
+    Unencodable,
+)
 from praval_tools.model.hints import bare, hint_text
 from praval_tools.model.jsonvalue import key_text
 from praval_tools.model.scalars import choices, is_choice, refuse

@@ -148,7 +148,7 @@ class ToolMetadata:
 
 
 FIELD_NAMES: Final = tuple(
-    one.alias for one in fields(ToolMetadata) if one.name != "_signature"
+    one.alias or one.name for one in fields(ToolMetadata) if one.name != "_signature"
 )
 """Every keyword that `@tool` takes, beside `registry` and `register`."""
 

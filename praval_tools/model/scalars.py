@@ -7,10 +7,20 @@ from collections.abc import Iterable
 from enum import Enum, Flag
 from typing import Any, Final, Literal, get_origin
 
-from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable, encodable
+from praval_tools.model.form import (
+    Encode,
+    Encodes,
+    Form,
+    Hook,
+    JsonSchema,
+    Mismatch,
+    Schemas,
+    Structures,
+    Unencodable,
+    encodable,
+)
 from praval_tools.model.jsonvalue import INT_LIMIT, check_json, json_key
 from praval_tools.naming import shorten
-
 
 
 def refuse(wanted: str, value: object) -> Unencodable:

@@ -17,7 +17,14 @@ from attrs import NOTHING, define, field, frozen
 
 from praval_tools.model.annotations import annotations_of, names_near
 from praval_tools.model.forms import PLAIN, judge
-from praval_tools.model.hints import BadHint, Unresolved, bare, hint_text, is_union, resolve
+from praval_tools.model.hints import (
+    BadHint,
+    Unresolved,
+    bare,
+    hint_text,
+    is_union,
+    resolve,
+)
 from praval_tools.model.returns import returned_items
 
 Kind = Literal["normal", "extra", "context"]
@@ -43,7 +50,7 @@ class Parameter:
 
     name: str
     hint: Any
-    default: Any = NOTHING
+    default: Any
     kind: Kind = "normal"
     by_keyword: bool = False
 

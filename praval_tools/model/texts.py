@@ -19,7 +19,18 @@ from uuid import UUID
 
 from attrs import frozen
 
-from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable, encodable
+from praval_tools.model.form import (
+    Encode,
+    Encodes,
+    Form,
+    Hook,
+    JsonSchema,
+    Mismatch,
+    Schemas,
+    Structures,
+    Unencodable,
+    encodable,
+)
 from praval_tools.model.jsonvalue import INT_LIMIT
 from praval_tools.model.scalars import refuse
 

@@ -9,7 +9,12 @@ from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
 
 from attrs import frozen
 
-from praval_tools.errors import InvalidNameError, ToolDefinitionError, ToolDefinitionWarning, ToolUsageError
+from praval_tools.errors import (
+    InvalidNameError,
+    ToolDefinitionError,
+    ToolDefinitionWarning,
+    ToolUsageError,
+)
 from praval_tools.formats import export
 from praval_tools.model.arguments import check_given_schema
 from praval_tools.model.context import ToolContext
@@ -128,7 +133,8 @@ class Tool(Generic[P, R]):
         base = (method_name if namespace else None) or name or own or type(function).__name__
         lambda_ = base == "<lambda>"
         full = f"{namespace}-{base}" if namespace else base
-        made: Tool[P, R] = object.__new__(AsyncTool if _is_async(function) else Tool)  # type: ignore[type-abstract]
+        kind: Any = AsyncTool if _is_async(function) else Tool
+        made: Tool[P, R] = object.__new__(kind)
         _build(
             made, function, full, description, metadata, more, namespace, None if lambda_ else method_name or base,
             strict=strict,

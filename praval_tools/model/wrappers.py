@@ -7,7 +7,17 @@ from decimal import Decimal
 from typing import Annotated, Any, Final, NewType, TypeVar, Union, get_origin
 
 from praval_tools.model.constraints import Constraints, checker, read_constraints
-from praval_tools.model.form import Encode, Encodes, Form, Hook, JsonSchema, Mismatch, Schemas, Structures, Unencodable
+from praval_tools.model.form import (
+    Encode,
+    Encodes,
+    Form,
+    Hook,
+    JsonSchema,
+    Mismatch,
+    Schemas,
+    Structures,
+    Unencodable,
+)
 from praval_tools.model.hints import alias_value, bare, hint_text, is_alias, is_union
 from praval_tools.model.scalars import refuse
 
