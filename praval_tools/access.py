@@ -327,8 +327,14 @@ def choose(verdict: Verdict, given: dict[str, Any], filled: Any) -> tuple[Path |
     )  # fmt: skip
 
 
-def tried(facts: Facts, who: Principal, tool: str, now: datetime) -> tuple[Tried, ...]:
-    """Return every rule in order: whether it holds, why, and what would change that."""
+def tried(
+    facts: Facts, who: Principal, tool: str, now: datetime, decision: Decision | None = None
+) -> tuple[Tried, ...]:
+    """
+    Return every rule in order: whether it holds, why, and what would change that.
+
+    *decision* is the one on given arguments: a grant whose bounds they break does not hold.
+    """
     record, agent = facts.record(tool), who.agent
     if record is None:
         return (Tried("unknown", True, f"there is no tool {tool!r}", "register it"),)
@@ -348,7 +354,9 @@ def tried(facts: Facts, who: Principal, tool: str, now: datetime) -> tuple[Tried
         rows.append(Tried(rule, holds and not access.removed, why + (removed if holds else ""), change))
     live = [one for one in map(facts.grant, access.grants) if one is not None and not dead(one, now)]
     change = f"assign_tool_to_agent({tool!r}, {agent!r})"
-    rows.append(Tried("granted", bool(live), _grants_text(live), change))
+    broken = decision is not None and not decision.allowed and decision.rule == "granted"
+    why = decision.reason if broken and decision is not None else _grants_text(live)
+    rows.append(Tried("granted", bool(live) and not broken, why, change))
     return tuple(rows)
 
 
@@ -356,8 +364,8 @@ def _grants_text(live: list[GrantRecord]) -> str:
     if not live:
         return "no live grant names the two"
     one = live[0]
-    left = "" if one.left is None else f", {one.left} calls left"
+    left = "" if one.left is None else f", {one.left} call{'' if one.left == 1 else 's'} left"
     until = "" if one.grant.expires is None else f", until {one.grant.expires.isoformat()}"
-    within = ", within bounds" if one.grant.where is not None else ""
+    within = ", with bounds on its arguments" if one.grant.where is not None else ""
     more = f" and {len(live) - 1} more" if len(live) > 1 else ""
     return f"granted by {one.grant.by!r}{left}{until}{within}{more}"

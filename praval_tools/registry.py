@@ -547,7 +547,7 @@ class ToolRegistry:
         if verdict.record is None and who.agent in state.tools and tool in state.agents:
             remedy = f"{who.agent!r} is a tool and {tool!r} an agent: swap the two, explain(agent, tool)."
             decision = evolve(decision, remedy=remedy)
-        return evolve(decision, tried=tried(state, who, tool, now))
+        return evolve(decision, tried=tried(state, who, tool, now, decision))
 
     def _export(self, who: Principal, api_format: str) -> tuple[list[dict[str, Any]], bool]:
         """Return the tools in a format, sorted by name, and whether only a change of state can alter them."""
@@ -596,10 +596,10 @@ class ToolRegistry:
         if isinstance(tool, str) and tool not in self._ledger.present().tools:
             raise UnknownToolError(tool, near(tool, self._ledger.present().tools))
         with self.change():
-            before = set(self._ledger.present().tools) if not isinstance(tool, str | Tool) else None
+            fresh = not isinstance(tool, str | Tool) and self._known_function(tool) is None
             name = self._brought(agent, tool)
             state = self._ledger.present()
-            if before is not None and name not in before and not state.access(agent, name).removed:
+            if fresh and not state.access(agent, name).removed:
                 self._list(agent, name)
                 return
             verdict = judge(state, Principal(agent), name, self._clock.now())
