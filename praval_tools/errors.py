@@ -127,7 +127,7 @@ class UnknownAgentError(ToolError, LookupError):
         return f"Agent {self.agent!r} is not declared in this registry.{fix}"
 
 
-class NotOwnerError(ToolError, PermissionError):
+class NotOwnerError(ToolError):
     """Somebody who is neither the operator nor entitled by ownership or grant tried to change access."""
 
     code: ClassVar[str] = "not-owner"
@@ -217,7 +217,7 @@ class ToolCallError(ToolError):
     result: Any = None
 
 
-class ToolAccessError(ToolCallError, PermissionError):
+class ToolAccessError(ToolCallError):
     """The agent may not call the tool; `decision` says by which rule."""
 
     code: ClassVar[str] = "tool-access"
@@ -282,7 +282,7 @@ class ToolTimeoutError(ToolCallError, TimeoutError):
     code: ClassVar[str] = "tool-timeout"
 
 
-class ToolApprovalError(ToolCallError, PermissionError):
+class ToolApprovalError(ToolCallError):
     """The call needs an approval that it does not have, or was denied."""
 
     code: ClassVar[str] = "approval-required"
