@@ -140,7 +140,7 @@ def compare(bare: Case, cases: Sequence[Case], *, rounds: int, sample: float = 0
 
 
 def alternate(first: Case, second: Case, *, rounds: int, sample: float = 0.004) -> tuple[Series, Series]:
-    """Time two cases A B A B; the ratios of the second are to the first."""
+    """Time two cases of different keys A B A B; the ratios of the second are to the first."""
     measured = compare(first, [second], rounds=rounds, sample=sample / _BARE_SHARE)
     return measured[first.key], measured[second.key]
 

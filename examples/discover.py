@@ -11,7 +11,7 @@ Prints:
 import sys
 from pathlib import Path
 
-from praval_tools import Agent, ToolRegistry, discover_tools, use_registry
+from praval_tools import Agent, ToolRegistry, discover_tools
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -22,8 +22,7 @@ if __name__ == "__main__":
     registry = ToolRegistry(name="newsroom")
     editor = Agent("editor", tool_categories=["text"], registry=registry)
 
-    with use_registry(registry):
-        found = discover_tools("text_tools")
+    found = discover_tools("text_tools", registry=registry)
 
     print("found:", ", ".join(sorted(tool.name for tool in found)))
     print("editor:", ", ".join(sorted(editor.list_tools())))

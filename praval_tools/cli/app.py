@@ -72,20 +72,19 @@ def load(spec: str) -> ToolRegistry:
 
 
 def _imported(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise Failure(f"--app takes MODULE[:REGISTRY], not {name!r}.", USAGE)
     if (here := os.getcwd()) not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise Failure(f"No module {name!r} here or installed; run this in the folder that holds it.", USAGE) from error
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            text = f"No module {name!r} here or installed; run this in the folder that holds it."
+            raise Failure(text, USAGE) from error
         raise Failure(f"Importing {name!r} failed: {error}{_place(error)}.") from error
     except ToolError as error:
         raise Failure(f"Importing {name!r} failed: {error}") from error
-    except ValueError as error:
-        if name.strip(".") and not name.startswith("."):
-            raise Failure(f"Importing {name!r} failed: ValueError: {error}{_place(error)}.") from error
-        raise Failure(f"--app takes MODULE[:REGISTRY], not {name!r}.", USAGE) from error
     except (Exception, SystemExit) as error:  # the user's code: whatever it raises, say where
         raise Failure(f"Importing {name!r} failed: {type(error).__name__}: {error}{_place(error)}.") from error
 
@@ -97,7 +96,8 @@ def _registry(spec: str, found: Any) -> ToolRegistry:
         except (Exception, SystemExit) as error:  # the user's code: whatever it raises, say where
             raise Failure(f"{spec} failed: {type(error).__name__}: {error}{_place(error)}.") from error
     if not isinstance(found, ToolRegistry):
-        raise Failure(f"{spec} is {_a(type(found).__name__)}, not a ToolRegistry or a function that returns one.", USAGE)
+        kind = _a(type(found).__name__)
+        raise Failure(f"{spec} is {kind}, not a ToolRegistry or a function that returns one.", USAGE)
     return found
 
 

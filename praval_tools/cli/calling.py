@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from praval_tools import Decision, Outcome, Tool, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Decision, Outcome, Tool, ToolArgumentsError, ToolCall, ToolRegistry, ToolResult
 from praval_tools.cli.app import app_options, complete_agent, complete_tool, registry_of
 from praval_tools.cli.common import OK, PROBLEM, REFUSED, USAGE, Failure, json_option, shown
 from praval_tools.cli.output import cell, grid, print_all, print_json, rule_cell, screen
@@ -47,7 +47,8 @@ def arguments_from(words: tuple[str, ...], tool: Tool[..., Any] | None) -> dict[
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise Failure(f"{word!r} is no argument; write key=value, or one JSON object, or - for JSON on stdin.", USAGE)
+            text = f"{word!r} is no argument; write key=value, or one JSON object, or - for JSON on stdin."
+            raise Failure(text, USAGE)
         if key in pairs:
             raise Failure(f"Argument {key!r} is given twice.", USAGE)
         pairs[key] = value
@@ -86,7 +87,10 @@ def why_command(ctx: click.Context, agent: str, tool: str, arguments: tuple[str,
     """
     registry = registry_of(ctx)
     given = arguments_from(arguments, registry.get_tool(tool)) if arguments else None
-    decision = registry.explain(agent, tool, given)
+    try:
+        decision = registry.explain(agent, tool, given)
+    except ToolArgumentsError as error:
+        raise Failure(str(error), USAGE) from error
     if as_json:
         print_json(decision_json(decision))
     else:
@@ -133,7 +137,9 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         "rule": decision.rule,
         "reason": decision.reason,
         "remedy": decision.remedy,
-        "tried": [{"rule": one.rule, "holds": one.holds, "why": one.why, "change": one.change} for one in decision.tried],
+        "tried": [
+            {"rule": one.rule, "holds": one.holds, "why": one.why, "change": one.change} for one in decision.tried
+        ],
     }
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 from rich.text import Text
 
-from praval_tools import ToolRegistry
 from praval_tools.cli.app import app_options, registry_of
 from praval_tools.cli.common import PROBLEM, json_option, shown
 from praval_tools.cli.output import cell, print_all, print_json, screen
-from praval_tools.errors import ToolError
 
 
 @click.command("check")
@@ -26,7 +22,10 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
     tools that nobody can reach. Exits with 1 where anything is wrong.
     """
     registry = registry_of(ctx)
-    problems = [*_unresolved(registry), *_reported(registry)]
+    problems = [
+        {"kind": one.kind, "subject": one.subject, "message": one.message, "remedy": one.remedy}
+        for one in registry.problems()
+    ]
     tools, agents = len(registry.list_all_tools()), len(registry.agents)
     if as_json:
         print_json({"tools": tools, "agents": agents, "problems": problems})
@@ -42,26 +41,8 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
 
 
 def _line(problem: dict[str, str]) -> Text:
-    text = Text.assemble((problem["kind"], "red"), " ", cell(problem["subject"], "bold"), f": {shown(problem['message'])}")
+    text = Text.assemble((problem["kind"], "red"), " ", cell(problem["subject"], "bold"))
+    text.append(f": {shown(problem['message'])}")
     if problem["remedy"]:
         text.append(f"\n  {shown(problem['remedy'])}", style="dim")
     return text
-
-
-def _unresolved(registry: ToolRegistry) -> list[dict[str, str]]:
-    """Make every schema, so that a hint that does not resolve shows here and not in a call."""
-    found = []
-    for tool in registry.list_all_tools():
-        try:
-            _ = tool.fingerprint
-        except ToolError as error:
-            found.append(_problem("definition", tool.name, str(error), "Fix the hint, or import what it names."))
-    return found
-
-
-def _reported(registry: ToolRegistry) -> list[dict[str, str]]:
-    return [_problem(one.kind, one.subject, one.message, one.remedy) for one in registry.problems()]
-
-
-def _problem(kind: Any, subject: str, message: str, remedy: str) -> dict[str, str]:
-    return {"kind": str(kind), "subject": subject, "message": message, "remedy": remedy}

@@ -9,10 +9,10 @@ import click
 
 from praval_tools.cli.common import PROBLEM, USAGE, Failure, traceback_option
 from praval_tools.cli.output import screen
+from praval_tools.cli.show import Show, working
 from praval_tools.demo.play import perform
 from praval_tools.demo.question import Question, ask
 from praval_tools.demo.reading import UnreadableDataError
-from praval_tools.demo.show import Show, working
 from praval_tools.errors import ToolUsageError
 
 _PIPED = 80

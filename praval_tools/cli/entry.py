@@ -16,8 +16,10 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from praval_tools import __version__
 from praval_tools.cli.common import OK, PROBLEM, USAGE, Failure, app_option, shown, traceback_option
 from praval_tools.errors import ToolError
+from praval_tools.naming import near
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -57,10 +59,10 @@ class Commands(click.Group):
         ]
         return names + [item for item in click.Command.shell_complete(self, ctx, incomplete) if item not in names]
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from praval_tools.naming import near  # difflib: only where a name was mistyped
-
             fix = " or ".join(near(args[0], COMMANDS)) or ", ".join(COMMANDS)
             raise click.UsageError(f"No such command {args[0]!r}; there is {fix}.", ctx)
         return super().resolve_command(ctx, args)
@@ -73,18 +75,6 @@ class Commands(click.Group):
             return BROKEN_PIPE
 
 
-def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version  # 15 ms that only --version should pay
-
-        try:
-            number = version("praval-tools")
-        except PackageNotFoundError:
-            number = "(not installed: running from a source folder)"
-        click.echo(f"praval-tools {number}")
-        ctx.exit()
-
-
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -92,8 +82,7 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool)
 )
 @app_option
 @traceback_option
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
-              help="Print the version and exit.")  # fmt: skip
+@click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version and exit.")
 def commands() -> None:
     """
     Who owns each tool, which agent may call it, and why.

@@ -243,5 +243,5 @@ def matrix_command(ctx: click.Context, agents: tuple[str, ...], category: str | 
         print_all(screen(stderr=True), Text(f"Nothing to show: {len(found.agents)} agents, {len(found.tools)} tools."))
         return
     console = screen()
-    for number, table in enumerate(matrix_tables(found, console)):
+    for number, table in enumerate(matrix_tables(found, console.width)):
         print_all(console, *([""] if number else []), table)

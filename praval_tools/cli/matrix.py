@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attrs import field, frozen
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -60,18 +59,18 @@ def _note(registry: ToolRegistry, grant: Grant) -> str:
     return "" if left is None else f" ({left} left)"
 
 
-def matrix_tables(matrix: Matrix, console: Console) -> Iterator[Table]:
-    """Yield one table, or several where the agents do not fit beside each other into the console's width."""
+def matrix_tables(matrix: Matrix, width: int) -> Iterator[Table]:
+    """Yield one table, or several where the agents do not fit beside each other into *width*."""
     first = max([len("tool"), *(len(shown(tool)) for tool in matrix.tools)])
     chunk: list[str] = []
-    room = console.width - first - 2
+    room = width - first - 2
     for agent in matrix.agents:
-        width = _width(matrix, agent) + 2
-        if chunk and width > room:
+        wide = _width(matrix, agent) + 2
+        if chunk and wide > room + 2:
             yield _table(matrix, chunk)
-            chunk, room = [], console.width - first - 2
+            chunk, room = [], width - first - 2
         chunk.append(agent)
-        room -= width
+        room -= wide
     yield _table(matrix, chunk)
 
 

@@ -91,9 +91,13 @@ class Stage:
             raise ToolUsageError(f"The demo's {result.agent} could not call {name}: {result.error}")
         return result.result
 
-    def attempt(self, name: str, /, as_agent: AgentBase | None = None, **arguments: Any) -> ToolResult:
-        """Call a tool as the agent whose function runs, or as the one that is named, and tell what came of it."""
-        result = (as_agent or current_agent()).execute(ToolCall(name=name, arguments=arguments))
+    def attempt(self, name: str, /, **arguments: Any) -> ToolResult:
+        """Call a tool as the agent whose function runs, and tell what came of it."""
+        return self.attempt_as(current_agent(), name, **arguments)
+
+    def attempt_as(self, caller: AgentBase, name: str, /, **arguments: Any) -> ToolResult:
+        """Call a tool as *caller*, and tell what came of it."""
+        result = caller.execute(ToolCall(name=name, arguments=arguments))
         summary = telling.summary(result.result, self.question.table.unit) if result.success else ""
         self.tell(Called(result, arguments, summary))
         return result
@@ -117,8 +121,10 @@ def analyst(stage: Stage) -> None:
     """Look at a sample, try to take everything, and compute the naive answer."""
     question = stage.question
     stage.call("read_rows", count=3, **stage.only())
-    stage.attempt("read_rows", count=len(question.table))
-    stage.tell(Explained(stage.registry.explain("analyst", "read_rows", {"count": len(question.table)})))
+    everything = {"count": max(len(question.table), SAMPLE + 1)}
+    stage.attempt("read_rows", **everything)
+    stage.tell(Explained(stage.registry.explain("analyst", "read_rows", everything)))
+    stage.call("count_rows", by=question.by, **stage.only())
     if question.profile:
         found = stage.call("average", measure=question.measure, by=list(question.profile), **stage.only())
         stage.tell(Profiled(question, found))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-
 from praval_tools.demo.cast import WAYS, House, Stage, open_house
 from praval_tools.demo.question import Question
-from praval_tools.demo.steps import Answered, Changed, Compared, Opened, Remarked, Scene, Surveyed, Tell
+from praval_tools.demo.steps import Answered, Changed, Closed, Compared, Opened, Remarked, Scene, Surveyed, Tell
 from praval_tools.demo.tools import Report, declare_fair_comparison
 from praval_tools.facts import Event, GrantSpent
 
@@ -22,7 +21,8 @@ def perform(question: Question, tell: Tell) -> None:
         _arrival(house, stage)
         report = _handover(house, stage)
         tell(Answered(question, report, stage.groups, stage.common))
-        tell(Surveyed(house.registry))
+        tell(Surveyed(house.registry, tuple(house.agents)))
+        tell(Closed(question))
 
 
 def _told(event: Event, tell: Tell) -> None:
@@ -43,7 +43,7 @@ def _refusal(house: House, stage: Stage) -> None:
 def _arrival(house: House, stage: Stage) -> None:
     stage.tell(Scene("A tool arrives late", "The statistician lists fair_comparison, which nobody has declared."))
     for problem in house.registry.problems():
-        stage.tell(Remarked(f"problems(): {problem.message}"))
+        stage.tell(Remarked(f"registry.problems(): {problem.message}"))
     statistician = house.agents["statistician"]
     before = tuple(statistician.list_tools())
     declare_fair_comparison(house.registry, house.desk)
@@ -55,8 +55,8 @@ def _handover(house: House, stage: Stage) -> Report:
     stage.tell(Scene("Responsibility changes hands", "Only its owner may publish, and the analyst owns it."))
     registry, draft = house.registry, {"headline": "Draft", "findings": ["not checked yet"]}
     reporter, analyst = house.agents["reporter"], house.agents["analyst"]
-    stage.attempt("publish", as_agent=reporter, **draft)
+    stage.attempt_as(reporter, "publish", **draft)
     registry.transfer_ownership("publish", "reporter", by="analyst", reason="the figures are checked")
-    stage.attempt("publish", as_agent=analyst, **draft)
+    stage.attempt_as(analyst, "publish", **draft)
     report: Report = reporter(stage)
     return report

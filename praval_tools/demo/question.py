@@ -73,7 +73,8 @@ def flights() -> Question:
     with as_file(files("praval_tools.demo") / "data" / SHIPPED) as path:
         table = read_csv(path, unit="flights")
     return Question(
-        text="In the blizzard of 8-9 February 2013, which airline out of New York kept flying, and was it more than luck?",
+        text="In the blizzard of 8-9 February 2013, which airline out of New York kept flying, "
+        "and was it more than luck?",
         table=table,
         measure="cancelled",
         by="airline",
@@ -127,17 +128,17 @@ def _check_column(table: Table, name: str | None) -> None:
 
 def _first_dividing(table: Table, measure: str | None) -> str | None:
     fits = [column for column in table.columns if column.name != measure and _divides(column, len(table))]
-    fits.sort(key=lambda column: column.kind == "number")
+    fits.sort(key=lambda column: column.kind == "number")  # text first: a number of few values is rarely a label
     return fits[0].name if fits else None
 
 
 def _divides(column: Column, rows: int) -> bool:
-    return 2 <= len(column.distinct) <= min(_MOST_GROUPS, max(2, rows // 3))
+    most = rows // 10 if column.kind == "number" else max(2, rows // 3)
+    return 2 <= len(column.distinct) <= min(_MOST_GROUPS, most)
 
 
 def _first_measure(table: Table, by: str) -> str | None:
     fits = [column for column in table.columns if column.name != by and column.kind != "text" and not _is_id(column)]
-    fits.sort(key=lambda column: len(column.distinct) <= 2)
     return fits[0].name if fits else None
 
 

@@ -89,10 +89,18 @@ class Answered:
 
 @frozen
 class Surveyed:
-    """The end: who may call what now."""
+    """Who may call what now: the registry, and the agents in the order of their entrance."""
 
     registry: ToolRegistry
+    agents: tuple[str, ...]
 
 
-Step = Opened | Scene | Called | Changed | Explained | Remarked | Compared | Profiled | Answered | Surveyed
+@frozen
+class Closed:
+    """The end: where the data came from."""
+
+    question: Question
+
+
+Step = Opened | Scene | Called | Changed | Explained | Remarked | Compared | Profiled | Answered | Surveyed | Closed
 Tell = Callable[[Step], None]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from praval_tools.demo.figures import FEW, Average, Comparison
+from praval_tools.demo.figures import EMPTY, FEW, Average, Comparison
 from praval_tools.demo.question import Question
 from praval_tools.demo.tools import DataSummary, Note, Report, Word
 
@@ -16,9 +16,12 @@ def summary(value: Any, unit: str = "rows") -> str:
     if isinstance(value, DataSummary):
         return f"{value.rows:,} {value.unit}, {_columns([column.name for column in value.columns])}"
     if isinstance(value, Report):
-        return f"published: {value.headline}"
+        return "published"
     if isinstance(value, int):
-        return f"note {value}"
+        return ""
+    if isinstance(value, dict):
+        most = ", ".join(f"{key or EMPTY} {count:,}" for key, count in list(value.items())[:3])
+        return f"{len(value)} groups: {most}{' ...' if len(value) > 3 else ''}"
     if isinstance(value, list) and value:
         return _listed(value, unit)
     return "nothing" if not value else str(value)
@@ -34,8 +37,8 @@ def _listed(values: list[Any], unit: str) -> str:
     if isinstance(first, Average):
         return f"{len(values)} groups of {sum(one.rows for one in values):,} {unit}"
     if isinstance(first, Comparison):
-        found = {verdict: sum(1 for one in values if one.verdict == verdict) for verdict in ("stands out", "within luck")}
-        return f"{len(values)} groups: {found['stands out']} stand out, {found['within luck']} within luck"
+        out, calm = (sum(one.verdict == verdict for one in values) for verdict in ("stands out", "within luck"))
+        return f"{len(values)} groups: {out} stand{'s' if out == 1 else ''} out, {calm} within luck"
     if isinstance(first, Word):
         return ", ".join(f"{one.word} ({one.times:,})" for one in values)
     if isinstance(first, Note):
@@ -60,6 +63,12 @@ def amount(question: Question, value: float) -> str:
     return f"{value:.1%}" if question.is_share else number(value)
 
 
+def measured(question: Question, value: float) -> str:
+    """Return a mean with the name of its measure: "46.9% cancelled", "words 12.3"."""
+    text = amount(question, value)
+    return f"{text} {question.measure}" if question.is_share else f"{question.measure} {text}"
+
+
 def number(value: float) -> str:
     """Return *value* with as many digits as a reader wants."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -74,7 +83,7 @@ def luck(chance: float) -> str:
 
 def expectation(question: Question) -> str:
     """Return where the expected values come from."""
-    return f"the same {both(question.within)}" if question.within else f"all {question.table.unit} alike"
+    return f"the same {both(question.within)}" if question.within else f"all {question.table.unit}"
 
 
 def both(names: Sequence[str]) -> str:
@@ -88,9 +97,9 @@ def headline(question: Question, groups: Iterable[Comparison]) -> str:
     if not found:
         return f"No {question.by} stands out: every difference is within luck."
     top = found[0]
-    observed, expected = amount(question, top.observed), amount(question, top.expected)
-    what = f"{observed} {question.measure}" if question.is_share else f"{question.measure} {observed} on average"
-    return f"{top.group} stands out: {what}, where {expected} was to be expected."
+    average = "" if question.is_share else " on average"
+    expected = amount(question, top.expected)
+    return f"{top.group} stands out: {measured(question, top.observed)}{average}, where {expected} was to be expected."
 
 
 def findings(question: Question, groups: Sequence[Comparison]) -> list[str]:
@@ -99,9 +108,11 @@ def findings(question: Question, groups: Sequence[Comparison]) -> list[str]:
     told = [_finding(question, one) for one in found[:3]]
     judged = [one for one in groups if one.rows >= FEW]
     calm = [one for one in judged if one.verdict == "within luck"]
-    rest = f"{len(calm)} of {len(judged)} groups stay within luck" if judged else "No group is large enough to judge"
     few = len(groups) - len(judged)
-    told.append(rest + (f"; {few} have fewer than {FEW} {question.table.unit}, too few to tell." if few else "."))
+    if not judged:
+        told.append(f"No {question.by} has {FEW} {question.table.unit}, which is what it takes to tell luck from more.")
+    elif calm or few:
+        told.append(f"{len(calm)} of {len(judged)} stay within luck" + _left_out(question, few))
     if calm and len(judged) > 2:
         first = max(judged, key=lambda one: one.observed)
         if first.verdict == "within luck":
@@ -109,16 +120,23 @@ def findings(question: Question, groups: Sequence[Comparison]) -> list[str]:
     return told
 
 
+def _left_out(question: Question, few: int) -> str:
+    if not few:
+        return "."
+    return f"; {few} more {'has' if few == 1 else 'have'} fewer than {FEW} {question.table.unit}, too few to tell."
+
+
 def _finding(question: Question, one: Comparison) -> str:
-    observed, expected = amount(question, one.observed), amount(question, one.expected)
-    extra = ""
+    expected, extra = amount(question, one.expected), ""
     if question.is_share:
         rows = (one.observed - one.expected) * one.rows
         extra = f", {abs(rows):,.0f} {'more' if rows > 0 else 'fewer'} of {one.rows:,}"
     return (
-        f"{one.group}: {observed} against {expected} for {expectation(question)}{extra}; luck does that {luck(one.chance)}."
+        f"{one.group}: {measured(question, one.observed)} against {expected} for {expectation(question)}{extra}; "
+        f"luck does that {luck(one.chance)}."
     )
 
 
 def _standing_out(groups: Iterable[Comparison]) -> list[Comparison]:
-    return sorted((one for one in groups if one.verdict == "stands out"), key=lambda one: one.chance)
+    found = (one for one in groups if one.verdict == "stands out")
+    return sorted(found, key=lambda one: (one.chance, -abs(one.observed - one.expected)))

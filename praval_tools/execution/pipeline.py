@@ -24,7 +24,7 @@ from praval_tools.facts import GrantSpent
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.context import ToolContext
 from praval_tools.model.decision import Ask, Decision, Deny
-from praval_tools.model.definition import Bound
+from praval_tools.model.definition import MISS, Bound
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR, near, shorten
@@ -109,13 +109,18 @@ class Run:
         if not self.tool.metadata.concurrency_safe:
             with turnstile.alone():
                 return self._entered()
-        turnstile.pass_through()
-        return self._entered()
+        while True:
+            turnstile.pass_through()
+            value = self._entered()
+            if value is not MISS:
+                return value
 
     def _entered(self) -> Any:
         gauge = self.executor.gauges.of(self.call.agent, self.tool.name)
         gauge.append(None)
         try:
+            if self.tool.metadata.concurrency_safe and self.executor.turnstile.holds_up():
+                return MISS
             with running(self.frame):
                 self.admit()
                 value = self.tool.definition_.function(**self.keywords())
@@ -129,13 +134,18 @@ class Run:
         if not self.tool.metadata.concurrency_safe:
             async with turnstile.aalone():
                 return await self._aentered()
-        await turnstile.apass_through()
-        return await self._aentered()
+        while True:
+            await turnstile.apass_through()
+            value = await self._aentered()
+            if value is not MISS:
+                return value
 
     async def _aentered(self) -> Any:
         gauge = self.executor.gauges.of(self.call.agent, self.tool.name)
         gauge.append(None)
         try:
+            if self.tool.metadata.concurrency_safe and self.executor.turnstile.holds_up():
+                return MISS
             with running(self.frame):
                 self.admit()
                 value = self.tool.definition_.function(**self.keywords())

@@ -76,7 +76,7 @@ class Turnstile:
 
     def pass_through(self) -> None:
         """Wait, as an ordinary sync call, until nobody needs the registry for itself."""
-        if not self._holds_up():
+        if not self.holds_up():
             return
         if loop_runs_here():
             raise _would_block()
@@ -86,14 +86,15 @@ class Turnstile:
 
     async def apass_through(self) -> None:
         """Wait, as an ordinary async call, until nobody needs the registry for itself."""
-        if not self._holds_up():
+        if not self.holds_up():
             return
         import asyncio
 
         while self.closed:
             await asyncio.sleep(_POLL)
 
-    def _holds_up(self) -> bool:
+    def holds_up(self) -> bool:
+        """Tell whether an ordinary call of this context has to wait; asked again once its gauge is raised."""
         return bool(self.closed) and _within.get() is not self and _depth() == 0
 
     def _held(self) -> Iterator[None]:

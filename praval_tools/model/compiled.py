@@ -9,15 +9,14 @@ from typing import Any
 
 from attrs import NOTHING, frozen
 
-from praval_tools.model.dispatch import is_closed
 from praval_tools.model.docs import parameter_descriptions
-from praval_tools.model.encode import Encoder, plain_encoder
+from praval_tools.model.encode import Encoder
 from praval_tools.model.fast import FastBody, fast_body, taken_names
 from praval_tools.model.form import Encode, JsonSchema, Mismatch, Unencodable
 from praval_tools.model.returns import returned_items
 from praval_tools.model.schema import SchemaWalk, parameters_schema
 from praval_tools.model.signature import Signature
-from praval_tools.model.structure import Structurer, guarded, plain_structurer
+from praval_tools.model.structure import Structurer, guarded
 
 
 @frozen(eq=False)
@@ -36,16 +35,12 @@ class Compiled:
     doc: str = ""
 
     @cached_property
-    def _closed(self) -> bool:
-        return all(is_closed(one.hint) for one in self.signature.parameters) and is_closed(self._result_hint)
-
-    @cached_property
     def _structurer(self) -> Structurer:
-        return plain_structurer() if self._closed else Structurer()
+        return Structurer()
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return plain_encoder() if self._closed else Encoder()
+        return Encoder()
 
     @cached_property
     def _result_hint(self) -> Any:
@@ -117,7 +112,7 @@ class Compiled:
 
     @cached_property
     def _argument_encodes(self) -> dict[str, Encode]:
-        encoder = plain_encoder(keep_decimal=True) if self._closed else Encoder(keep_decimal=True)
+        encoder = Encoder(keep_decimal=True)
         return {one.name: encoder.hook(one.hint) for one in self.signature.parameters if one.kind == "normal"}
 
     @cached_property

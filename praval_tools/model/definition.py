@@ -37,6 +37,13 @@ class Bound:
     repairs: tuple[Repair, ...] = ()
 
 
+def _undefined(signature: Signature) -> list[str]:
+    hints = [(f"parameter {one.name!r}", one.hint) for one in signature.parameters] + [("return", signature.returns)]
+    found = [f"{what}: the hint {hint!r} names something that is not defined" for what, hint in hints
+             if isinstance(hint, str)]  # fmt: skip
+    return [f"{one}; import or define it" for one in found or ["a hint names something that is not defined"]]
+
+
 class GivenSchema:
     """What `Compiled` is to a function, for a tool whose JSON Schema was given: values stay JSON."""
 
@@ -107,7 +114,7 @@ class Definition:
             signature = read_signature(self.function, strict=True, context_types=(ToolContext,))
             problems = list(signature.problems)
             if signature.unresolved:
-                problems.append("a type hint names something that is not defined; import or define it first")
+                problems.extend(_undefined(signature))
             if problems:
                 raise ToolDefinitionError(self.name, problems, str(self.source))
             self.signature = signature

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from enum import Enum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar, get_origin
-from uuid import UUID
 
-from praval_tools.model.forms import PLAIN
 from praval_tools.model.hints import is_alias, is_class, order_key
 
 H = TypeVar("H", bound=Callable[..., Any])
 
 _TAKEN: Final = (str, bytes, int, float, Path)
 """Classes for which cattrs has hooks that it finds before it asks a predicate, for their subclasses as well: bool is one."""
-
-_OURS: Final = PLAIN | {date, datetime, time, timedelta, Decimal, Path, PurePath, UUID, frozenset}
-
-
-def is_closed(hint: Any) -> bool:
-    """Tell whether *hint* is made of Python's own types only, so that its hooks keep no class alive."""
-    origin = get_origin(hint)
-    if origin is None:
-        return hint is ... or (is_class(hint) or hint is Any or hint is None) and hint in _OURS
-    if origin is Literal:
-        return not any(isinstance(one, Enum) for one in hint.__args__)
-    return all(map(is_closed, hint.__args__))
 
 
 def _is_named(hint: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from praval_tools.model.containers import in_order
 from praval_tools.model.dispatch import Dispatcher
 from praval_tools.model.form import Encode, Unencodable
-from praval_tools.model.forms import form_of, row_of
+from praval_tools.model.forms import form_of, holds_anything, is_closed, row_of
 from praval_tools.model.jsonvalue import key_text
 from praval_tools.model.scalars import PLAIN_ENCODES
 
@@ -18,14 +18,15 @@ _BUILTIN: Final = (str, int, float, dict, list, tuple, set, frozenset)
 
 class Encoder:
     """
-    Makes encode hooks.
+    Makes encode hooks; one per tool, because it remembers the classes that it met.
 
     Args:
         keep_decimal: Leave `Decimal` as it is, for exact comparison.
+        shared: It is the one that all tools share, for hints of Python's own types.
     """
 
-    def __init__(self, *, keep_decimal: bool = False) -> None:
-        self.keep_decimal = keep_decimal
+    def __init__(self, *, keep_decimal: bool = False, shared: bool = False) -> None:
+        self.keep_decimal, self._shared = keep_decimal, shared
 
     @cached_property
     def _dispatcher(self) -> Dispatcher[Encode]:
@@ -33,6 +34,8 @@ class Encoder:
 
     def hook(self, hint: Any) -> Encode:
         """Return the encode hook of *hint*."""
+        if not self._shared and is_closed(hint) and not holds_anything(hint):
+            return _shared_encoder(self.keep_decimal).hook(hint)
         return self._dispatcher.hook(hint)
 
     def value(self, value: Any) -> Any:
@@ -98,9 +101,8 @@ class Encoder:
 
 
 @cache
-def plain_encoder(*, keep_decimal: bool = False) -> Encoder:
-    """Return the encoder that all tools share for hints of Python's own types."""
-    return Encoder(keep_decimal=keep_decimal)
+def _shared_encoder(keep_decimal: bool) -> Encoder:
+    return Encoder(keep_decimal=keep_decimal, shared=True)
 
 
 def encode(value: Any) -> Any:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Final, Literal, get_origin
+from typing import Annotated, Any, Final, Literal, NewType, get_origin
 
 from attrs import NOTHING, frozen
 
+from praval_tools.model.constraints import read_constraints
 from praval_tools.model.form import Mismatch, encodable
 from praval_tools.model.hints import is_union
 from praval_tools.model.jsonvalue import INT_LIMIT
@@ -144,6 +145,7 @@ def _checked(
 
 
 def _check(local: str, hint: Any, namespace: dict[str, Any], structure_of: StructureOf) -> Iterator[str]:
+    hint = _unwrapped(hint)
     if _is_simple(hint):
         yield from (line.replace("{v}", local) for line in _CHECKS[hint])
     elif (inner := _simple_optional(hint)) is not None:
@@ -158,6 +160,17 @@ def _check(local: str, hint: Any, namespace: dict[str, Any], structure_of: Struc
         namespace[f"s{local}"] = structure_of(hint)
         yield f"try: {local} = s{local}({local})"
         yield "except Mismatch: return MISS"
+
+
+def _unwrapped(hint: Any) -> Any:
+    """Return *hint* without wrappers that accept just what is in them: a description, a NewType."""
+    while True:
+        if get_origin(hint) is Annotated and not read_constraints(hint.__metadata__).values:
+            hint = hint.__origin__
+        elif isinstance(hint, NewType):
+            hint = hint.__supertype__
+        else:
+            return hint
 
 
 def _is_simple(hint: Any) -> bool:

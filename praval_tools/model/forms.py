@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import collections.abc as abc
 import types
-from typing import Any, Final, get_origin
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Final, Literal, get_origin
+from uuid import UUID
 from weakref import WeakSet
 
 from praval_tools.model.classes import CLASSES
@@ -34,7 +39,12 @@ _BY_TEST: Final = tuple(form for form in FORMS if form.fits is not Form.__attrs_
 PLAIN: Final = frozenset({str, int, float, bool, None, type(None), list, dict, set, tuple, bytes, Any})
 """Hints that need no judgement."""
 
-_JUDGED: Final[WeakSet[type]] = WeakSet()
+_OWN: Final = PLAIN | {date, datetime, time, timedelta, Decimal, Path, PurePath, UUID, frozenset}
+_FINE: Final[set[Any]] = set()
+_FINE_CLASSES: Final[WeakSet[type]] = WeakSet()
+"""Hints that were judged and have a form: a hint is judged once. Only Python's own are kept alive by that."""
+
+_MEMORY: Final = 4096
 
 _INSTEAD: Final[tuple[tuple[Any, str], ...]] = (
     (abc.Callable, "take the name of a function as str, or bind the function when the tool is made"),
@@ -67,6 +77,31 @@ def row_of(hint: Any) -> Form:
     return form
 
 
+def is_closed(hint: Any) -> bool:
+    """Tell whether *hint* is made of Python's own types only, so that remembering it keeps nothing else alive."""
+    origin = get_origin(hint)
+    if origin is None:
+        return hint is ... or ((is_class(hint) or hint is Any or hint is None) and hint in _OWN)
+    if origin is Literal:
+        return not any(isinstance(one, Enum) for one in hint.__args__)
+    return origin is not Annotated and all(map(is_closed, hint.__args__))
+
+
+def holds_anything(hint: Any) -> bool:
+    """Tell whether values of *hint* may hold objects of any type: it is, or contains, Any or a bare container."""
+    if hint is Any or hint in (list, dict, set, frozenset, tuple):
+        return True
+    return get_origin(hint) is not Literal and any(map(holds_anything, getattr(hint, "__args__", ())))
+
+
+def is_fine(hint: Any) -> bool:
+    """Tell whether *hint*, made of Python's own types only, was judged before and has a form."""
+    try:
+        return hint in _FINE
+    except TypeError:  # something in it has no hash, so it is not remembered
+        return False
+
+
 def judge(hint: Any) -> tuple[str, ...]:
     """
     Return why *hint* has no JSON form: every reason in it, none if it has one.
@@ -76,6 +111,8 @@ def judge(hint: Any) -> tuple[str, ...]:
     """
     found: list[str] = []
     _judge(hint, found, [])
+    if not found and len(_FINE) < _MEMORY and is_closed(hint):
+        _FINE.add(hint)
     return tuple(found)
 
 
@@ -83,7 +120,7 @@ def _judge(hint: Any, found: list[str], around: list[Any]) -> None:
     if hint is None or hint is Any or (type(hint) is type and hint in PLAIN):
         return
     named = is_class(hint)
-    if (named and hint in _JUDGED) or any(one is hint or (not named and one == hint) for one in around):
+    if (named and hint in _FINE_CLASSES) or any(one is hint or (not named and one == hint) for one in around):
         return
     form = form_of(hint)
     if form is None:
@@ -96,7 +133,7 @@ def _judge(hint: Any, found: list[str], around: list[Any]) -> None:
     for part in form.parts(hint):
         _judge(part, found, [*around, hint])
     if named and not around and len(found) == before:
-        _JUDGED.add(hint)
+        _FINE_CLASSES.add(hint)
 
 
 def _instead(hint: Any) -> str:

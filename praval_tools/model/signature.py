@@ -7,6 +7,7 @@ Only code object, defaults and hints are looked at, because this is paid for eve
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import types
@@ -16,7 +17,7 @@ from typing import Any, Final, Literal
 from attrs import NOTHING, define, field, frozen
 
 from praval_tools.model.annotations import annotations_of, names_near
-from praval_tools.model.forms import PLAIN, judge
+from praval_tools.model.forms import PLAIN, is_fine, judge
 from praval_tools.model.hints import (
     BadHint,
     Unresolved,
@@ -29,6 +30,7 @@ from praval_tools.model.returns import returned_items
 
 Kind = Literal["normal", "extra", "context"]
 
+_BUILTINS: Final = vars(builtins)
 _VAR_POSITIONAL: Final = inspect.CO_VARARGS
 _VAR_KEYWORD: Final = inspect.CO_VARKEYWORDS
 _ASYNC: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -117,8 +119,14 @@ class _Reading:
             if self.strict:
                 self.problems.append(_missing(name))
             return Any
+        if type(hint) is str:
+            found = self.names.get(hint) if hint in self.names else _BUILTINS.get(hint)
+            if self.near is None and type(found) is type and found in PLAIN:
+                return found
+        elif is_fine(hint):
+            return hint
         try:
-            hint = resolve(hint, self.names, self.near)
+            hint = self._resolved(hint)
             return hint if _is_context(hint, self.context_types) else self._judged(name, hint, subject)
         except Unresolved:
             self.unresolved = True
@@ -126,14 +134,26 @@ class _Reading:
             self.problems.append(f"{subject}: {error}")
         return hint
 
+    def _resolved(self, hint: Any) -> Any:
+        try:
+            return resolve(hint, self.names, self.near)
+        except Unresolved:  # the context's class is often imported for type checkers only
+            known = {kind.__name__: kind for kind in self.context_types}
+            return resolve(hint, self.names, {**known, **(self.near or {})})
+
     def _judged(self, name: str, hint: Any, subject: str) -> Any:
         found = judge(returned_items(hint) if name == "return" else hint)
         self.problems += [f"{subject}: {problem}" for problem in found]
         return hint
 
     def add(self, name: str, default: Any, by_keyword: bool) -> None:
+        """Read one parameter."""
+        hint = self.annotations.get(name)
+        if type(hint) is type and hint in PLAIN:
+            self.parameters.append(Parameter(name, hint, default, "normal", by_keyword))
+            return
         hint = self.hint(name, f"parameter {name!r}")
-        kind: Kind = "context" if self.context_types and _is_context(hint, self.context_types) else "normal"
+        kind: Kind = "context" if _is_context(hint, self.context_types) else "normal"
         self.parameters.append(Parameter(name, hint, default, kind, by_keyword))
 
 
@@ -209,7 +229,7 @@ def _read_parameters(
     by_keyword = False
     for position in range(bound, count):
         name = names[position]
-        if position == 0 and _is_bare_self(inner, name, reading.annotations):
+        if position == 0 and name in ("self", "cls") and name not in reading.annotations:
             reading.problems.append(_BARE_SELF)
             continue
         if position < code.co_posonlyargcount:
@@ -235,10 +255,6 @@ _BARE_SELF: Final = (
     "`self` is not bound; register the object with registry.register_object(instance), "
     "or make a tool of the bound method"
 )
-
-
-def _is_bare_self(inner: types.FunctionType, name: str, annotations: Mapping[str, Any]) -> bool:
-    return name in ("self", "cls") and name not in annotations
 
 
 _Shape = tuple[types.FunctionType, int, Mapping[str, Any]]

@@ -8,19 +8,20 @@ from typing import Any
 
 from praval_tools.model.dispatch import Dispatcher
 from praval_tools.model.form import Hook, Mismatch
-from praval_tools.model.forms import row_of
+from praval_tools.model.forms import is_closed, row_of
 
 
 class Structurer:
     """
-    Makes structure hooks.
+    Makes structure hooks; one per tool, because it remembers the classes that it met.
 
     Args:
         exact: Values must come in their own JSON type; an integer is no float.
+        shared: It is the one that all tools share, for hints of Python's own types.
     """
 
-    def __init__(self, *, exact: bool = False) -> None:
-        self.exact = exact
+    def __init__(self, *, exact: bool = False, shared: bool = False) -> None:
+        self.exact, self._shared = exact, shared
 
     @cached_property
     def _dispatcher(self) -> Dispatcher[Hook]:
@@ -28,10 +29,12 @@ class Structurer:
 
     @cached_property
     def _exact(self) -> Structurer:
-        return self if self.exact else Structurer(exact=True)
+        return self if self.exact else Structurer(exact=True, shared=self._shared)
 
     def hook(self, hint: Any) -> Hook:
         """Return the hook of *hint*."""
+        if not self._shared and is_closed(hint):
+            return _shared_structurer(self.exact).hook(hint)
         return self._dispatcher.hook(hint)
 
     def exactly(self, hint: Any) -> Hook:
@@ -52,6 +55,5 @@ def guarded(hook: Hook) -> Callable[[Any], Any]:
 
 
 @cache
-def plain_structurer() -> Structurer:
-    """Return the structurer that all tools share for hints of Python's own types."""
-    return Structurer()
+def _shared_structurer(exact: bool) -> Structurer:
+    return Structurer(exact=exact, shared=True)

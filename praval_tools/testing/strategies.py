@@ -155,8 +155,7 @@ def _integers(schema: Schema) -> Values:
         return st.integers(None if low is None else math.ceil(low), None if high is None else math.floor(high)).filter(
             lambda value: _inside(schema, value)
         )
-    unit = _least_integer_multiple(Fraction(str(step)))
-    return _multiples(schema, Fraction(unit)).map(int)
+    return _multiples(schema, Fraction(Fraction(str(step)).numerator)).map(int)
 
 
 def _numbers(schema: Schema) -> Values:
@@ -164,9 +163,8 @@ def _numbers(schema: Schema) -> Values:
         step = Fraction(str(schema["multipleOf"]))
         return _multiples(schema, step).map(lambda value: int(value) if value.denominator == 1 else float(value))
     low, high = _limits(schema)
-    floats = st.floats(
-        None if low is None else float(low), None if high is None else float(high), allow_nan=False, allow_infinity=False
-    )
+    first, last = (None if limit is None else float(limit) for limit in (low, high))
+    floats = st.floats(first, last, allow_nan=False, allow_infinity=False)
     return st.one_of(floats.filter(lambda value: _inside(schema, value)), _integers_between(schema))
 
 
@@ -183,14 +181,10 @@ def _integers_between(schema: Schema) -> Values:
 
 def _multiples(schema: Schema, step: Fraction) -> SearchStrategy[Fraction]:
     low, high = _limits(schema)
-    factors = st.integers(
-        None if low is None else math.ceil(Fraction(low) / step), None if high is None else math.floor(Fraction(high) / step)
-    )
+    first = None if low is None else math.ceil(Fraction(low) / step)
+    last = None if high is None else math.floor(Fraction(high) / step)
+    factors = st.integers(first, last)
     return factors.map(lambda factor: factor * step).filter(lambda value: _inside(schema, value))
-
-
-def _least_integer_multiple(step: Fraction) -> int:
-    return step.numerator
 
 
 def _limits(schema: Schema) -> tuple[Any, Any]:

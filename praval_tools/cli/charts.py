@@ -14,7 +14,7 @@ from praval_tools.demo import telling
 from praval_tools.demo.figures import Average, Comparison
 from praval_tools.demo.question import Question
 
-_HALF = 6
+_HALF = 5
 _MOST = 12
 
 
@@ -44,7 +44,7 @@ def glyphs(encoding: str) -> Glyphs:
     return _UNICODE
 
 
-def hours(averages: Sequence[Average], signs: Glyphs) -> Iterator[Text]:
+def hours(averages: Sequence[Average], by: Sequence[str], measure: str, signs: Glyphs) -> Iterator[Text]:
     """Yield a line per first part of the groups ("2013-02-08"), with a block per second part ("15"), below an axis."""
     cells: dict[str, dict[int, Average]] = {}
     for one in averages:
@@ -54,7 +54,7 @@ def hours(averages: Sequence[Average], signs: Glyphs) -> Iterator[Text]:
     first, last = min(map(min, cells.values())), max(map(max, cells.values()))
     label = max(map(len, cells))
     ticks = "".join(f"{hour:<6}" for hour in range(first, last + 1, 3))
-    yield Text(f"{'hour':<{label}}  {ticks}".rstrip(), style="dim")
+    yield Text(f"{by[1]:<{label}}  {ticks:<{2 * (last - first + 1)}}  {shown(measure)}", style="dim")
     for day, found in cells.items():
         blocks = "".join(_block(found.get(hour), highest, signs) * 2 for hour in range(first, last + 1))
         rows = sum(one.rows for one in found.values())
@@ -71,7 +71,7 @@ def _block(one: Average | None, highest: float, signs: Glyphs) -> str:
 
 def comparisons(question: Question, groups: Sequence[Comparison], signs: Glyphs, longest: int) -> Table:
     """Return a table of the groups with a bar to the left where less than expected was observed, else to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
     table.add_column(cell(question.by, most=longest), overflow="ellipsis", no_wrap=True)
     for title in (question.table.unit, cell(question.measure, most=14), "expected"):
         table.add_column(title, justify="right", no_wrap=True)

@@ -12,15 +12,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from praval_tools import ToolRegistry
+from praval_tools.cli import charts
 from praval_tools.cli.common import shown
 from praval_tools.cli.matrix import matrix_of, matrix_tables
 from praval_tools.cli.output import cell, grid, print_all, rule_cell
-from praval_tools.demo import charts, steps, telling
+from praval_tools.demo import steps, telling
 from praval_tools.facts import OwnershipTransferred, ToolAssigned, ToolRegistered
 
 _WIDEST = 100
-_NAME = 30
+_NAME = 26
 
 
 def working(console: Console, text: str) -> AbstractContextManager[Any]:
@@ -34,8 +34,7 @@ class Show:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._scene = 0
-        if console.width > _WIDEST:
-            console.width = _WIDEST
+        console.width = min(console.width, _WIDEST)
         self._glyphs = charts.glyphs(console.encoding)
 
     def __call__(self, step: steps.Step) -> None:
@@ -71,21 +70,22 @@ class Show:
 
     @render.register
     def _called(self, step: steps.Called) -> Iterator[RenderableType]:
-        result = step.result
-        decision = result.decision
-        rule = rule_cell(decision.rule, decision.allowed) if decision is not None and result.success else None
+        result, decision = step.result, step.result.decision
         mark = Text(self._glyphs.yes, "green") if result.success else Text(self._glyphs.no, "bold red")
-        line = Table.grid(padding=(0, 1), expand=True)
-        line.add_column(no_wrap=True)
-        line.add_column(ratio=1)
+        end = Text(result.outcome.value, "bold red")
+        if result.success and decision is not None:
+            end = rule_cell(decision.rule, decision.allowed)
+        called = Text.assemble(mark, " ", cell(result.agent or "operator", "bold"), " ", cell(result.name))
+        room = self._console.width - called.cell_len - end.cell_len - 6
+        called.append(f"({shown(telling.arguments(step.arguments), most=max(room, 1))})")
+        line = Table.grid(expand=True)
+        line.add_column(overflow="fold")
         line.add_column(justify="right", no_wrap=True)
-        called = Text.assemble(
-            cell(result.agent or "operator", "bold"), " ", cell(result.name), f"({shown(telling.arguments(step.arguments))})"
-        )
-        line.add_row(mark, called, rule or Text(result.outcome.value, style="bold red"))
+        line.add_row(called, end)
         yield self._indented(line, 1)
         told = step.summary if result.success else (decision.reason if decision is not None else "") or result.error
-        yield self._indented(cell(told or "", "dim" if result.success else "", most=230), 5)
+        if told:
+            yield self._indented(cell(told, "dim" if result.success else "", most=230), 3)
 
     @render.register
     def _changed(self, step: steps.Changed) -> Iterator[RenderableType]:
@@ -96,33 +96,36 @@ class Show:
     @render.register
     def _explained(self, step: steps.Explained) -> Iterator[RenderableType]:
         rows = [
-            (Text(one.rule, style="bold" if one.rule == step.decision.rule else ""),
-             Text("yes" if one.holds else "no", style="" if one.holds else "dim"), cell(one.why, "" if one.holds else "dim"))
+            (
+                Text(one.rule, style="bold" if one.rule == step.decision.rule else ""),
+                Text("yes" if one.holds else "no", style="" if one.holds else "dim"),
+                cell(one.why, "" if one.holds else "dim"),
+            )
             for one in step.decision.tried
-        ]  # fmt: skip
+        ]
         yield ""
-        yield self._indented(Text("Why, rule by rule:"), 5)
-        yield self._indented(grid(("rule", "holds", "because"), rows, keep=(0, 1)), 5)
+        yield self._indented(grid(("rule", "holds", "because"), rows, keep=(0, 1)), 3)
         if step.decision.remedy:
-            yield self._indented(Text(f"To change it: {shown(step.decision.remedy)}"), 5)
+            yield self._indented(Text(f"To change it: {shown(step.decision.remedy)}"), 3)
         yield ""
 
     @render.register
     def _remarked(self, step: steps.Remarked) -> Iterator[RenderableType]:
-        yield self._indented(cell(step.text), 5)
+        yield self._indented(cell(step.text), 3)
 
     @render.register
     def _compared(self, step: steps.Compared) -> Iterator[RenderableType]:
         new = [name for name in step.after if name not in step.before]
         held = Text.assemble("Tools of ", (shown(step.agent), "bold"), f": {shown(', '.join(step.before))}")
         held.append_text(Text.assemble(", ", (f"+ {shown(', '.join(new))}", "bold green")) if new else Text(""))
-        yield self._indented(held, 5)
+        yield self._indented(held, 3)
 
     @render.register
     def _profiled(self, step: steps.Profiled) -> Iterator[RenderableType]:
+        question = step.question
         yield ""
-        for line in charts.hours(step.averages, self._glyphs):
-            yield self._indented(line, 5)
+        for line in charts.hours(step.averages, question.profile, question.measure, self._glyphs):
+            yield self._indented(line, 3)
         yield ""
 
     @render.register
@@ -130,11 +133,13 @@ class Show:
         yield ""
         yield Text("Answer", style="bold cyan")
         yield self._indented(Text(shown(step.report.headline), style="bold green"))
-        for finding in step.report.findings:
-            yield self._indented(Text.assemble((f"{self._glyphs.bullet} ", "dim"), shown(finding)))
+        told = list(step.report.findings)
         if step.words:
-            yield self._indented(Text.assemble((f"{self._glyphs.bullet} ", "dim"), f"Most frequent long words: "
-                                               f"{shown(telling.summary(step.words))}."))  # fmt: skip
+            told.append(f"Most frequent long words: {telling.summary(step.words)}.")
+        bullets = Table.grid(padding=(0, 1, 0, 0))
+        for sentence in told:
+            bullets.add_row(Text(self._glyphs.bullet, style="dim"), cell(sentence))
+        yield self._indented(bullets)
         yield ""
         yield self._indented(charts.comparisons(step.question, step.groups, self._glyphs, _NAME))
         yield self._indented(
@@ -144,14 +149,22 @@ class Show:
 
     @render.register
     def _surveyed(self, step: steps.Surveyed) -> Iterator[RenderableType]:
+        found = matrix_of(step.registry, step.agents, step.registry.list_all_tools())
         yield ""
         yield Text("Who may call what now, and by which rule", style="bold cyan")
-        yield self._indented(self._matrix(step.registry))
-        yield self._indented(Text("-: nothing gives the agent this tool", style="dim"))
+        yield self._indented(Group(*matrix_tables(found, self._console.width - 2)))
+        yield self._indented(Text("-  nothing gives the agent this tool", style="dim"))
 
-    def _matrix(self, registry: ToolRegistry) -> RenderableType:
-        found = matrix_of(registry, registry.agents, registry.list_all_tools())
-        return Group(*matrix_tables(found, self._console))
+    @render.register
+    def _closed(self, step: steps.Closed) -> Iterator[RenderableType]:
+        yield ""
+        if step.question.credits:
+            yield Text(f"Data: {step.question.credits}", style="dim")
+        yield Text(f"Your own data, a CSV file or a folder of text:\n  {_OWN}\nAsk why:\n  {_ASK}", style="dim")
+
+
+_OWN = "praval-tools demo PATH"
+_ASK = "praval-tools --app praval_tools.demo:registry why analyst read_rows count=21"
 
 
 def changed(step: steps.Changed) -> Text | None:
@@ -163,7 +176,8 @@ def changed(step: steps.Changed) -> Text | None:
                              f": {shown(limits(event))}")  # fmt: skip
     if isinstance(event, OwnershipTransferred):
         why = f" ({shown(event.reason)})" if event.reason else ""
-        return Text.assemble(cell(event.by, "bold"), f" hands {shown(event.tool)} over to ", cell(event.to, "bold"), why)
+        to = cell(event.to, "bold")
+        return Text.assemble(cell(event.by, "bold"), f" hands {shown(event.tool)} over to ", to, why)
     if isinstance(event, ToolRegistered):
         return Text.assemble("Tool ", cell(event.tool.name, "bold"), " is declared.")
     return None

@@ -1,0 +1,43 @@
+# `make demo` and `make test` set everything up by themselves: Python 3.11+ and make are all they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint types docs bench build wheel-test clean
+
+$(READY): constraints.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . \
+	    pytest hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' pydantic numpy
+	touch $@
+
+demo: $(READY)
+	$(BIN)/praval-tools demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check praval_tools tests benchmarks examples
+	$(BIN)/lint-imports
+
+types: $(READY)
+	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+
+bench:
+	$(PYTHON) benchmarks/run.py
+
+build: $(READY)
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+# The wheel, in an environment of its own, with the source folder out of the way.
+wheel-test: build
+	sh .ci/wheel-test $(PYTHON)
+
+clean:
+	rm -rf $(VENV) .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

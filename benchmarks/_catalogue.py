@@ -1,0 +1,230 @@
+"""The catalogue: declaring, registering, looking up, searching and exporting, at 100 and at 100,000 tools."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from _measure import Case, Figure, alternate, compare, quartiles, settle, sync_case
+from _peers import add, bare, declarers, praval_catalogue
+from praval_tools import Agent, Tool, ToolRegistry, tool
+
+TOOLS_PER_AGENT: Final = 10
+_HITS: Final = 10
+_SOURCE: Final = '''\
+def {name}(x: float, y: float = 1.0) -> float:
+    """
+    Add two numbers.
+
+    Args:
+        x: One number.
+        y: The other.
+    """
+    return x + y
+'''
+
+
+def functions(count: int, prefix: str) -> list[Callable[..., Any]]:
+    """Return functions of their own code objects, as a program that declares many tools has them."""
+    scope: dict[str, Any] = {"__name__": __name__}
+    source = "\n".join(_SOURCE.format(name=f"{prefix}{number}") for number in range(count))
+    exec(compile(source, f"<{prefix}>", "exec"), scope)
+    return [scope[f"{prefix}{number}"] for number in range(count)]
+
+
+# ── declaring ────────────────────────────────────────────────────────────────────────────────────
+
+
+def declaring(installed: dict[str, str], count: int) -> Iterator[Figure]:
+    """Yield what declaring costs: time, bytes, many at once, and the schema that is made at first use."""
+
+    def ours(registry: ToolRegistry) -> Callable[[Callable[..., Any]], object]:
+        return lambda function: tool(owned_by="bench", registry=registry)(function)
+
+    registry = ToolRegistry(name="declaring")
+    tool(owned_by="bench", registry=registry)(functions(1, "first_")[0])
+    each = _times(ours(registry), functions(2_000, "timed_"))
+    yield Figure("declare:time", each[1] * 1e6, "us", each[0] * 1e6, each[2] * 1e6)
+    alone = _times(lambda function: Tool.from_function(function), functions(2_000, "alone_"))
+    yield Figure("declare:tool-only", alone[1] * 1e6, "us", alone[0] * 1e6, alone[2] * 1e6)
+    yield Figure("declare:bytes", _bytes(ours(registry), functions(1_000, "sized_")) / 1000, "KB")
+    fresh, made = ToolRegistry(name="many"), functions(count, "many_")
+    settle()
+    start = time.process_time()
+    for function in made:
+        tool(owned_by="bench", registry=fresh)(function)
+    yield Figure("declare:10000", (time.process_time() - start) * 10_000 / count, "s")
+    yield _schema(fresh)
+    for key, made_with, declare in declarers(installed):
+        declare(functions(1, f"first_{key.replace('-', '_')}_")[0])
+        few = _times(declare, functions(200, f"timed_{key.replace('-', '_')}_"))
+        yield Figure(f"declare:{key}:time", few[1] * 1e6, "us", few[0] * 1e6, few[2] * 1e6, made_with)
+        size = _bytes(declare, functions(200, f"sized_{key.replace('-', '_')}_")) / 1000
+        yield Figure(f"declare:{key}:bytes", size, "KB", note=made_with)
+
+
+def _times(
+    declare: Callable[[Callable[..., Any]], object], made: list[Callable[..., Any]]
+) -> tuple[float, float, float]:
+    settle()
+    kept: list[object] = []
+    spent: list[float] = []
+    for function in made:
+        start = time.perf_counter()
+        kept.append(declare(function))
+        spent.append(time.perf_counter() - start)
+    low, high = quartiles(spent)
+    return low, statistics.median(spent), high
+
+
+def _bytes(declare: Callable[[Callable[..., Any]], object], made: list[Callable[..., Any]]) -> float:
+    kept: list[object] = []
+    settle()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for function in made:
+        kept.append(declare(function))
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / len(made)
+
+
+def _schema(registry: ToolRegistry) -> Figure:
+    tools = registry.list_all_tools()[:500]
+    spent: list[float] = []
+    tools[0].parameters  # noqa: B018  # the first one pays for imports
+    for one in tools[1:]:
+        start = time.perf_counter()
+        one.parameters  # noqa: B018
+        spent.append((time.perf_counter() - start) * 1000)
+    return Figure("declare:schema", statistics.median(spent), "ms", *quartiles(spent))
+
+
+# ── many tools, many agents ──────────────────────────────────────────────────────────────────────
+
+
+def catalogue(count: int, blocks: int = 10) -> tuple[ToolRegistry, list[float]]:
+    """
+    Return a registry of *count* tools registered one by one, ten an agent, and the seconds that each tenth took.
+
+    Making the `Tool` objects is not part of the seconds.
+    """
+    registry, spent = ToolRegistry(name=f"{count} tools"), list[float]()
+    owners = max(1, count // TOOLS_PER_AGENT)
+    made = [
+        Tool.from_function(
+            add, name=f"tool_{number}", owned_by=f"agent_{number % owners}", category=f"category_{number % owners}",
+            tags=(f"tag_{number % owners}",), shared=number < 5,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+    settle()
+    for block in range(blocks):
+        start = time.process_time()
+        for one in made[count * block // blocks : count * (block + 1) // blocks]:
+            registry.register_tool(one)
+        spent.append(time.process_time() - start)
+    for number in range(owners):
+        Agent(f"agent_{number}", registry=registry)
+    return registry, spent
+
+
+def looking(large: ToolRegistry, rounds: int) -> Iterator[Figure]:
+    """Yield how much longer ten agents' look-ups and calls take in the large registry than in one of 100 tools."""
+    small, _ = catalogue(100)
+    for key in ("get_tools_for_agent", "explain", "call"):
+        first, second = (_turns(key, registry) for registry in (small, large))
+        before, after = alternate(first, second, rounds=rounds)
+        yield Figure(f"scale:{key}", after.ratio, "x", *quartiles(after.ratios))
+        yield Figure(f"scale:{key}:100:us", before.time * 1e6 / 10, "us")
+        yield Figure(f"scale:{key}:{len(large)}:us", after.time * 1e6 / 10, "us")
+
+
+def _turns(key: str, registry: ToolRegistry) -> Case:
+    """Return ten agents' turns, spread over the catalogue, as one statement; each agent's first tool is a plain one."""
+    owners, title = max(1, len(registry) // TOOLS_PER_AGENT), f"{key}:{len(registry)}"
+    agents = [owners * turn // 10 for turn in range(10)]
+    pairs = [(f"agent_{one}", f"tool_{one + owners}") for one in agents]
+    if key == "call":
+        calls = [(registry.toolset(agent).call, name) for agent, name in pairs]
+        return sync_case(title, title, "for c, name in calls: c(name, x=1.5, y=2.5)", calls=calls)
+    if key == "explain":
+        return sync_case(title, title, "for agent, name in pairs: e(agent, name)", pairs=pairs, e=registry.explain)
+    return sync_case(title, title, "for agent, _ in pairs: g(agent)", pairs=pairs, g=registry.get_tools_for_agent)
+
+
+def registering(spent: list[float]) -> Iterator[Figure]:
+    """Yield the whole and the linearity of registering tools one by one."""
+    yield Figure("register:100000", sum(spent), "s")
+    yield Figure("register:linear", spent[-1] / spent[0], "x")
+
+
+# ── searching ────────────────────────────────────────────────────────────────────────────────────
+
+
+def searching(large: ToolRegistry, installed: dict[str, str], rounds: int) -> Iterator[Figure]:
+    """Yield searches with ten hits in the large registry against one of 1,000 tools, and Praval's scan of as many."""
+    small, _ = catalogue(1_000)
+    words = {"owner": ("owned_by", "agent_7"), "category": ("category", "category_7"), "tag": ("tags", ["tag_7"])}
+    for key, (parameter, value) in words.items():
+        statement = f"s({parameter}=v)"
+        first = sync_case(f"{key}:1000", "", statement, s=small.search_tools, v=value)
+        second = sync_case(f"{key}:large", "", statement, s=large.search_tools, v=value)
+        before, after = alternate(first, second, rounds=rounds)
+        yield Figure(f"search:{key}", after.ratio, "x", *quartiles(after.ratios))
+        yield Figure(f"search:{key}:us", after.time * 1e6, "us")
+    yield _hits(rounds)
+    if "praval" in installed:
+        yield from _scan(large)
+
+
+def _hits(rounds: int) -> Figure:
+    registry = ToolRegistry(name="hits")
+    for number in range(1_100):
+        name = "many" if number < 1_000 else "few"
+        registry.register_tool(Tool.from_function(add, name=f"tool_{number}", category=name))
+    few = sync_case("few", "", "s(category='few')", s=registry.search_tools)
+    many = sync_case("many", "", "s(category='many')", s=registry.search_tools)
+    _, after = alternate(few, many, rounds=rounds)
+    return Figure("search:hits", after.ratio, "x", *quartiles(after.ratios))
+
+
+def _scan(large: ToolRegistry) -> Iterator[Figure]:
+    count = len(large)
+    owners = max(1, count // TOOLS_PER_AGENT)
+    theirs = praval_catalogue(
+        [(f"tool_{n}", f"agent_{n % owners}", f"category_{n % owners}", f"tag_{n % owners}") for n in range(count)]
+    )
+    words: dict[str, dict[str, Any]] = {
+        "owner": {"owned_by": "agent_7"}, "category": {"category": "category_7"}, "tag": {"tags": ["tag_7"]},
+    }  # fmt: skip
+    for key, wanted in words.items():
+        spent: list[float] = []
+        for _ in range(7):
+            start = time.process_time()
+            theirs.search_tools(**wanted)
+            spent.append(time.process_time() - start)
+        yield Figure(f"search:{key}:praval:us", statistics.median(spent) * 1e6, "us")
+
+
+# ── exporting ────────────────────────────────────────────────────────────────────────────────────
+
+
+def exporting(rounds: int) -> Iterator[Figure]:
+    """Yield the export of an agent's 20 tools from a registry that does not change."""
+    registry = ToolRegistry(name="exports")
+    for function in functions(20, "exported_"):
+        tool(owned_by="exporter", registry=registry)(function)
+    Agent("exporter", registry=registry)
+    toolset = registry.toolset("exporter")
+    cases = [
+        sync_case("export:schemas_json", "toolset.schemas_json()", "s()", s=toolset.schemas_json),
+        sync_case("export:schemas", "toolset.schemas()", "s()", s=toolset.schemas),
+        sync_case("export:registry", "registry.schemas(agent)", "s('exporter')", s=registry.schemas),
+    ]
+    for key, series in compare(bare(), cases, rounds=rounds).items():
+        if key != "bare":
+            yield Figure(key, series.time * 1e6, "us", *(one * 1e6 for one in quartiles(series.seconds)))

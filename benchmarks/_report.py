@@ -1,0 +1,180 @@
+"""What a run says: a table for the terminal, JSON, and the page for the documentation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from attrs import asdict, frozen
+from rich.console import Console
+from rich.table import Table
+
+from _measure import Figure, Series
+from _plot import draw
+from _targets import TARGETS, Target, shown
+
+_FORMS: Final = ("call:", "async:", "peer:", "bare")
+
+
+@frozen
+class Report:
+    """The figures of one run with what they were measured on."""
+
+    figures: dict[str, Figure]
+    series: dict[str, Series]
+    installed: dict[str, str]
+    machine: str
+    quick: bool
+
+    def show(self) -> None:
+        """Print the targets, the calls side by side, and how many targets are met."""
+        console = Console()
+        console.print(self._targets_table())
+        if self.series:
+            console.print(self._calls_table())
+        judged = [(target, self.figures[target.key]) for target in TARGETS if target.key in self.figures]
+        missed = [target for target, figure in judged if not target.met(figure)]
+        console.print(f"{len(judged) - len(missed)} of {len(judged)} targets met, on {self.machine}.")
+        for target in missed:
+            figure = self.figures[target.key]
+            console.print(f"Not met: {target.work.strip()}: {_value(figure)}, promised {target.text}.", style="red")
+        if self.quick:
+            console.print("A quick run: few samples and a smaller catalogue; only a full run is a verdict.")
+
+    def _targets_table(self) -> Table:
+        table = Table(title="Targets")
+        for heading in ("work", "against", "target"):
+            table.add_column(heading)
+        for heading in ("measured", "quartiles"):
+            table.add_column(heading, justify="right")
+        table.add_column("met?")
+        for target, figure in self._judged():
+            met = "[green]yes[/]" if target.met(figure) else "[bold red]NO[/]"
+            table.add_row(_plain(target.work), target.versus, target.text, _value(figure), _spread(figure), met)
+        return table
+
+    def _calls_table(self) -> Table:
+        table = Table(title="A validated call with two floats, side by side")
+        table.add_column("call")
+        table.add_column("package")
+        for heading in ("× bare", "quartiles", "µs"):
+            table.add_column(heading, justify="right")
+        for one in self._by_cost():
+            ratio, time = one.figures()
+            table.add_row(_plain(one.case.title), one.case.made_with or "praval_tools", *_cells(ratio, time))
+        return table
+
+    def _judged(self) -> Iterator[tuple[Target, Figure]]:
+        return ((target, self.figures[target.key]) for target in TARGETS if target.key in self.figures)
+
+    def _by_cost(self) -> list[Series]:
+        return sorted(self.series.values(), key=lambda one: one.ratio)
+
+    def write_json(self, path: Path) -> None:
+        """Write every figure, the targets with their verdicts, and what it was measured on."""
+        verdicts = [
+            {**asdict(target), "measured": figure.value, "met": target.met(figure)} for target, figure in self._judged()
+        ]
+        told = {
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": self.machine,
+            "quick": self.quick,
+            "peers": self.installed,
+            "targets": verdicts,
+            "figures": [asdict(one) for one in self.figures.values()],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def draw(self, path: Path) -> None:
+        """Draw the calls as bars."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(self._by_cost(), path, self.machine)
+
+    def write_docs(self, docs: Path) -> None:
+        """Write the plot and the page about speed."""
+        self.draw(docs / "assets" / "benchmarks.svg")
+        page = docs / "explanation" / "speed.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("\n".join(self._page()) + "\n", encoding="utf-8")
+
+    def _page(self) -> Iterator[str]:
+        peers = ", ".join(f"{name} {version}" for name, version in self.installed.items())
+        judged = list(self._judged())
+        missed = [(target, figure) for target, figure in judged if not target.met(figure)]
+        yield _HEAD.format(machine=self.machine, peers=peers, date=f"{datetime.now(UTC):%Y-%m-%d}")
+        yield "## Targets\n"
+        yield f"{len(judged) - len(missed)} of {len(judged)} are met.\n"
+        yield "| work | against | target | measured | quartiles | met |"
+        yield "|---|---|---|---:|---:|---|"
+        for target, figure in judged:
+            met = "yes" if target.met(figure) else "**no**"
+            cells = (_code(target.work), target.versus, target.text, _value(figure), _spread(figure), met)
+            yield "| " + " | ".join(cells) + " |"
+        yield "\n## The calls, side by side\n"
+        yield "| call | package | × bare | quartiles | µs |"
+        yield "|---|---|---:|---:|---:|"
+        for one in self._by_cost():
+            yield (
+                "| "
+                + " | ".join((_code(one.case.title), one.case.made_with or "praval_tools", *_cells(*one.figures())))
+                + " |"
+            )
+        yield from self._beside()
+
+    def _beside(self) -> Iterator[str]:
+        yield "\n## The rest, as measured\n"
+        yield "| figure | value | quartiles | note |"
+        yield "|---|---:|---:|---|"
+        keys = {target.key for target in TARGETS}
+        for figure in self.figures.values():
+            if figure.key not in keys and not figure.key.startswith(_FORMS):
+                yield f"| `{figure.key}` | {_value(figure)} | {_spread(figure)} | {figure.note} |"
+
+
+_HEAD: Final = """\
+# Speed
+
+<!-- Written by `python3 benchmarks/run.py --docs`; change the script, not this page. -->
+
+A call that is checked for access and whose arguments are validated costs about as much as validating them alone.
+`make bench` measures what this page says, on your machine, beside the peers at the versions named here;
+each peer runs by its documented fastest call that validates.
+
+What a number means:
+
+- *× bare* is the ratio to the plain Python call `f(x=…, y=…)`, timed directly before each sample,
+  so that a noisy machine hits both sides; the median of all samples counts, and the quartiles stand beside it.
+- Times are CPU time of the process, except waits, which are wall-clock time.
+- The journal, the limits and the plugin hooks are not part of these calls.
+
+Measured on {date}: {machine}; {peers}.
+
+![Validated calls side by side](../assets/benchmarks.svg)
+"""
+
+
+def _value(figure: Figure) -> str:
+    return shown(figure.value, figure.unit)
+
+
+def _spread(figure: Figure) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"{shown(figure.low, figure.unit).split()[0]}–{shown(figure.high, figure.unit).split()[0]}"
+
+
+def _cells(ratio: Figure, time: Figure) -> tuple[str, str, str]:
+    return shown(ratio.value, "x").split()[0], _spread(ratio), shown(time.value, "us").split()[0]
+
+
+def _plain(text: str) -> str:
+    """Keep square brackets from being read as markup."""
+    return text.replace("[", r"\[")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if "(" in text and " " not in text.split("(")[0] else text
