@@ -74,19 +74,17 @@ def measure(installed: dict[str, str], rounds: int) -> tuple[dict[str, Series], 
 
 
 def _compared(series: dict[str, Series]) -> list[Figure]:
-    ours = series["call:toolset.call"].ratio
-    made = [
+    faster = [
         Figure(key, series[peer].ratio / series[base].ratio, "x", note=series[peer].case.made_with)
         for key, peer, base in _FASTER
         if peer in series
     ]
-    ways = [one for key, one in series.items() if key.startswith("peer:pydantic-") and key not in _OTHER]
-    if ways:
-        best = min(ways, key=lambda one: one.ratio)
-        made.append(
-            Figure("slower:pydantic-core", ours / best.ratio, "x", note=f"{best.case.title}, {best.case.made_with}")
-        )
-    return made
+    slower = [
+        Figure(key, series[base].ratio / series[peer].ratio, "x", note=series[peer].case.made_with)
+        for key, peer, base in _SLOWER
+        if peer in series
+    ]
+    return faster + slower
 
 
 _FASTER: Final = (
@@ -96,4 +94,7 @@ _FASTER: Final = (
     ("faster:pydantic-ai", "peer:pydantic-ai", "async:toolset.acall"),
     ("faster:pydantic-ai-result", "peer:pydantic-ai", "async:registry.aexecute"),
 )
-_OTHER: Final = frozenset({"peer:pydantic-ai", "peer:pydantic-json"})
+_SLOWER: Final = (
+    ("slower:pydantic", "peer:pydantic-adapter", "call:toolset.call"),
+    ("slower:pydantic-core", "peer:pydantic-core", "call:toolset.call"),
+)

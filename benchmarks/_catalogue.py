@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from _measure import Case, Figure, alternate, compare, quartiles, settle, sync_case
+from _measure import Case, Figure, alternate, calmest, compare, quartiles, settle, sync_case
 from _peers import add, bare, declarers, praval_catalogue
 from praval_tools import Agent, Tool, ToolRegistry, tool
 
@@ -45,39 +45,42 @@ def declaring(installed: dict[str, str], count: int) -> Iterator[Figure]:
         return lambda function: tool(owned_by="bench", registry=registry)(function)
 
     registry = ToolRegistry(name="declaring")
-    tool(owned_by="bench", registry=registry)(functions(1, "first_")[0])
-    each = _times(ours(registry), functions(2_000, "timed_"))
-    yield Figure("declare:time", each[1] * 1e6, "us", each[0] * 1e6, each[2] * 1e6)
-    alone = _times(lambda function: Tool.from_function(function), functions(2_000, "alone_"))
-    yield Figure("declare:tool-only", alone[1] * 1e6, "us", alone[0] * 1e6, alone[2] * 1e6)
+    yield _times("declare:time", ours(registry), 2_000)
+    yield _times("declare:tool-only", Tool.from_function, 2_000)
     yield Figure("declare:bytes", _bytes(ours(registry), functions(1_000, "sized_")) / 1000, "KB")
-    fresh, made = ToolRegistry(name="many"), functions(count, "many_")
-    settle()
-    start = time.process_time()
-    for function in made:
-        tool(owned_by="bench", registry=fresh)(function)
-    yield Figure("declare:10000", (time.process_time() - start) * 10_000 / count, "s")
+    fresh = ToolRegistry(name="many")
+    yield _many(fresh, count)
     yield _schema(fresh)
     for key, made_with, declare in declarers(installed):
-        declare(functions(1, f"first_{key.replace('-', '_')}_")[0])
-        few = _times(declare, functions(200, f"timed_{key.replace('-', '_')}_"))
-        yield Figure(f"declare:{key}:time", few[1] * 1e6, "us", few[0] * 1e6, few[2] * 1e6, made_with)
+        yield _times(f"declare:{key}:time", declare, 200, made_with)
         size = _bytes(declare, functions(200, f"sized_{key.replace('-', '_')}_")) / 1000
         yield Figure(f"declare:{key}:bytes", size, "KB", note=made_with)
 
 
-def _times(
-    declare: Callable[[Callable[..., Any]], object], made: list[Callable[..., Any]]
-) -> tuple[float, float, float]:
+def _times(key: str, declare: Callable[[Callable[..., Any]], object], count: int, made_with: str = "") -> Figure:
+    """Return the time of one declaration: twenty blocks, of each the median."""
+    prefix = "".join(letter if letter.isalnum() else "_" for letter in key)
+    made, kept, blocks = functions(count + 20, prefix), list[object](), list[float]()
+    kept.extend(declare(function) for function in made[:20])
     settle()
-    kept: list[object] = []
-    spent: list[float] = []
+    for block in range(20):
+        spent: list[float] = []
+        for function in made[20 + block * count // 20 : 20 + (block + 1) * count // 20]:
+            start = time.perf_counter()
+            kept.append(declare(function))
+            spent.append(time.perf_counter() - start)
+        blocks.append(statistics.median(spent) * 1e6)
+    return calmest(key, blocks, "us", made_with)
+
+
+def _many(registry: ToolRegistry, count: int) -> Figure:
+    """Return the seconds that 10,000 declarations take in one go."""
+    made = functions(count, "many_")
+    settle()
+    start = time.process_time()
     for function in made:
-        start = time.perf_counter()
-        kept.append(declare(function))
-        spent.append(time.perf_counter() - start)
-    low, high = quartiles(spent)
-    return low, statistics.median(spent), high
+        tool(owned_by="bench", registry=registry)(function)
+    return Figure("declare:10000", (time.process_time() - start) * 10_000 / count, "s")
 
 
 def _bytes(declare: Callable[[Callable[..., Any]], object], made: list[Callable[..., Any]]) -> float:
@@ -100,7 +103,7 @@ def _schema(registry: ToolRegistry) -> Figure:
         start = time.perf_counter()
         one.parameters  # noqa: B018
         spent.append((time.perf_counter() - start) * 1000)
-    return Figure("declare:schema", statistics.median(spent), "ms", *quartiles(spent))
+    return Figure("declare:schema", statistics.median(spent), "ms", *quartiles(spent), note="the first 500 tools")
 
 
 # ── many tools, many agents ──────────────────────────────────────────────────────────────────────
@@ -227,4 +230,4 @@ def exporting(rounds: int) -> Iterator[Figure]:
     ]
     for key, series in compare(bare(), cases, rounds=rounds).items():
         if key != "bare":
-            yield Figure(key, series.time * 1e6, "us", *(one * 1e6 for one in quartiles(series.seconds)))
+            yield series.alone(key)

@@ -4,7 +4,8 @@ Timing on a noisy machine with few cores.
 A case is never timed alone: directly before each of its samples the bare Python call is timed for as long as it takes
 to be precise, and the two are divided. Drift of the clock rate, of neighbours on the core and of caches then hits
 both sides of the ratio. What counts is the median of many such ratios, with the quartiles beside it.
-Times are CPU time of the process, so that a core taken away costs nothing.
+Times that stand alone have nothing to be divided by: there the calmest sample counts.
+They are CPU time of the process, so that a core taken away costs nothing.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ class Series:
         """Median seconds of one call."""
         return statistics.median(self.seconds)
 
+    def alone(self, key: str) -> Figure:
+        """Return the time of one call in the calmest sample, in microseconds."""
+        return calmest(key, [one * 1e6 for one in self.seconds], "us")
+
     @property
     def ratio(self) -> float:
         """Median ratio to the bare call."""
@@ -78,6 +83,11 @@ class Series:
             Figure(key, self.ratio, "x", *quartiles(self.ratios), note=self.case.made_with),
             Figure(f"{key}:us", self.time * 1e6, "us", *(one * 1e6 for one in quartiles(self.seconds))),
         ]
+
+
+def calmest(key: str, values: Sequence[float], unit: str, note: str = "") -> Figure:
+    """Return the smallest of several samples, each of many calls, with the quartiles of all."""
+    return Figure(key, min(values), unit, *quartiles(values), note)
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
@@ -159,10 +169,3 @@ def _calibrated(case: Case, seconds: float) -> int:
         if spent >= seconds / 4:
             return max(1, round(n * seconds / spent))
         n *= 4
-
-
-def spent(work: Callable[[], object]) -> float:
-    """Return the CPU seconds that *work* takes, once."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start

@@ -15,6 +15,7 @@ from praval_tools.cli.app import app_options, complete_agent, complete_tool, reg
 from praval_tools.cli.common import OK, PROBLEM, REFUSED, USAGE, Failure, json_option, shown
 from praval_tools.cli.output import cell, grid, print_all, print_json, rule_cell, screen
 from praval_tools.model.arguments import BadArguments, parse
+from praval_tools.model.decision import Tried
 from praval_tools.model.encode import encode
 
 _REFUSALS = {
@@ -25,6 +26,8 @@ _REFUSALS = {
     Outcome.APPROVAL_DENIED,
     Outcome.LIMITED,
 }
+_REFUSING = {"unknown", "disabled", "blocked", "retired"}
+_WIDE = 110
 
 
 # ── arguments ────────────────────────────────────────────────────────────────────────────────────
@@ -78,7 +81,7 @@ def _repaired(pairs: dict[str, Any], tool: Tool[..., Any]) -> dict[str, Any]:
 @json_option
 @app_options
 @click.pass_context
-def why_command(ctx: click.Context, agent: str, tool: str, arguments: tuple[str, ...], as_json: bool) -> None:
+def why_command(ctx: click.Context, *, agent: str, tool: str, arguments: tuple[str, ...], as_json: bool) -> None:
     """
     Explain why AGENT may call TOOL, or may not: every rule in order, and what would change it.
 
@@ -95,7 +98,7 @@ def why_command(ctx: click.Context, agent: str, tool: str, arguments: tuple[str,
         print_json(decision_json(decision))
     else:
         console = screen()
-        print_all(console, verdict(decision), "", rules(decision))
+        print_all(console, verdict(decision), "", rules(decision, console.width))
     ctx.exit(OK if decision.allowed else REFUSED)
 
 
@@ -112,19 +115,24 @@ def verdict(decision: Decision) -> Text:
     return text
 
 
-def rules(decision: Decision) -> Any:
-    """Return a table of every rule that was tried."""
-    rows = [
-        (
-            Text(str(number), style="dim"),
-            Text(one.rule, style="bold" if one.rule == decision.rule else ""),
-            Text("yes" if one.holds else "no", style="" if one.holds else "dim"),
-            cell(one.why, "" if one.holds else "dim"),
-            cell(one.change, "dim"),
-        )
-        for number, one in enumerate(decision.tried, start=1)
-    ]
-    return grid(("", "rule", "holds", "because", "would change with"), rows, keep=(0, 1, 2))
+def rules(decision: Decision, width: int) -> Any:
+    """Return a table of every rule that was tried; what would change it stands beside, or where it is narrow below."""
+    wide = width >= _WIDE
+    rows = []
+    for number, one in enumerate(decision.tried, start=1):
+        because, change = cell(one.why, "" if one.holds else "dim"), cell(_change(one), "dim")
+        if not wide and change.plain:
+            because = Text.assemble(because, "\n", ("-> ", "dim"), change)
+        rule = Text(one.rule, style="bold" if one.rule == decision.rule else "")
+        holds = Text("yes" if one.holds else "no", style="" if one.holds else "dim")
+        rows.append([Text(str(number), style="dim"), rule, holds, because, *([change] if wide else [])])
+    titles = ["", "rule", "holds", "because", *(["would change with"] if wide else [])]
+    return grid(titles, rows, keep=(0, 1, 2))
+
+
+def _change(tried: Tried) -> str:
+    """Return what would change the answer of a rule: lift a refusal that holds, or give a permission that does not."""
+    return tried.change if tried.holds == (tried.rule in _REFUSING) else ""
 
 
 def decision_json(decision: Decision) -> dict[str, Any]:
@@ -153,7 +161,7 @@ def decision_json(decision: Decision) -> dict[str, Any]:
 @json_option
 @app_options
 @click.pass_context
-def call_command(ctx: click.Context, agent: str, tool: str, arguments: tuple[str, ...], as_json: bool) -> None:
+def call_command(ctx: click.Context, *, agent: str, tool: str, arguments: tuple[str, ...], as_json: bool) -> None:
     """
     Call TOOL as AGENT, with every check, and print its result as JSON (a text as it is).
 
@@ -167,7 +175,7 @@ def call_command(ctx: click.Context, agent: str, tool: str, arguments: tuple[str
     elif result.success:
         print_value(result.result)
     else:
-        _print_failure(registry, result, given)
+        _print_failure(result)
     ctx.exit(_exit_code(result))
 
 
@@ -186,17 +194,18 @@ def print_value(value: Any) -> None:
         sys.stdout.write(json.dumps(encode(value), indent=2, ensure_ascii=True) + "\n")
 
 
-def _print_failure(registry: ToolRegistry, result: ToolResult, given: dict[str, Any]) -> None:
-    console = screen(stderr=True)
+def _print_failure(result: ToolResult) -> None:
+    """Say what went wrong; a refusal in the words for the operator, which name owner and remedy."""
     kind = f" ({result.error_type})" if result.outcome is Outcome.TOOL_ERROR and result.error_type else ""
-    console.print(Text.assemble((f"{result.outcome.value}{kind}: ", "bold red"), shown(result.error or "", lines=True)))
-    if result.outcome in _REFUSALS and result.decision is not None:
-        decision = registry.explain(result.agent or "", result.name, given)
-        told = decision if not decision.allowed else result.decision
-        if told.reason and told.reason != result.error:
-            console.print(Text(shown(told.reason)))
-        if told.remedy:
-            console.print(Text(f"To change it: {shown(told.remedy)}", style="dim"))
+    said, remedy = result.error or "", ""
+    if result.outcome in _REFUSALS and result.outcome is not Outcome.UNKNOWN_TOOL and result.decision is not None:
+        if not result.decision.allowed:
+            said = result.decision.reason or said
+        remedy = result.decision.remedy
+    console = screen(stderr=True)
+    console.print(Text.assemble((f"{result.outcome.value}{kind}: ", "bold red"), shown(said, lines=True)))
+    if remedy:
+        console.print(Text(f"To change it: {shown(remedy)}", style="dim"))
 
 
 def _exit_code(result: ToolResult) -> int:

@@ -16,6 +16,7 @@ from praval_tools.demo.question import Question
 
 _HALF = 5
 _MOST = 12
+_LONGEST = 26
 
 
 @frozen(kw_only=True)
@@ -44,7 +45,7 @@ def glyphs(encoding: str) -> Glyphs:
     return _UNICODE
 
 
-def hours(averages: Sequence[Average], by: Sequence[str], measure: str, signs: Glyphs) -> Iterator[Text]:
+def hours(question: Question, averages: Sequence[Average], *, signs: Glyphs) -> Iterator[Text]:
     """Yield a line per first part of the groups ("2013-02-08"), with a block per second part ("15"), below an axis."""
     cells: dict[str, dict[int, Average]] = {}
     for one in averages:
@@ -54,7 +55,8 @@ def hours(averages: Sequence[Average], by: Sequence[str], measure: str, signs: G
     first, last = min(map(min, cells.values())), max(map(max, cells.values()))
     label = max(map(len, cells))
     ticks = "".join(f"{hour:<6}" for hour in range(first, last + 1, 3))
-    yield Text(f"{by[1]:<{label}}  {ticks:<{2 * (last - first + 1)}}  {shown(measure)}", style="dim")
+    title = f"{shown(question.profile[1]):<{label}}"
+    yield Text(f"{title}  {ticks:<{2 * (last - first + 1)}}  {shown(question.measure)}", style="dim")
     for day, found in cells.items():
         blocks = "".join(_block(found.get(hour), highest, signs) * 2 for hour in range(first, last + 1))
         rows = sum(one.rows for one in found.values())
@@ -69,10 +71,10 @@ def _block(one: Average | None, highest: float, signs: Glyphs) -> str:
     return signs.levels[max(1, min(steps, round(one.mean / highest * steps)))]
 
 
-def comparisons(question: Question, groups: Sequence[Comparison], signs: Glyphs, longest: int) -> Table:
+def comparisons(question: Question, groups: Sequence[Comparison], *, signs: Glyphs) -> Table:
     """Return a table of the groups with a bar to the left where less than expected was observed, else to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    table.add_column(cell(question.by, most=longest), overflow="ellipsis", no_wrap=True)
+    table.add_column(cell(question.by, most=_LONGEST), overflow="ellipsis", no_wrap=True)
     for title in (question.table.unit, cell(question.measure, most=14), "expected"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("less" + " " * (2 * _HALF - 7) + "more", no_wrap=True)
@@ -82,7 +84,7 @@ def comparisons(question: Question, groups: Sequence[Comparison], signs: Glyphs,
     for one in _extremes(judged):
         style = "bold" if one.verdict == "stands out" else ""
         table.add_row(
-            Text(shown(one.group, most=longest), style=style),
+            Text(shown(one.group, most=_LONGEST), style=style),
             f"{one.rows:,}",
             Text(telling.amount(question, one.observed), style=style),
             telling.amount(question, one.expected),

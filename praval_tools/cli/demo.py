@@ -16,6 +16,7 @@ from praval_tools.demo.reading import UnreadableDataError
 from praval_tools.errors import ToolUsageError
 
 _PIPED = 80
+_LARGE = 50_000
 
 
 @click.command("demo")
@@ -23,7 +24,7 @@ _PIPED = 80
 @click.option("--measure", metavar="COLUMN", help="The column to average: numbers, or yes and no.")
 @click.option("--by", metavar="COLUMN", help="The column whose values are compared.")
 @traceback_option
-def demo_command(path: Path | None, measure: str | None, by: str | None) -> None:
+def demo_command(path: Path | None, *, measure: str | None, by: str | None) -> None:
     """
     Watch four agents answer a question about real data.
 
@@ -32,11 +33,12 @@ def demo_command(path: Path | None, measure: str | None, by: str | None) -> None
     """
     console = screen(width=_PIPED)
     with working(console, "Reading the data"):
-        question = _asked(path, measure, by)
-    perform(question, Show(console))
+        question = _asked(path, measure=measure, by=by)
+    with working(console, "The agents are at work", when=len(question.table) > _LARGE):
+        perform(question, Show(console))
 
 
-def _asked(path: Path | None, measure: str | None, by: str | None) -> Question:
+def _asked(path: Path | None, *, measure: str | None, by: str | None) -> Question:
     try:
         return ask(path, measure=measure, by=by)
     except UnreadableDataError as error:

@@ -31,7 +31,13 @@ AnyTool = Tool[..., Any]
 @app_options
 @click.pass_context
 def list_command(
-    ctx: click.Context, agent: str | None, category: str | None, owner: str | None, tags: tuple[str, ...], as_json: bool
+    ctx: click.Context,
+    *,
+    agent: str | None,
+    category: str | None,
+    owner: str | None,
+    tags: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """List the tools, or those that one agent may call."""
     registry = registry_of(ctx)
@@ -102,11 +108,11 @@ def _tool_json(tool: AnyTool) -> dict[str, Any]:
 @json_option
 @app_options
 @click.pass_context
-def show_command(ctx: click.Context, tool: str, as_json: bool) -> None:
+def show_command(ctx: click.Context, *, tool: str, as_json: bool) -> None:
     """Show one tool: parameters, result, owner, who may call it."""
     registry = registry_of(ctx)
     found = tool_named(registry, tool)
-    callers = matrix_of(registry, registry.agents, [found])
+    callers = matrix_of(registry, agents=registry.agents, tools=[found])
     rules = {agent: callers.decisions[agent, found.name].rule for agent in callers.agents
              if callers.decisions[agent, found.name].allowed}  # fmt: skip
     if as_json:
@@ -229,13 +235,13 @@ def _agent_json(registry: ToolRegistry, name: str) -> dict[str, Any]:
 @json_option
 @app_options
 @click.pass_context
-def matrix_command(ctx: click.Context, agents: tuple[str, ...], category: str | None, as_json: bool) -> None:
+def matrix_command(ctx: click.Context, *, agents: tuple[str, ...], category: str | None, as_json: bool) -> None:
     """Show agents x tools, with the deciding rule in each cell; `-`: nothing gives the agent this tool."""
     registry = registry_of(ctx)
     for agent in agents:
         _warn_if_unknown(registry, agent)
     tools = registry.search_tools(category=category)
-    found = matrix_of(registry, agents or registry.agents, tools)
+    found = matrix_of(registry, agents=agents or registry.agents, tools=tools)
     if as_json:
         print_json(found.as_json())
         return

@@ -43,7 +43,7 @@ def _brief(decision: Decision) -> dict[str, Any]:
     return {"allowed": decision.allowed, "rule": decision.rule, "reason": decision.reason}
 
 
-def matrix_of(registry: ToolRegistry, agents: Sequence[str], tools: Sequence[Tool[..., Any]]) -> Matrix:
+def matrix_of(registry: ToolRegistry, *, agents: Sequence[str], tools: Sequence[Tool[..., Any]]) -> Matrix:
     """Ask the registry about every cell."""
     decisions = {(agent, tool.name): registry.explain(agent, tool.name) for tool in tools for agent in agents}
     notes = {

@@ -20,12 +20,11 @@ from praval_tools.demo import steps, telling
 from praval_tools.facts import OwnershipTransferred, ToolAssigned, ToolRegistered
 
 _WIDEST = 100
-_NAME = 26
 
 
-def working(console: Console, text: str) -> AbstractContextManager[Any]:
-    """Return a spinner for something that may take a second; nothing in a pipe."""
-    return console.status(f"{text} ...") if console.is_terminal else nullcontext()
+def working(console: Console, text: str, *, when: bool = True) -> AbstractContextManager[Any]:
+    """Return a spinner for something that may take a second; nothing in a pipe, or where *when* is false."""
+    return console.status(f"{text} ...") if when and console.is_terminal else nullcontext()
 
 
 class Show:
@@ -77,7 +76,7 @@ class Show:
             end = rule_cell(decision.rule, decision.allowed)
         called = Text.assemble(mark, " ", cell(result.agent or "operator", "bold"), " ", cell(result.name))
         room = self._console.width - called.cell_len - end.cell_len - 6
-        called.append(f"({shown(telling.arguments(step.arguments), most=max(room, 1))})")
+        called.append(f"({_fitting(step.arguments, max(room, 1))})")
         line = Table.grid(expand=True)
         line.add_column(overflow="fold")
         line.add_column(justify="right", no_wrap=True)
@@ -124,7 +123,7 @@ class Show:
     def _profiled(self, step: steps.Profiled) -> Iterator[RenderableType]:
         question = step.question
         yield ""
-        for line in charts.hours(step.averages, question.profile, question.measure, self._glyphs):
+        for line in charts.hours(question, step.averages, signs=self._glyphs):
             yield self._indented(line, 3)
         yield ""
 
@@ -141,7 +140,7 @@ class Show:
             bullets.add_row(Text(self._glyphs.bullet, style="dim"), cell(sentence))
         yield self._indented(bullets)
         yield ""
-        yield self._indented(charts.comparisons(step.question, step.groups, self._glyphs, _NAME))
+        yield self._indented(charts.comparisons(step.question, step.groups, signs=self._glyphs))
         yield self._indented(
             Text(f"Expected: the average of {telling.expectation(step.question)}. "
                  f"Rows are taken as independent of each other.", style="dim")
@@ -149,7 +148,7 @@ class Show:
 
     @render.register
     def _surveyed(self, step: steps.Surveyed) -> Iterator[RenderableType]:
-        found = matrix_of(step.registry, step.agents, step.registry.list_all_tools())
+        found = matrix_of(step.registry, agents=step.agents, tools=step.registry.list_all_tools())
         yield ""
         yield Text("Who may call what now, and by which rule", style="bold cyan")
         yield self._indented(Group(*matrix_tables(found, self._console.width - 2)))
@@ -165,6 +164,12 @@ class Show:
 
 _OWN = "praval-tools demo PATH"
 _ASK = "praval-tools --app praval_tools.demo:registry why analyst read_rows count=21"
+
+
+def _fitting(arguments: dict[str, Any], room: int) -> str:
+    """Return the arguments of a call, each shortened and then the whole cut where they are longer than *room*."""
+    told = shown(telling.arguments(arguments))
+    return told if len(told) <= room else shown(telling.arguments(arguments, each=46), most=room)
 
 
 def changed(step: steps.Changed) -> Text | None:

@@ -49,7 +49,7 @@ class Comparison:
     verdict: Verdict
 
 
-def averages(table: Table, measure: str, by: Sequence[str], only: Only = None) -> list[Average]:
+def averages(table: Table, measure: str, *, by: Sequence[str], only: Only = None) -> list[Average]:
     """Return the average of *measure* for each combination of the values of *by*, in order of appearance."""
     numbers = table.column(measure).numbers
     found = []
@@ -80,7 +80,9 @@ class _Sums:
     variance: list[float] = field(factory=list)
 
 
-def compare(table: Table, measure: str, by: str, within: Sequence[str] = (), only: Only = None) -> list[Comparison]:
+def compare(
+    table: Table, measure: str, *, by: str, within: Sequence[str] = (), only: Only = None
+) -> list[Comparison]:
     """
     Compare each value of *by* with what the strata of *within* let expect, the furthest below first.
 

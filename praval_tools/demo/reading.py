@@ -25,8 +25,8 @@ _UNKNOWN = {"NA", "N/A", "NaN", "nan", "NULL", "null"}
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
-MOST_ROWS = 500_000
-MOST_LINES = 300_000
+MOST_ROWS = 200_000
+MOST_LINES = 200_000
 MOST_BYTES = 1 << 28
 _MOST_BYTES_OF_TEXT = 1 << 21
 _MOST_COLUMNS = 1000

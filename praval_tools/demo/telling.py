@@ -46,16 +46,16 @@ def _listed(values: list[Any], unit: str) -> str:
     return f"{len(values)} {unit}, the first: {' | '.join(cell or '-' for cell in first.values())}"
 
 
-def arguments(given: dict[str, Any]) -> str:
-    """Return arguments as they would stand in a call; mappings only by how many values each key has."""
-    return ", ".join(f"{name}={_argument(value)}" for name, value in given.items())
+def arguments(given: dict[str, Any], *, each: int = 400) -> str:
+    """Return arguments as they would stand in a call, each cut to *each*; of mappings only how much they hold."""
+    return ", ".join(f"{name}={_argument(value, each)}" for name, value in given.items())
 
 
-def _argument(value: Any) -> str:
+def _argument(value: Any, most: int) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {len(values)} values" for key, values in value.items()) + "}"
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 48 else f"{text[:46]}…{text[-1]}"
+    return text if len(text) <= most else f"{text[: most - 2]}…{text[-1]}"
 
 
 def amount(question: Question, value: float) -> str:
@@ -78,7 +78,7 @@ def luck(chance: float) -> str:
     """Return a probability as odds: "once in 4,082"."""
     if chance < 1e-6:
         return "less than once in a million"
-    return f"once in {round(1 / chance):,}" if chance < 0.5 else "most of the time"
+    return f"once in {round(1 / chance):,}" if chance < 0.5 else "more often than not"
 
 
 def expectation(question: Question) -> str:
@@ -95,7 +95,7 @@ def headline(question: Question, groups: Iterable[Comparison]) -> str:
     """Return the answer in one sentence."""
     found = _standing_out(groups)
     if not found:
-        return f"No {question.by} stands out: every difference is within luck."
+        return f"Nothing stands out by {question.by!r}: every difference is within luck."
     top = found[0]
     average = "" if question.is_share else " on average"
     expected = amount(question, top.expected)
@@ -110,7 +110,7 @@ def findings(question: Question, groups: Sequence[Comparison]) -> list[str]:
     calm = [one for one in judged if one.verdict == "within luck"]
     few = len(groups) - len(judged)
     if not judged:
-        told.append(f"No {question.by} has {FEW} {question.table.unit}, which is what it takes to tell luck from more.")
+        told.append(f"No group has {FEW} {question.table.unit}, which is what it takes to tell luck from more.")
     elif calm or few:
         told.append(f"{len(calm)} of {len(judged)} stay within luck" + _left_out(question, few))
     if calm and len(judged) > 2:

@@ -124,7 +124,7 @@ def declare_table_tools(registry: ToolRegistry, desk: Desk) -> None:
             by: The columns whose values are told apart.
             only: The rows to use: column to values.
         """
-        return averages(desk.table, measure, by, only)
+        return averages(desk.table, measure, by=by, only=only)
 
     if desk.table.unit == "lines":
 
@@ -152,7 +152,7 @@ def declare_fair_comparison(registry: ToolRegistry, desk: Desk) -> Tool[..., Any
             within: Only rows that agree in these columns are set against each other.
             only: The rows to use: column to values.
         """
-        return compare(desk.table, measure, by, within or (), only)
+        return compare(desk.table, measure, by=by, within=within or (), only=only)
 
     return fair_comparison
 

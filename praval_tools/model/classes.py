@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from inspect import cleandoc
 from typing import Any, Final
 
 from attrs import NOTHING
 
+from praval_tools.model.docs import description_of, parameter_descriptions
 from praval_tools.model.fields import (
     Field,
     fields_of,
@@ -29,6 +29,7 @@ from praval_tools.model.form import (
     Unencodable,
 )
 from praval_tools.model.hints import hint_text
+from praval_tools.model.jsonvalue import check_json
 from praval_tools.model.scalars import refuse
 
 
@@ -43,22 +44,28 @@ def _schema(hint: Any, schemas: Schemas) -> JsonSchema:
 def _object_schema(hint: Any, schemas: Schemas) -> JsonSchema:
     properties: JsonSchema = {}
     required: list[str] = []
+    doc = _own_doc(origin_of(hint))
+    described = parameter_descriptions(doc)
     for one in fields_of(hint):
-        properties[one.key] = schemas.of(one.hint)
+        properties[one.key] = schema = schemas.of(one.hint)
+        if one.key in described:
+            schema.setdefault("description", described[one.key])
         if one.required:
             required.append(one.key)
         elif one.default is not NOTHING:
-            schemas.default(one.hint, one.default, properties[one.key])
-    made: JsonSchema = {"type": "object", **_described(origin_of(hint)), "properties": properties}
-    return {**made, **({"required": required} if required else {}), "additionalProperties": False}
+            schemas.default(one.hint, one.default, schema)
+    made: JsonSchema = {"type": "object", "properties": properties}
+    if text := description_of(doc).partition("\n\n")[0].replace("\n", " "):
+        made["description"] = text
+    if required:
+        made["required"] = required
+    return {**made, "additionalProperties": False}
 
 
-def _described(kind: type) -> JsonSchema:
-    """Return the first paragraph of the docstring that *kind* itself has, not one made by a decorator."""
+def _own_doc(kind: type) -> str:
+    """Return the docstring that *kind* itself has, not one made by a decorator."""
     text = kind.__dict__.get("__doc__") or ""
-    if not text or text.startswith(f"{kind.__name__}(") or text.startswith("Alias for field"):
-        return {}
-    return {"description": cleandoc(text).partition("\n\n")[0].replace("\n", " ")}
+    return "" if text.startswith(f"{kind.__name__}(") else text
 
 
 def _structure(hint: Any, structures: Structures) -> Hook:
@@ -98,34 +105,48 @@ def _made(make: Callable[..., Any], values: Mapping[str, Any]) -> Any:
 
 
 def _encode(hint: Any, encodes: Encodes) -> Encode:
-    kind = origin_of(hint)
     fields = [(one, encodes.hook(one.hint)) for one in fields_of(hint) if one.readable or one.required]
-    typed_dict, wanted = is_typed_dict(hint), hint_text(hint)
+    read = _item_of(hint) if is_typed_dict(hint) else _attribute_of(hint)
+    wanted = hint_text(hint)
 
     def encode(value: Any) -> dict[str, Any]:
-        if typed_dict:
-            if not isinstance(value, Mapping) or not value.keys() <= {one.key for one, _ in fields}:
-                raise refuse(wanted, value)
-        elif type(value) is not kind:
-            raise refuse(wanted, value)
-        read = (lambda one: value.get(one.key, NOTHING)) if typed_dict else (lambda one: _attribute(value, one))
         made: dict[str, Any] = {}
         for one, hook in fields:
-            if (found := read(one)) is NOTHING:
-                if one.required:
-                    raise Unencodable(f"{wanted} cannot be read back: it has no {one.attribute}", one.key)
-                continue
-            try:
-                made[one.key] = hook(found)
-            except Unencodable as error:
-                raise error.at(one.key) from None
+            if (found := read(value, one)) is not NOTHING:
+                try:
+                    made[one.key] = hook(found)
+                except Unencodable as error:
+                    raise error.at(one.key) from None
+            elif one.required:
+                raise Unencodable(f"{wanted} cannot be read back: it has no {one.attribute}", one.key)
         return made
 
     return encode
 
 
-def _attribute(value: Any, one: Field) -> Any:
-    return getattr(value, one.attribute, NOTHING) if one.readable else NOTHING
+_Read = Callable[[Any, Field], Any]
+
+
+def _attribute_of(hint: Any) -> _Read:
+    kind = origin_of(hint)
+
+    def read(value: Any, one: Field) -> Any:
+        if type(value) is not kind:
+            raise refuse(hint_text(hint), value)
+        return getattr(value, one.attribute, NOTHING) if one.readable else NOTHING
+
+    return read
+
+
+def _item_of(hint: Any) -> _Read:
+    known = {one.key for one in fields_of(hint)}
+
+    def read(value: Any, one: Field) -> Any:
+        if not isinstance(value, Mapping) or not value.keys() <= known:
+            raise refuse(hint_text(hint), value)
+        return value.get(one.key, NOTHING)
+
+    return read
 
 
 # ── pydantic, where it is installed ──────────────────────────────────────────────────────────────
@@ -140,13 +161,34 @@ def is_pydantic_model(hint: Any) -> bool:
 
 def _model_schema(hint: Any, schemas: Schemas) -> JsonSchema:
     def build() -> JsonSchema:
-        made: JsonSchema = hint.model_json_schema(ref_template="#/$defs/{model}")
-        inner = made.pop("$defs", {})
+        made: JsonSchema = hint.model_json_schema()
+        inner: dict[str, JsonSchema] = made.pop("$defs", {})
+        refs: dict[str, str] = {}
+        for name in inner:  # the names first, because the schemas refer to each other
+            refs[f"#/$defs/{name}"] = schemas.named((hint, name), name, dict)["$ref"]
         for name, one in inner.items():
-            schemas.named((hint, name), name, lambda one=one: one)
-        return made
+            schemas.fill((hint, name), _tidy(one, refs))
+        tidied: JsonSchema = _tidy(made, refs)
+        return tidied
 
     return schemas.named(hint, hint.__name__, build)
+
+
+def _tidy(node: Any, refs: Mapping[str, str], names: bool = False) -> Any:
+    """Return *node* without titles, its references renamed; *names* tells that its keys are no keywords."""
+    if isinstance(node, list):
+        return [_tidy(one, refs) for one in node]
+    if not isinstance(node, dict):
+        return node
+    made: dict[str, Any] = {}
+    for key, one in node.items():
+        if names or key not in ("title", "default", "enum", "const", "examples", "$ref"):
+            made[key] = _tidy(one, refs, names=not names and key == "properties")
+        elif key == "$ref":
+            made[key] = refs.get(one, one)
+        elif key != "title":
+            made[key] = one
+    return made
 
 
 def _model_structure(hint: Any, _: Structures) -> Hook:
@@ -156,7 +198,7 @@ def _model_structure(hint: Any, _: Structures) -> Hook:
         from pydantic import ValidationError
 
         try:
-            return hint.model_validate_json(json.dumps(value, allow_nan=False), strict=True)
+            return hint.model_validate_json(json.dumps(_integral(value), allow_nan=False), strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise Mismatch(str(first["msg"]), *reversed(first["loc"])) from None
@@ -166,11 +208,25 @@ def _model_structure(hint: Any, _: Structures) -> Hook:
     return structure
 
 
+def _integral(value: Any) -> Any:
+    """Return *value* with 3.0 as 3: an integer for JSON Schema, a float for pydantic."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_integral(one) for one in value]
+    return {key: _integral(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
 def _model_encode(hint: Any, _: Encodes) -> Encode:
     def encode(value: Any) -> Any:
         if not isinstance(value, hint):
             raise refuse(hint.__name__, value)
-        return value.model_dump(mode="json", by_alias=True)
+        made = value.model_dump(mode="json", by_alias=True)
+        try:
+            check_json(made)
+        except Mismatch as error:
+            raise Unencodable(f"{hint.__name__}: {error.reason}", *error.steps) from None
+        return made
 
     return encode
 

@@ -168,7 +168,7 @@ class _Cover:
 
     def _arrays(self, wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> Answer:
         if wide.get("uniqueItems") and not narrow.get("uniqueItems"):
-            return False if narrow.get("maxItems", 2) > 1 else True
+            return bool(narrow.get("maxItems", 2) < 2)
         ours, theirs = wide.get("prefixItems", []), narrow.get("prefixItems", [])
         rest, their_rest = wide.get("items", True), narrow.get("items", True)
         places = max(len(ours), len(theirs))

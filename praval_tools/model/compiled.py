@@ -44,7 +44,8 @@ class Compiled:
 
     @cached_property
     def _result_hint(self) -> Any:
-        return list if self.signature.is_generator and self.signature.returns is Any else returned_items(self.signature.returns)
+        returns = self.signature.returns
+        return list if self.signature.is_generator and returns is Any else returned_items(returns)
 
     @cached_property
     def parameters_schema(self) -> JsonSchema:
@@ -60,9 +61,8 @@ class Compiled:
 
     @cached_property
     def _structures(self) -> dict[str, Callable[[Any], Any]]:
-        return {
-            one.name: guarded(self._structurer.hook(one.hint)) for one in self.signature.parameters if one.kind == "normal"
-        }
+        normal = [one for one in self.signature.parameters if one.kind == "normal"]
+        return {one.name: guarded(self._structurer.hook(one.hint)) for one in normal}
 
     @cached_property
     def _extra(self) -> Callable[[Any], Any] | None:
@@ -99,21 +99,31 @@ class Compiled:
         Return *values*, Python keyword arguments, as JSON, `Decimal` left as it is.
 
         A default that has no JSON form is left out.
+
+        Raises:
+            Unencodable: Another value has none.
         """
         made: dict[str, Any] = {}
         for name, value in values.items():
-            if (encode := self._argument_encodes.get(name)) is None:
+            if name in self._context_names:
                 continue
+            default, encode = self._argument_encodes.get(name) or self._argument_encodes["**"]
             try:
                 made[name] = encode(value)
-            except Unencodable:
-                continue
+            except Unencodable as error:
+                if value is not default:
+                    raise error.at(name) from None
         return made
 
     @cached_property
-    def _argument_encodes(self) -> dict[str, Encode]:
+    def _context_names(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.signature.parameters if one.kind == "context")
+
+    @cached_property
+    def _argument_encodes(self) -> dict[str, tuple[Any, Encode]]:
         encoder = Encoder(keep_decimal=True)
-        return {one.name: encoder.hook(one.hint) for one in self.signature.parameters if one.kind == "normal"}
+        names = {one.name if one.kind == "normal" else "**": one for one in self.signature.parameters}
+        return {name: (one.default, encoder.hook(one.hint)) for name, one in names.items() if one.kind != "context"}
 
     @cached_property
     def _structure_result(self) -> Callable[[Any], Any]:

@@ -214,11 +214,12 @@ def _check(name: str, limit: Any) -> Callable[[Any], None]:
 
 
 _NUMBER_TYPES: Final = (int, float)
-_COMPARED: Final[dict[str, Callable[[Any], tuple[tuple[type, ...], Callable[[Any], bool], str]]]] = {
+_Comparison = tuple[tuple[type, ...], Callable[[Any], bool], str]
+_COMPARED: Final[dict[str, Callable[[Any], _Comparison]]] = {
     "minimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value >= limit), f"is less than {limit}"),
-    "exclusiveMinimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value > limit), f"is not greater than {limit}"),
+    "exclusiveMinimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value > limit), f"is not over {limit}"),
     "maximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value <= limit), f"is greater than {limit}"),
-    "exclusiveMaximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value < limit), f"is not less than {limit}"),
+    "exclusiveMaximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value < limit), f"is not under {limit}"),
     "minLength": lambda limit: ((str,), lambda value: len(value) >= limit, f"is shorter than {limit}"),
     "maxLength": lambda limit: ((str,), lambda value: len(value) <= limit, f"is longer than {limit}"),
     "minItems": lambda limit: ((list,), lambda value: len(value) >= limit, f"has fewer than {limit} items"),

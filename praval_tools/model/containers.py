@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections.abc as abc
+import typing
 from collections.abc import Callable
-from typing import Annotated, Any, Final, get_origin
+from typing import Any, Final, Literal, get_origin
 
 from praval_tools.model.form import (
     Encode,
@@ -49,22 +50,24 @@ def _items_structure(item: Hook, make: Callable[[list[Any]], Any] | None, unique
     def structure(value: Any, _: Any) -> Any:
         if type(value) is not list:
             raise Mismatch("is not a list")
-        index, made = 0, []
+        made: list[Any] = []
         try:
-            for index, one in enumerate(value):
+            for one in value:
                 made.append(item(one, None))
-            if unique and len(value) > 1 and len(set(map(json_key, value))) != len(value):
-                raise_twice(value)
-            return made if make is None else make(made)
         except Mismatch as error:
-            raise error.at(index) from None
+            raise error.at(len(made)) from None
+        if unique and len(value) > 1 and len(set(map(json_key, value))) != len(value):
+            raise Mismatch("holds an item twice")
+        return made if make is None else _gathered(make, made)
 
     return structure
 
 
-def raise_twice(value: list[Any]) -> None:
-    """Raise for the first item of *value* that came before."""
-    raise Mismatch("holds an item twice")
+def _gathered(make: Callable[[list[Any]], Any], made: list[Any]) -> Any:
+    try:
+        return make(made)
+    except TypeError as error:  # a class whose hash fails for this value
+        raise Mismatch(f"cannot be gathered: {error}") from None
 
 
 def _list_structure(hint: Any, structures: Structures) -> Hook:
@@ -78,12 +81,12 @@ def items_encode(hint: Any, encodes: Encodes) -> Encode:
     def encode(value: Any) -> list[Any]:
         if isinstance(value, str | bytes | abc.Mapping) or not isinstance(value, abc.Iterable):
             raise refuse(wanted, value)
-        index, made = 0, []
+        made: list[Any] = []
         try:
-            for index, one in enumerate(value):
+            for one in value:
                 made.append(item(one))
         except Unencodable as error:
-            raise error.at(index) from None
+            raise error.at(len(made)) from None
         return made
 
     return encode
@@ -94,7 +97,7 @@ def items_encode(hint: Any, encodes: Encodes) -> Encode:
 
 def _is_variadic(hint: Any) -> bool:
     args = _args(hint)
-    return hint is tuple or (len(args) == 2 and args[1] is ...)
+    return hint is tuple or hint is typing.Tuple or (len(args) == 2 and args[1] is ...)  # noqa: UP006
 
 
 def _tuple_parts(hint: Any) -> tuple[Any, ...]:
@@ -102,7 +105,7 @@ def _tuple_parts(hint: Any) -> tuple[Any, ...]:
 
 
 def _tuple_schema(hint: Any, schemas: Schemas) -> JsonSchema:
-    if _is_variadic(hint) or get_origin(hint) is None:
+    if _is_variadic(hint):
         return list_schema(hint, schemas)
     if not (parts := _args(hint)):
         return {"type": "array", "maxItems": 0}
@@ -118,12 +121,12 @@ def _tuple_structure(hint: Any, structures: Structures) -> Hook:
     def structure(value: Any, _: Any) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != len(hooks):
             raise Mismatch(f"is not a list of {len(hooks)} items")
-        index, made = 0, []
+        made: list[Any] = []
         try:
-            for index, hook in enumerate(hooks):
-                made.append(hook(value[index], None))
+            for hook, one in zip(hooks, value, strict=True):
+                made.append(hook(one, None))
         except Mismatch as error:
-            raise error.at(index) from None
+            raise error.at(len(made)) from None
         return tuple(made)
 
     return structure
@@ -137,12 +140,12 @@ def _tuple_encode(hint: Any, encodes: Encodes) -> Encode:
     def encode(value: Any) -> list[Any]:
         if not isinstance(value, tuple | list) or len(value) != len(hooks):
             raise refuse(wanted, value)
-        index, made = 0, []
+        made: list[Any] = []
         try:
-            for index, hook in enumerate(hooks):
-                made.append(hook(value[index]))
+            for hook, one in zip(hooks, value, strict=True):
+                made.append(hook(one))
         except Unencodable as error:
-            raise error.at(index) from None
+            raise error.at(len(made)) from None
         return made
 
     return encode
@@ -221,12 +224,10 @@ def unhashable(hint: Any) -> str | None:
         return f"{hint_text(hint)} may have no hash"
     if origin in (list, dict, set):
         return f"{hint_text(hint)} has no hash"
-    parts = () if origin is Annotated or isinstance(hint, type) and origin is hint else _args(hint)
-    return next((reason for part in parts if part is not ... and not _is_value(part) and (reason := unhashable(part))), None)
-
-
-def _is_value(part: Any) -> bool:
-    return isinstance(part, str | int | bytes) or part is None
+    if origin is Literal:
+        return None
+    reasons = (unhashable(part) for part in _args(hint) if part is not ...)
+    return next((reason for reason in reasons if reason), None)
 
 
 # ── dicts ────────────────────────────────────────────────────────────────────────────────────────

@@ -12,12 +12,15 @@ from praval_tools.model.hints import is_alias, is_class, order_key
 H = TypeVar("H", bound=Callable[..., Any])
 
 _TAKEN: Final = (str, bytes, int, float, Path)
-"""Classes for which cattrs has hooks that it finds before it asks a predicate, for their subclasses as well: bool is one."""
+"""Classes whose hooks cattrs finds before it asks a predicate, for their subclasses as well: bool is one of int."""
+
+
+_PLAIN_MODULES: Final = ("builtins", "collections.abc", "types")
 
 
 def _is_named(hint: Any) -> bool:
     kind = get_origin(hint) or hint
-    return is_alias(hint) or (isinstance(kind, type) and kind.__module__ not in ("builtins", "collections.abc", "types"))
+    return is_alias(hint) or (isinstance(kind, type) and kind.__module__ not in _PLAIN_MODULES)
 
 
 class Dispatcher(Generic[H]):

@@ -7,10 +7,6 @@ from functools import lru_cache
 from inspect import cleandoc
 from typing import Final
 
-_GOOGLE: Final = (
-    "args arguments parameters params keyword args keyword arguments other parameters "
-    "returns return raises raise except exceptions yields yield"
-)
 _TITLES: Final = frozenset(
     {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters", "returns"}
     | {"return", "raises", "raise", "except", "exceptions", "yields", "yield", "attributes"}
@@ -20,7 +16,7 @@ _FIELD: Final = re.compile(
 )
 _SECTION: Final = re.compile(
     r"^\s*:(?:param|parameter|arg|argument|key|keyword)\b"
-    r"|^\s*(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters)\s*(?::\s*$|\n\s*-{3,})",
+    r"|^\s*(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes)\s*(?::\s*$|\n\s*-{3,})",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -84,8 +80,8 @@ def _numpy_end(lines: list[str], start: int) -> int:
 def _parsed(doc: str) -> tuple[tuple[str, str], ...]:
     import docstring_parser
 
-    found = docstring_parser.parse(doc)
-    return tuple((one.arg_name.lstrip("*"), " ".join(one.description.split())) for one in found.params if one.description)
+    found = [one for one in docstring_parser.parse(doc).params if one.description]
+    return tuple((one.arg_name.lstrip("*"), " ".join(str(one.description).split())) for one in found)
 
 
 def parameter_descriptions(doc: str | None) -> dict[str, str]:

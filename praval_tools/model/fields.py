@@ -172,14 +172,14 @@ def _dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Field]:
     every: Mapping[str, dataclasses.Field[Any]] = kind.__dataclass_fields__  # type: ignore[attr-defined]
     for name, one in every.items():
         hint = hints.get(name, one.type)
-        passing = isinstance(hint, dataclasses.InitVar)
+        passing = isinstance(hint, dataclasses.InitVar) or hint is dataclasses.InitVar
         if not one.init or hint is ClassVar or get_origin(hint) is ClassVar:
             continue
         default: Any = NOTHING if one.default is dataclasses.MISSING else one.default
         required = default is NOTHING and one.default_factory is dataclasses.MISSING
         if one.default_factory is not dataclasses.MISSING:
             default = _made(one.default_factory)
-        inner = hint.type if passing else hint
+        inner = getattr(hint, "type", Any) if passing else hint
         yield Field(name, name, _without_marks(inner)[0], default, required, readable=not passing)
 
 

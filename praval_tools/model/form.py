@@ -65,6 +65,9 @@ class Schemas(Protocol):
     def named(self, hint: Any, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
         """Return a reference to the schema that *build* makes once for *hint*."""
 
+    def fill(self, hint: Any, schema: JsonSchema) -> None:
+        """Replace the schema that was made for *hint*, for schemas that refer to each other."""
+
     def default(self, hint: Any, value: Any, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there."""
 
@@ -95,6 +98,11 @@ class Encodes(Protocol):
         """Encode *value* by its own type."""
 
 
+def no_hint(hint: Any) -> bool:
+    """Tell that *hint* does not belong to a row, whatever it is."""
+    return False
+
+
 @frozen(kw_only=True)
 class Form:
     """
@@ -114,7 +122,7 @@ class Form:
 
     name: str
     types: tuple[Any, ...] = ()
-    fits: Callable[[Any], bool] = lambda hint: False
+    fits: Callable[[Any], bool] = no_hint
     takes: frozenset[str] = frozenset()
     parts: Callable[[Any], Iterable[Any]] = lambda hint: ()
     problem: Callable[[Any], str | None] = lambda hint: None

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from praval_tools.model.classes import CLASSES
 from praval_tools.model.containers import CONTAINERS
-from praval_tools.model.form import Form
+from praval_tools.model.form import Form, no_hint
 from praval_tools.model.hints import bare, hint_text, is_class, is_union
 from praval_tools.model.scalars import SCALARS
 from praval_tools.model.texts import TEXTS
@@ -30,11 +30,12 @@ def takes_of(hint: Any) -> frozenset[str]:
     return form.takes if form is not None else frozenset()
 
 
-FORMS: Final[tuple[Form, ...]] = (*SCALARS, *TEXTS, *CONTAINERS, UNION, annotated_form(takes_of), TRANSPARENT, ALIAS, *CLASSES)
+_WRAPPERS: Final = (UNION, annotated_form(takes_of), TRANSPARENT, ALIAS)
+FORMS: Final[tuple[Form, ...]] = (*SCALARS, *TEXTS, *CONTAINERS, *_WRAPPERS, *CLASSES)
 """Every row. Where two would fit, the first counts."""
 
 _BY_TYPE: Final[dict[Any, Form]] = {kind: form for form in reversed(FORMS) for kind in form.types}
-_BY_TEST: Final = tuple(form for form in FORMS if form.fits is not Form.__attrs_attrs__.fits.default)  # type: ignore[attr-defined]
+_BY_TEST: Final = tuple(form for form in FORMS if form.fits is not no_hint)
 
 PLAIN: Final = frozenset({str, int, float, bool, None, type(None), list, dict, set, tuple, bytes, Any})
 """Hints that need no judgement."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import operator
 import sys
 import types
@@ -59,7 +58,7 @@ def evaluate(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] | Non
         if found is not names:
             return found
     try:
-        return eval(_compiled(text), dict(names) if type(names) is not dict else names, inner)
+        return eval(_compiled(text), dict(names) if type(names) is not dict else names, inner)  # noqa: S307
     except (NameError, AttributeError) as error:
         raise Unresolved(str(error)) from None
     except Exception as error:
@@ -89,7 +88,7 @@ def substitute(hint: Any, values: Mapping[Any, Any]) -> Any:
 def _rebuilt(hint: Any, change: Callable[[Any], Any]) -> Any:
     """Return *hint* with *change* applied to its arguments; the same object where nothing changes."""
     args = getattr(hint, "__args__", None)
-    origin = get_origin(hint)
+    origin: Any = get_origin(hint)
     if not args or origin is Literal:
         return hint
     if origin is Annotated:
@@ -99,10 +98,8 @@ def _rebuilt(hint: Any, change: Callable[[Any], Any]) -> Any:
     if all(map(operator.is_, changed, args)):
         return hint
     if origin in _UNIONS:
-        return Union[changed]
-    if isinstance(hint, types.GenericAlias):
-        return types.GenericAlias(hint.__origin__, changed)
-    return hint.copy_with(changed)
+        return Union[changed]  # noqa: UP007
+    return types.GenericAlias(origin, changed) if isinstance(hint, types.GenericAlias) else hint.copy_with(changed)
 
 
 def is_class(hint: Any) -> bool:
@@ -164,7 +161,7 @@ def hint_text(hint: Any) -> str:
     if type(hint) is str:
         return hint
     if is_class(hint):
-        return hint.__qualname__.rpartition("<locals>.")[2]
+        return str(hint.__qualname__).rpartition("<locals>.")[2]
     return _compound_text(hint)
 
 
@@ -179,23 +176,20 @@ def _compound_text(hint: Any) -> str:
     if type(hint) is ForwardRef:
         return hint.__forward_arg__
     args = getattr(hint, "__args__", ())
-    if origin is None or not args:
-        return getattr(hint, "__name__", None) or repr(hint).removeprefix("typing.")
-    name = getattr(hint, "_name", None) if origin in _ABSTRACT else None
-    return f"{name or hint_text(origin)}[{', '.join(map(_argument_text, args))}]"
-
-
-_ABSTRACT: Final = frozenset({Callable, type})
+    if origin is None:
+        return str(getattr(hint, "__name__", None) or repr(hint).removeprefix("typing."))
+    if not args and hint != tuple[()]:
+        return hint_text(origin)
+    if origin is Callable:
+        return f"Callable[{_argument_text(list(args[:-1]))}, {hint_text(args[-1])}]"
+    return f"{hint_text(origin)}[{', '.join(map(_argument_text, args)) or '()'}]"
 
 
 def _argument_text(part: Any) -> str:
-    return "..." if part is ... else "[" + ", ".join(map(hint_text, part)) + "]" if type(part) is list else hint_text(part)
+    if type(part) is list:
+        return f"[{', '.join(map(hint_text, part))}]"
+    return "..." if part is ... else hint_text(part)
 
 
 def _literal_text(value: Any) -> str:
     return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
-
-
-def union_of(hints: tuple[Any, ...]) -> Any:
-    """Return the union of *hints*."""
-    return functools.reduce(operator.or_, hints)

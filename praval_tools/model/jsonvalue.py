@@ -42,19 +42,20 @@ def check_json(value: Any, depth: int = DEPTH_LIMIT) -> None:
 def _check_inside(value: Any, depth: int) -> None:
     if depth < 0:
         raise Mismatch("is nested too deeply")
-    step: Any = None
-    try:
-        if type(value) is list:
-            for step, one in enumerate(value):
-                check_json(one, depth)
-            return
-        for step, one in value.items():
-            if type(step) is not str:
-                raise Mismatch(f"has a key that is no text but {type(step).__name__}")
-            check_json(step)
+    steps = enumerate(value) if type(value) is list else value.items()
+    for step, one in steps:
+        try:
+            if type(value) is dict:
+                _check_key(step)
             check_json(one, depth)
-    except Mismatch as error:
-        raise error.at(step if type(step) in (int, str) else repr(step)) from None
+        except Mismatch as error:
+            raise error.at(step if type(step) in (int, str) else repr(step)) from None
+
+
+def _check_key(key: Any) -> None:
+    if type(key) is not str:
+        raise Mismatch(f"has a key that is no text but {type(key).__name__}")
+    check_json(key)
 
 
 def json_key(value: Any) -> Any:

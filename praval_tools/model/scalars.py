@@ -178,7 +178,13 @@ def _choices_problem(hint: Any) -> str | None:
     return None if allowed else "it has no members"
 
 
-_JSON_NAMES: Final[dict[type, str]] = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+_JSON_NAMES: Final[dict[type, str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
 
 
 def _choices_schema(hint: Any, _: Schemas) -> JsonSchema:
@@ -207,8 +213,6 @@ def _choices_structure(hint: Any, structures: Structures) -> Hook:
 def _choices_encode(hint: Any, _: Encodes) -> Encode:
     if isinstance(hint, type):
         plain_of = {member: plain for plain, member in choices(hint)}
-        for member in hint.__members__.values():
-            plain_of.setdefault(member, _plain(member))
         return lambda value: plain_of[value] if type(value) is hint else _reject(hint.__name__, value)
     allowed = {(type(member), member): plain for plain, member in choices(hint)}
 

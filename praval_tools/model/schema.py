@@ -53,6 +53,10 @@ class SchemaWalk:
             self._kept.add(name)
         return {"$ref": _REF + name}
 
+    def fill(self, hint: Any, schema: JsonSchema) -> None:
+        """Replace the schema that was made for *hint*, for schemas that refer to each other."""
+        self._defs[self._names[hint]] = schema
+
     def default(self, hint: Any, value: Any, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there."""
         if value is NOTHING:

@@ -11,7 +11,7 @@ import builtins
 import functools
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from attrs import NOTHING, define, field, frozen
@@ -236,19 +236,21 @@ def _read_parameters(
             reading.problems.append(f"parameter {name!r} is positional-only, and a model passes names; remove the `/`")
         default = defaults[position - first_default] if position >= first_default else NOTHING
         if name in given:
-            default, by_keyword = given[name], True
-        reading.add(name, default, by_keyword)
+            by_keyword = True
+        else:
+            reading.add(name, default, by_keyword)
     keyword_defaults = inner.__kwdefaults__ or {}
     end = count + code.co_kwonlyargcount
     for name in names[count:end]:
-        reading.add(name, given.get(name, keyword_defaults.get(name, NOTHING)), True)
+        if name not in given:
+            reading.add(name, keyword_defaults.get(name, NOTHING), True)
     if flags & _VAR_POSITIONAL:
         reading.problems.append(f"`*{names[end]}` has no names that a model could pass; take a list parameter")
         end += 1
     if flags & _VAR_KEYWORD:
         name = names[end]
         reading.parameters.append(Parameter(name, reading.hint(name, f"`**{name}`"), NOTHING, "extra", True))
-    return names[:bound]
+    return (*names[:bound], *given)
 
 
 _BARE_SELF: Final = (
@@ -261,8 +263,12 @@ _Shape = tuple[types.FunctionType, int, Mapping[str, Any]]
 
 
 def _shape(function: Any) -> _Shape | str:
-    """Return the function under wrappers, how many leading parameters are bound, and which others are given."""
-    bound, given = 0, {}
+    """
+    Return the function under wrappers, how many leading parameters are bound, and which others are.
+
+    What a partial binds is gone for callers: a model must not put another value in its place.
+    """
+    bound, given = 0, dict[str, Any]()
     for _ in range(64):
         if type(function) is types.FunctionType:
             wrapped = getattr(function, "__wrapped__", None)
@@ -280,9 +286,9 @@ def _shape(function: Any) -> _Shape | str:
             return "it is a class; make a tool of a function that builds one, or use registry.register_object"
         elif not callable(function):
             return f"it is not callable but {type(function).__name__}; give a function"
-        elif isinstance(wrapped := getattr(function, "__wrapped__", None), Callable):  # type: ignore[arg-type]
+        elif callable(wrapped := getattr(function, "__wrapped__", None)):
             function = wrapped
-        elif isinstance(call := getattr(type(function), "__call__", None), types.FunctionType):
+        elif isinstance(call := inspect.getattr_static(type(function), "__call__"), types.FunctionType):
             function, bound = call, bound + 1
         else:
             return f"{function!r} tells no parameters; wrap it in a function with type hints"
@@ -299,7 +305,7 @@ def _flags(function: Any) -> int:
         elif isinstance(function, types.FunctionType):
             marked = inspect.iscoroutinefunction(function)
             return function.__code__.co_flags | (inspect.CO_COROUTINE if marked else 0)
-        elif isinstance(call := getattr(type(function), "__call__", None), types.FunctionType):
+        elif isinstance(call := inspect.getattr_static(type(function), "__call__", None), types.FunctionType):
             function = call
         else:
             return 0

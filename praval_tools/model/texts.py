@@ -158,7 +158,7 @@ def _decimal_structure(hint: Any, structures: Structures) -> Hook:
 
 def _decimal(value: Any, _: Any) -> Decimal:
     if type(value) is str:
-        return _decimal_text(value, None)
+        return Decimal(_decimal_text(value, None))
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
         return Decimal(value)
     if type(value) is float and value - value == 0:
