@@ -8,6 +8,7 @@ from typing import Final
 
 from _measure import Case, Figure, Series, async_case, compare, sync_case
 from _peers import ARGUMENTS, TEXT, add, add_async, async_peers, bare, sync_peers
+
 from praval_tools import Agent, ToolCall, ToolRegistry, tool
 
 
@@ -65,10 +66,9 @@ def measure(installed: dict[str, str], rounds: int) -> tuple[dict[str, Series], 
     """Time every call, ours and theirs, in one go; return the series and the figures that compare."""
     registry = home()
     with asyncio.Runner() as runner:
-        cases = [
-            *sync_cases(registry), *sync_peers(installed), *async_cases(registry, runner), *async_peers(installed, runner)
-        ]  # fmt: skip
-        series = compare(bare(), cases, rounds=rounds)
+        ours = [*sync_cases(registry), *async_cases(registry, runner)]
+        theirs = [*sync_peers(installed), *async_peers(installed, runner)]
+        series = compare(bare(), ours + theirs, rounds=rounds)
     registry.close()
     return series, [figure for one in series.values() for figure in one.figures()] + _compared(series)
 

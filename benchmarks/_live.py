@@ -9,6 +9,7 @@ from typing import Final
 
 from _measure import Figure
 from _peers import add
+
 from praval_tools import ToolAccessError, ToolRegistry, tool
 
 _THREADS: Final = 8

@@ -99,7 +99,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 def sync_case(key: str, title: str, statement: str, made_with: str = "", **names: Any) -> Case:
-    """Return a case of a statement over local *names*, repeated in the loop's body to keep the loop's own cost small."""
+    """Return a case of a statement over local *names*, repeated in the body of the loop, whose own cost stays small."""
     body = "\n".join([f"        {statement}"] * _UNROLLED)
     arguments = "".join(f", {name}={name}" for name in names)
     source = f"def run(n, _clock=_clock{arguments}):\n    _start = _clock()\n    for _ in range(n):\n{body}\n"

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from attrs import asdict, frozen
-from rich.console import Console
-from rich.table import Table
-
 from _measure import Figure, Series
 from _plot import draw
 from _targets import TARGETS, Target, shown
+from attrs import asdict, frozen
+from rich.console import Console
+from rich.table import Table
 
 _FORMS: Final = ("call:", "async:", "peer:", "bare")
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from attrs import frozen
-
 from _measure import Figure
+from attrs import frozen
 
 
 @frozen

@@ -216,9 +216,14 @@ class Point:
     y: Annotated[float, at.Ge(0), at.Le(1)] = 0.5
 
 
+def _even(_: Any, attribute: Any, value: int) -> None:
+    if value % 2:
+        raise ValueError(f"{attribute.name} is odd")
+
+
 @attrs.define
 class Even:
-    n: int = attrs.field(validator=attrs.validators.in_(range(0, 1000, 2)))
+    n: int = attrs.field(validator=_even)
 
 
 @dataclass

@@ -82,14 +82,14 @@ def comparisons(question: Question, groups: Sequence[Comparison], *, signs: Glyp
     judged = [one for one in groups if one.verdict != "too few"] or list(groups)
     scale = max((abs(one.observed - one.expected) for one in judged), default=0.0) or 1.0
     for one in _extremes(judged):
-        style = "bold" if one.verdict == "stands out" else ""
+        style, verdict = ("bold", "bold green") if one.verdict == "stands out" else ("", "dim")
         table.add_row(
             Text(shown(one.group, most=_LONGEST), style=style),
             f"{one.rows:,}",
             Text(telling.amount(question, one.observed), style=style),
             telling.amount(question, one.expected),
-            _bar((one.observed - one.expected) / scale, signs),
-            Text(one.verdict, style="bold green" if one.verdict == "stands out" else "dim"),
+            _bar((one.observed - one.expected) / scale, signs, verdict),
+            Text(one.verdict, style=verdict),
         )
     return table
 
@@ -100,8 +100,8 @@ def _extremes(groups: Sequence[Comparison]) -> list[Comparison]:
     return [*groups[: _MOST // 2], *groups[-_MOST // 2 :]]
 
 
-def _bar(share: float, signs: Glyphs) -> Text:
+def _bar(share: float, signs: Glyphs, style: str) -> Text:
     length = min(_HALF, round(abs(share) * _HALF))
     bar, space = signs.bar * length, " " * (_HALF - length)
     left, right = (f"{space}{bar}", " " * _HALF) if share < 0 else (" " * _HALF, f"{bar}{space}")
-    return Text.assemble((left, "green"), (signs.axis, "dim"), (right, "red"))
+    return Text.assemble((left, style), (signs.axis, "dim"), (right, style))

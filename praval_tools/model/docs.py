@@ -16,7 +16,7 @@ _FIELD: Final = re.compile(
 )
 _SECTION: Final = re.compile(
     r"^\s*:(?:param|parameter|arg|argument|key|keyword)\b"
-    r"|^\s*(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes)\s*(?::\s*$|\n\s*-{3,})",
+    r"|^\s*(?:(?:Keyword )?Arg(?:ument)?s|(?:Other )?Parameters|Params|Attributes)\s*(?::\s*$|\n\s*-{3,})",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -33,6 +33,8 @@ def description_of(doc: str | None) -> str:
     """
     if not doc:
         return ""
+    if "\n" not in doc:
+        return doc.strip()
     lines = cleandoc(doc).split("\n")
     if ":" not in doc and "---" not in doc:
         return "\n".join(lines)

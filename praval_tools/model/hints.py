@@ -178,11 +178,11 @@ def _compound_text(hint: Any) -> str:
     args = getattr(hint, "__args__", ())
     if origin is None:
         return str(getattr(hint, "__name__", None) or repr(hint).removeprefix("typing."))
-    if not args and hint != tuple[()]:
-        return hint_text(origin)
+    if not args:
+        return "tuple[()]" if isinstance(hint, types.GenericAlias) else hint_text(origin)
     if origin is Callable:
         return f"Callable[{_argument_text(list(args[:-1]))}, {hint_text(args[-1])}]"
-    return f"{hint_text(origin)}[{', '.join(map(_argument_text, args)) or '()'}]"
+    return f"{hint_text(origin)}[{', '.join(map(_argument_text, args))}]"
 
 
 def _argument_text(part: Any) -> str:

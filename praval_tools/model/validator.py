@@ -132,7 +132,7 @@ class Validator:
         hint = f"; did you mean {' or '.join(map(repr, match))}?" if match else ""
         value = inside.get(key) if isinstance(inside, dict) else None
         wanted = "" if match else f"only {', '.join(map(repr, names[:10])) or 'nothing'}"
-        return Problem(path=path_text([*steps, key]), reason=f"unknown parameter{hint}", given=_given(value), wanted=wanted)
+        return Problem(path=path_text([*steps, key]), reason=f"unknown parameter {shorten(key, 64)}{hint}", given=_given(value), wanted=wanted)
 
     def _at(self, steps: list[Any]) -> Any:
         """Return the part of the schema at *steps*, through references."""
