@@ -1,0 +1,22 @@
+"""The journal: what happened, in an append-only store, and the acts that still hold."""
+
+from praval_tools.journal.memory import MemoryStore
+from praval_tools.journal.opening import open_store
+from praval_tools.journal.protocol import (
+    INTENT,
+    Answer,
+    Item,
+    Lease,
+    Record,
+    RunInfo,
+    StateRow,
+    StateView,
+    Status,
+    Store,
+    Uses,
+)  # fmt: skip
+
+__all__ = [
+    "INTENT", "Answer", "Item", "Lease", "MemoryStore", "Record", "RunInfo", "StateRow", "StateView", "Status",
+    "Store", "Uses", "open_store",
+]  # fmt: skip

@@ -1,0 +1,380 @@
+"""
+Every event of the journal, one closed union: what happened to calls, to plugins, and who may do what.
+
+The acts that change access are the `Fact` classes that the state is made from; they are not doubled here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Literal, get_args
+
+from attrs import Attribute, field, frozen
+from attrs.validators import instance_of
+
+from praval_tools import facts
+from praval_tools.errors import Problem
+from praval_tools.model.calls import Outcome
+from praval_tools.model.decision import Decision
+from praval_tools.model.permissions import AgentProfile, Block, Delegation, Grant
+from praval_tools.model.repair import Repair
+
+
+class EventType(StrEnum):
+    """The type of an event, as JSON and the tables of a store name it."""
+
+    AGENT_TOOL_CALL = "agent_tool_call"
+    AGENT_TOOL_RESULT = "agent_tool_result"
+    CALL_REFUSED = "call_refused"
+    APPROVAL_ASKED = "approval_asked"
+    APPROVAL_ANSWERED = "approval_answered"
+    LATE_RESULT = "late_result"
+    PLUGIN_LOADED = "plugin_loaded"
+    PLUGIN_FAILED = "plugin_failed"
+    TOOL_ASSIGNED = "tool_assigned"
+    TOOL_UNASSIGNED = "tool_unassigned"
+    TOOL_BLOCKED = "tool_blocked"
+    TOOL_UNBLOCKED = "tool_unblocked"
+    OWNERSHIP_TRANSFERRED = "ownership_transferred"
+    TOOL_DISABLED = "tool_disabled"
+    TOOL_ENABLED = "tool_enabled"
+    TOOL_SHARED = "tool_shared"
+    TOOL_UNSHARED = "tool_unshared"
+    TOOL_CONFIGURED = "tool_configured"
+    TOOL_LISTED = "tool_listed"
+    TOOL_UNREGISTERED = "tool_unregistered"
+    GRANT_REVOKED = "grant_revoked"
+    GRANT_SPENT = "grant_spent"
+    AGENT_RETIRED = "agent_retired"
+
+
+def _utc(moment: Any) -> Any:
+    return moment.astimezone(UTC) if isinstance(moment, datetime) and moment.tzinfo is not None else moment
+
+
+def _aware(event: Any, attribute: Attribute[Any], moment: Any) -> None:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise ValueError(f"{attribute.name}: {moment!r} is no datetime with a time zone; take it from a Clock")
+
+
+def _named(event: Any, attribute: Attribute[Any], text: Any) -> None:
+    if type(text) is not str or not text:
+        raise ValueError(f"{attribute.name}: {text!r} is no text that stands for something; make ids with a Clock")
+
+
+def _finite(event: Any, attribute: Attribute[Any], number: Any) -> None:
+    if number is not None and (not isinstance(number, int | float) or not math.isfinite(number)):
+        raise ValueError(f"{attribute.name}: {number!r} is no number of milliseconds")
+
+
+@frozen(kw_only=True)
+class DecisionNote:
+    """
+    What the journal keeps of a `Decision`: which rule decided, and by which record.
+
+    Args:
+        allowed: The answer.
+        rule: Which rule decided.
+        reason: One sentence for a person.
+        source: The record, as text: `grant:<id>`, `block:<by>`, `agent:<name>`, or the name of its kind.
+    """
+
+    allowed: bool
+    rule: str
+    reason: str = ""
+    source: str = ""
+
+
+def noted(decision: Decision) -> DecisionNote:
+    """Return what the journal keeps of *decision*."""
+    return DecisionNote(
+        allowed=decision.allowed, rule=decision.rule, reason=decision.reason, source=_source(decision.source)
+    )
+
+
+def _source(source: Any) -> str:
+    if source is None or isinstance(source, str):
+        return source or ""
+    if isinstance(source, Grant):
+        return f"grant:{source.id}"
+    if isinstance(source, Block):
+        return f"block:{source.by}"
+    if isinstance(source, AgentProfile):
+        return f"agent:{source.name}"
+    if isinstance(source, Delegation):
+        return f"delegation:{source.parent.agent}"
+    name = getattr(source, "name", "")
+    return f"{type(source).__name__.lower()}:{name}" if isinstance(name, str) and name else type(source).__name__
+
+
+@frozen(kw_only=True)
+class Recorded:
+    """
+    Base of the events that are no acts: what each of them carries.
+
+    Args:
+        id: Stands for this event.
+        time: When it happened; kept in UTC.
+        process: Which process wrote it.
+    """
+
+    type: ClassVar[EventType]
+
+    id: str = field(validator=_named)
+    time: datetime = field(converter=_utc, validator=_aware)
+    process: str = ""
+
+
+@frozen(kw_only=True)
+class _OfCall(Recorded):
+    """
+    Base of the events of one call.
+
+    Args:
+        tool_call_id: The call.
+        tool_name: The tool, as it was called.
+        agent: Who called; None for the operator.
+        run_id: The run that it belongs to.
+    """
+
+    tool_call_id: str = field(validator=_named)
+    tool_name: str
+    agent: str | None = None
+    run_id: str | None = None
+
+
+@frozen(kw_only=True)
+class AgentToolCall(_OfCall):
+    """
+    A call was decided and its tool is about to start; durable before it does.
+
+    Args:
+        arguments: What the tool gets, as JSON: bound, repaired, redacted.
+        decision: Why the agent could call it.
+        chain: The agents on whose behalf it calls, the nearest first.
+        parent_id: The call inside which this one was made.
+        fingerprint: Of the tool's definition.
+        attempt: How often the function was entered for this call, this time included.
+        repairs: What was mended in the arguments.
+    """
+
+    type: ClassVar = EventType.AGENT_TOOL_CALL
+
+    arguments: Any
+    decision: DecisionNote | None = None
+    chain: tuple[str, ...] = ()
+    parent_id: str | None = None
+    fingerprint: str = ""
+    attempt: int = 1
+    repairs: tuple[Repair, ...] = ()
+
+
+@frozen(kw_only=True)
+class _Ended(_OfCall):
+    """
+    Base of the events that say what came of a call.
+
+    Args:
+        outcome: How it ended.
+        result: The tool's value, as JSON; None unless the outcome is ok.
+        error: One line; None where the outcome is ok.
+        error_type: The class of the tool's exception, or the error's stable code.
+        error_base: The nearest built-in class of the tool's exception, so that a replay raises the same.
+        latency_ms: Milliseconds from the request to the result.
+    """
+
+    outcome: Outcome = field(converter=Outcome)
+    result: Any = None
+    error: str | None = None
+    error_type: str | None = None
+    error_base: str | None = None
+    latency_ms: float | None = field(default=None, validator=_finite)
+
+
+@frozen(kw_only=True)
+class AgentToolResult(_Ended):
+    """
+    A call that had started ended; durable before the result is returned.
+
+    Args:
+        attempts: How often the function was entered in all.
+    """
+
+    type: ClassVar = EventType.AGENT_TOOL_RESULT
+
+    attempts: int = 1
+
+
+@frozen(kw_only=True)
+class CallRefused(_OfCall):
+    """
+    A call ended before its tool started: a refusal, arguments that do not fit, a limit, a missing approval.
+
+    Args:
+        outcome: How it ended.
+        arguments: What was given; may be anything, for no call is left out of the audit trail.
+        decision: Why.
+        error: What the caller was told.
+        error_type: The error's stable code.
+        problems: What is wrong with the arguments.
+        chain: The agents on whose behalf it called, the nearest first.
+        parent_id: The call inside which this one was made.
+    """
+
+    type: ClassVar = EventType.CALL_REFUSED
+
+    outcome: Outcome = field(converter=Outcome)
+    arguments: Any = None
+    decision: DecisionNote | None = None
+    error: str | None = None
+    error_type: str | None = None
+    problems: tuple[Problem, ...] = ()
+    chain: tuple[str, ...] = ()
+    parent_id: str | None = None
+
+
+@frozen(kw_only=True)
+class ApprovalAsked(_OfCall):
+    """
+    A call waits for a person.
+
+    Args:
+        arguments: What would be passed.
+        fingerprint: Of the tool's definition, to which the answer is bound.
+        risk_level: The tool's.
+        reason: Why an approval is needed.
+        expires: From when an answer no longer counts.
+    """
+
+    type: ClassVar = EventType.APPROVAL_ASKED
+
+    arguments: Any
+    fingerprint: str = ""
+    risk_level: str = "low"
+    reason: str = ""
+    expires: datetime | None = None
+
+
+@frozen(kw_only=True)
+class ApprovalAnswered(_OfCall):
+    """
+    A person, or a handler, answered.
+
+    Args:
+        answer: Anything but an explicit `allow` is a `deny`.
+        by: Who answered.
+        reason: Why.
+        fingerprint: Of the definition that was looked at.
+        arguments: The edited arguments; None where they were left as they are.
+    """
+
+    type: ClassVar = EventType.APPROVAL_ANSWERED
+
+    answer: Literal["allow", "deny"]
+    by: str
+    reason: str = ""
+    fingerprint: str = ""
+    arguments: Any = None
+
+
+@frozen(kw_only=True)
+class LateResult(_Ended):
+    """A function that had been given up came to its end after all; the outcome of the call stays as it is."""
+
+    type: ClassVar = EventType.LATE_RESULT
+
+
+@frozen(kw_only=True)
+class PluginLoaded(Recorded):
+    """
+    An installed plugin was loaded.
+
+    Args:
+        plugin: The name of its entry point.
+        distribution: What it was installed with.
+        version: Of that distribution.
+        tools: The names of the tools that it brought.
+    """
+
+    type: ClassVar = EventType.PLUGIN_LOADED
+
+    plugin: str = field(validator=_named)
+    distribution: str = ""
+    version: str = ""
+    tools: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class PluginFailed(Recorded):
+    """
+    A plugin, or one hook of it, raised and was isolated.
+
+    Args:
+        plugin: The name of its entry point.
+        distribution: What it was installed with.
+        version: Of that distribution.
+        stage: Where it failed: `import`, or the name of the hook.
+        error: The message.
+        error_type: The class of the exception.
+    """
+
+    type: ClassVar = EventType.PLUGIN_FAILED
+
+    plugin: str = field(validator=_named)
+    distribution: str = ""
+    version: str = ""
+    stage: str = field(default="import", validator=instance_of(str))
+    error: str = ""
+    error_type: str = ""
+
+
+Act = (
+    facts.ToolAssigned | facts.ToolUnassigned | facts.ToolBlocked | facts.ToolUnblocked | facts.OwnershipTransferred
+    | facts.ToolDisabled | facts.ToolEnabled | facts.ToolShared | facts.ToolUnshared | facts.ToolConfigured
+    | facts.ToolListed | facts.ToolUnregistered | facts.GrantRevoked | facts.GrantSpent | facts.AgentRetired
+)  # fmt: skip
+"""What is done at run time to who may do what, and is still there when the next process starts."""
+
+CallEvent = AgentToolCall | AgentToolResult | CallRefused | ApprovalAsked | ApprovalAnswered | LateResult
+PluginEvent = PluginLoaded | PluginFailed
+JournalEvent = CallEvent | PluginEvent | Act
+"""The closed union of what a journal holds."""
+
+_CLASSES: Final = (*get_args(CallEvent), *get_args(PluginEvent), *get_args(Act))
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+CLASSES: Final[Mapping[EventType, type]] = MappingProxyType({EventType(_snake(one.__name__)): one for one in _CLASSES})
+"""Event type → its class, for every event."""
+
+TYPES: Final[Mapping[type, EventType]] = MappingProxyType({kind: name for name, kind in CLASSES.items()})
+"""Class → the type of its events."""
+
+
+@frozen(kw_only=True)
+class Subject:
+    """What an event is about, for the columns by which a journal is searched."""
+
+    run_id: str | None = None
+    tool_call_id: str | None = None
+    agent: str | None = None
+    tool: str | None = None
+
+
+def subject_of(event: JournalEvent) -> Subject:
+    """Return what *event* is about; a grant that ends or is spent names neither agent nor tool."""
+    if isinstance(event, _OfCall):
+        return Subject(run_id=event.run_id, tool_call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name)
+    about = getattr(event, "grant", None) if isinstance(event, facts.ToolAssigned) else getattr(event, "block", event)
+    tool = event.name if isinstance(event, _SWITCHES) and event.kind == "tool" else getattr(about, "tool", None)
+    return Subject(agent=getattr(about, "agent", None), tool=tool)
+
+
+_SWITCHES: Final = (facts.ToolDisabled, facts.ToolEnabled)

@@ -1,0 +1,38 @@
+"""Opening a store by what stands in a configuration."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from praval_tools.errors import ToolUsageError
+from praval_tools.journal.memory import MemoryStore
+from praval_tools.journal.protocol import Store
+
+_SQLITE = "sqlite:///"
+
+
+def open_store(where: str | Path) -> Store:
+    """
+    Open the store at *where*: a path, `sqlite:///runs.db`, `sqlite:////var/lib/runs.db`, or `memory`.
+
+    The SQL machinery is imported here, and only for what needs it.
+
+    Raises:
+        JournalFileError: The path cannot hold a journal, or holds something else; it is left as it is.
+        ToolUsageError: No such kind of store is known.
+    """
+    text = str(where)
+    if text == "memory":
+        return MemoryStore()
+    if text.startswith(_SQLITE):
+        text = text.removeprefix(_SQLITE)
+    elif "://" in text:
+        kind = text.partition("://")[0]  # the rest may hold a password
+        raise ToolUsageError(
+            f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH or 'memory'.", "journal-url"
+        )
+    if text in ("", ":memory:"):
+        raise ToolUsageError("A journal in memory is called 'memory'; one in a file needs its path.", "journal-url")
+    made: Store = import_module("praval_tools.journal.sql").SqlStore(Path(text))
+    return made

@@ -1,0 +1,42 @@
+"""What differs between databases; everything else is the same SQL for all."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sqlalchemy.engine import Connection, Engine
+
+from praval_tools.errors import JournalError
+
+
+class Database(Protocol):
+    """One kind of database, as the writer and the readers need it."""
+
+    snapshot: str
+    """What starts a transaction that reads, and sees one moment."""
+
+    @property
+    def name(self) -> str:
+        """What errors call the store."""
+
+    @property
+    def readers(self) -> Engine:
+        """Connections for reading, for any thread."""
+
+    def connect(self) -> Connection:
+        """Return a connection for writing, without a transaction."""
+
+    def begin(self, connection: Connection) -> None:
+        """Start a transaction that writes; the store's row is locked directly after it."""
+
+    def rollback(self, connection: Connection) -> None:
+        """Undo the transaction, where there still is one."""
+
+    def error(self, error: BaseException) -> JournalError:
+        """Return what *error* means, with the fix."""
+
+    def renew(self) -> None:
+        """Start anew in a forked child: no connection of the parent is used, or closed."""
+
+    def close(self) -> None:
+        """Close the readers' connections."""

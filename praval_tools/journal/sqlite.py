@@ -1,0 +1,124 @@
+"""The seam for SQLite: connections, pragmas and what its errors mean."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from praval_tools.errors import JournalError
+
+PATIENCE: Final = 20.0
+"""Seconds for which another process may keep the write lock."""
+
+_LOOK_SECONDS: Final = 0.001
+_CHECKPOINT_PAGES: Final = 4_000  # 16 MB: pages that many groups change are copied into the file once
+_CACHE_KB: Final = 16_000
+
+_MEANINGS: Final = (
+    ("SQLITE_FULL", "the disk is full", "Free space where {path!r} is; later appends work again."),
+    ("SQLITE_READONLY", "the file is read-only", "Make {path!r} and its folder writable for this user."),
+    ("SQLITE_BUSY", "another process kept the write lock for too long", "See who writes into {path!r}, or try again."),
+    ("SQLITE_CORRUPT", "the file is damaged", "Restore {path!r} from a backup, or move it away to start anew."),
+    ("SQLITE_NOTADB", "the file is damaged", "Restore {path!r} from a backup, or move it away to start anew."),
+    ("SQLITE_CANTOPEN", "the file cannot be opened", "See that {path!r} and its folder are there and writable."),
+    ("SQLITE_TOOBIG", "a record is too big for the database", "Store less in one record, 1 GB at most."),
+    ("SQLITE_IOERR", "the disk cannot be written or read", "See that the disk of {path!r} is well and has room."),
+)  # fmt: skip
+
+
+class SqliteDatabase:
+    """
+    One SQLite file, in WAL mode: one writes, many read, and nobody waits for a reader.
+
+    Args:
+        path: The file; it is there and ours.
+        patience: Seconds for which another process may keep the write lock.
+    """
+
+    snapshot = "BEGIN"
+
+    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
+        self.name = str(path)  # what errors call it, as it was given
+        self._path, self._patience = path.absolute(), patience
+        self._kept: list[object] = []
+        self._open()
+
+    def _open(self) -> None:
+        self._writing = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        self.readers: Engine = create_engine(
+            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=4, max_overflow=60
+        )
+        event.listen(self._writing, "connect", _for_writing)
+        event.listen(self.readers, "connect", _for_reading)
+
+    def _connect(self) -> sqlite3.Connection:
+        uri = f"{self._path.as_uri()}?mode=rw"
+        return sqlite3.connect(uri, uri=True, timeout=self._patience, isolation_level=None, check_same_thread=False)
+
+    def connect(self) -> Connection:
+        """Return a connection for writing."""
+        return self._writing.connect()
+
+    def begin(self, connection: Connection) -> None:
+        """
+        Take the write lock.
+
+        SQLite's own waiting sleeps up to 0.1 s between two looks, which starves a process beside a busy one.
+        """
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except OperationalError as error:
+                busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+
+    def rollback(self, connection: Connection) -> None:
+        """Undo the transaction; many errors of SQLite have done so themselves."""
+        if connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+            connection.exec_driver_sql("ROLLBACK")
+
+    def error(self, error: BaseException) -> JournalError:
+        """Return what *error* means."""
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        name = getattr(cause, "sqlite_errorname", "")
+        for begin, problem, fix in _MEANINGS:
+            if name.startswith(begin):
+                made = JournalError(self.name, f"{problem} ({cause})", fix.format(path=self.name))
+                break
+        else:
+            fix = "Nothing of it was written; mend the item, or try again."
+            made = JournalError(self.name, f"{type(cause).__name__}: {cause}", fix)
+        made.__cause__ = cause
+        return made
+
+    def renew(self) -> None:
+        """Open engines of its own in a forked child; closing the parent's connections could undo the parent's work."""
+        self._kept += (self._writing, self.readers)
+        self._open()
+
+    def close(self) -> None:
+        """Close the readers."""
+        self.readers.dispose()
+
+
+def _for_writing(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+    # last, as the others may have to wait for one who closes the file; from here on `begin` waits
+    connection.execute("PRAGMA busy_timeout=0")
+
+
+def _for_reading(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA query_only=ON")

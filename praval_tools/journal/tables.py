@@ -1,0 +1,112 @@
+"""The tables, and the statements of the writer as text for one dialect."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+
+SCHEMA: Final = "0001"
+"""The revision of the schema that this version reads and writes: the head of the migrations."""
+
+VERSIONS: Final = "journal_version"
+"""The table in which Alembic keeps the revision; a host may have migrations of its own beside ours."""
+
+metadata: Final = sa.MetaData()
+
+_NUMBER: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+runs: Final = sa.Table(
+    "journal_runs",
+    metadata,
+    # the place of its first record in the store
+    sa.Column("number", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("run_id", sa.Text, nullable=False, unique=True),
+    sa.Column("length", sa.BigInteger, nullable=False),
+    sa.Column("first", sa.BigInteger, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+events: Final = sa.Table(
+    "journal_events",
+    metadata,
+    sa.Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("run", sa.BigInteger),
+    sa.Column("run_seq", sa.BigInteger),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("call_id", sa.Text),
+    sa.Column("attempt", sa.Integer),
+    sa.Column("agent", sa.Text),
+    sa.Column("tool", sa.Text),
+    sa.Column("time", sa.BigInteger, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("process", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    # the run first: random ids of calls then touch the few pages of the runs at work, not the whole index;
+    # it also serves reading a run: one more index by run_seq would cost a fifth of the writer's speed
+    sa.Index("journal_events_call", "run", "call_id", "attempt", unique=True),
+    sa.Index("journal_events_time", "time"),
+)
+state: Final = sa.Table(
+    "journal_state",
+    metadata,
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("body", sa.LargeBinary),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Index("journal_state_revision", "revision"),
+)
+uses: Final = sa.Table(
+    "journal_uses",
+    metadata,
+    sa.Column("grant_id", sa.Text, primary_key=True),
+    sa.Column("left", sa.BigInteger),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Index("journal_uses_revision", "revision"),
+)
+store: Final = sa.Table(
+    "journal_store",
+    metadata,
+    sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("forgotten", sa.BigInteger, nullable=False),
+)
+
+
+class Statements:
+    """
+    What the writer says, compiled once for a dialect with positional parameters.
+
+    Each is named for what it does; the comment beside it lists its parameters, in order.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        def text(statement: Any, *names: str) -> str:
+            compiled = statement.compile(dialect=dialect)
+            if tuple(compiled.positiontup or ()) != names:
+                raise AssertionError(f"{compiled} takes {compiled.positiontup}, not {names}")
+            return str(compiled)
+
+        bind = sa.bindparam
+        self.lock = text(sa.select(store.c.seq, store.c.revision).with_for_update())
+        self.unlock = text(sa.update(store).values(seq=bind("s"), revision=bind("r")), "s", "r")
+        self.insert = text(sa.insert(events), *events.c.keys())
+        self.run = text(sa.select(runs.c.number, runs.c.length).where(runs.c.run_id == bind("i")), "i")
+        self.new_run = text(sa.insert(runs), *runs.c.keys())
+        later = sa.case((runs.c.last < bind("t"), bind("u")), else_=runs.c.last)  # clocks differ
+        longer = sa.update(runs).values(length=bind("l"), last=later).where(runs.c.number == bind("n"))
+        self.longer_run = text(longer, "l", "t", "u", "n")
+        joined = sa.select(events, runs.c.run_id).join(runs, runs.c.number == events.c.run)
+        of_call = (runs.c.run_id == bind("r"), events.c.call_id == bind("c"), events.c.attempt.is_not(None))
+        self.attempts = text(joined.where(*of_call).order_by(events.c.seq), "r", "c")
+        one: sa.ColumnElement[int] = sa.literal_column("1")
+        none: sa.ColumnElement[int] = sa.literal_column("0")
+        counted = sa.update(uses).values(left=uses.c.left - one)
+        self.spend = text(counted.where(uses.c.grant_id == bind("g"), uses.c.left > none), "g")
+        is_row = (state.c.kind == bind("k"), state.c.key == bind("n"), state.c.source == bind("s"))
+        self.drop_row = text(sa.delete(state).where(*is_row), "k", "n", "s")
+        self.put_row = text(sa.insert(state), *state.c.keys())
+        self.drop_uses = text(sa.delete(uses).where(uses.c.grant_id == bind("g")), "g")
+        self.put_uses = text(sa.insert(uses), *uses.c.keys())

@@ -1,0 +1,603 @@
+"""What every store promises, over each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from journal_rig import NOON, intent, note, record, result
+
+from praval_tools.errors import JournalClosedError, JournalError, RunBusyError
+from praval_tools.journal import Item, MemoryStore, Record, RunInfo, StateRow, Status, Store, Uses, open_store
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Each kind of store, empty."""
+    made = open_store("memory" if request.param == "memory" else tmp_path / "runs.db")
+    yield made
+    made.close()
+
+
+def _statuses(store: Store, *items: Item) -> list[str]:
+    return [answer.status for answer in store.append(items)]
+
+
+def _ids(store: Store, **filters: object) -> list[str]:
+    return [one.id for one in store.read(**filters)]  # type: ignore[arg-type]
+
+
+class TestAppending:
+    def test_what_is_appended_is_read_back_as_it_was(self, store: Store) -> None:
+        """Every field of a record comes back, text and bytes unharmed, with its two places."""
+        given = record("ä\0b", type="t", body=b'{"x":"\xc3\xa4\x00"}', run_id="r", call_id="c", agent="a", tool="x")
+
+        (answer,) = store.append([Item((given,))])
+
+        (found,) = store.read()
+        assert (Status.DONE, found.seq, 1) == (answer.status, answer.seq, answer.run_seq)
+        expected = Record(
+            type="t", body=given.body, id="ä\0b", time=NOON, process="tests", run_id="r", call_id="c", agent="a",
+            tool="x", seq=answer.seq, run_seq=1,
+        )  # fmt: skip
+        assert expected == found
+
+    def test_places_increase_over_the_store_and_have_no_gap_in_a_run(self, store: Store) -> None:
+        """`seq` is unique and increasing; `run_seq` counts each run from 1, refused items leaving no gap."""
+        for at in range(6):
+            store.append([note(run_id="ab"[at % 2]), intent("c", "ab"[at % 2]), note()])
+
+        found = list(store.read())
+        assert sorted({one.seq or 0 for one in found}) == [one.seq for one in found]
+        for run in "ab":
+            places = [one.run_seq for one in store.read(run_id=run)]
+            assert list(range(1, len(places) + 1)) == places
+        assert {None} == {one.run_seq for one in found if one.run_id is None}
+
+    def test_a_time_of_another_zone_is_the_same_moment(self, store: Store) -> None:
+        """Times are compared as moments, to the microsecond."""
+        here = datetime.fromisoformat("2026-03-01T14:00:00.000001+02:00")
+        store.append([Item((Record(type="t", body=b"", id="i", time=here, process="p"),))])
+
+        assert [NOON + timedelta(microseconds=1)] == [one.time for one in store.read()]
+
+    def test_nothing_to_append_is_answered_by_nothing(self, store: Store) -> None:
+        """An empty list of items is no error."""
+        assert [] == store.append([])
+
+
+class TestOnce:
+    def test_a_call_begins_once_in_a_run(self, store: Store) -> None:
+        """A second intent is answered with the attempts that are there, and not written."""
+        assert [Status.DONE, Status.DONE] == _statuses(store, intent("c"), result("c"))
+
+        (again,) = store.append([intent("c", body=b"other")])
+
+        assert Status.EXISTS is again.status
+        assert ["c-0", "c-1"] == [one.id for one in again.found]
+        assert [1, 2] == [one.run_seq for one in again.found]
+        assert ["c-0", "c-1"] == _ids(store)
+
+    def test_a_call_ends_once_per_attempt(self, store: Store) -> None:
+        """A late second result of an attempt is not written; another attempt's is."""
+        assert [Status.DONE] * 3 == _statuses(store, intent("c"), result("c"), result("c", attempt=2))
+        assert [Status.EXISTS] == _statuses(store, result("c", attempt=2))
+
+    def test_two_of_one_call_in_one_group(self, store: Store) -> None:
+        """The first of two equal intents of one append wins, and their neighbours are written."""
+        assert ["done", "exists", "done"] == _statuses(store, intent("c"), intent("c"), intent("d"))
+        assert [1, 2] == [one.run_seq for one in store.read(run_id="run")]
+
+    def test_one_id_in_two_runs_is_two_calls(self, store: Store) -> None:
+        """Ids of calls are unique within their run only."""
+        assert [Status.DONE, Status.DONE] == _statuses(store, intent("c", "one"), intent("c", "two"))
+
+    def test_outside_of_runs_ids_may_repeat(self, store: Store) -> None:
+        """Providers repeat `call_0`: without a run, each is a call of its own."""
+        assert [Status.DONE, Status.DONE] == _statuses(store, intent("call_0", None), intent("call_0", None))
+
+    def test_call_and_result_as_one_item(self, store: Store) -> None:
+        """An item of two records is written as a whole or not at all."""
+        both = Item(intent("c").records + result("c").records)
+        assert [Status.DONE] == _statuses(store, both)
+        assert [Status.DONE] == _statuses(store, intent("d"))
+
+        half = Item(note("extra", run_id="run").records + intent("d").records)
+
+        assert [Status.EXISTS] == _statuses(store, half)
+        assert ["c-0", "c-1", "d-0"] == _ids(store)
+
+
+class TestState:
+    def test_acts_are_loaded_as_they_hold_now(self, store: Store) -> None:
+        """Put, replace and end: what is loaded is what holds, in the order of the changes."""
+        grant, block = StateRow("grant", "g1", "pkg", b"1"), StateRow("block", "b1", "", b"b")
+        store.append([Item((record(),), rows=(grant, block), uses=(Uses("g1", 3),))])
+        store.append([Item((record(),), rows=(StateRow("grant", "g1", "pkg", b"2"),))])
+        store.append([Item((record(),), rows=(StateRow("block", "b1", "", None),))])
+
+        view = store.state()
+
+        assert (3, True) == (view.revision, view.complete)
+        assert (StateRow("grant", "g1", "pkg", b"2", 2),) == view.rows
+        assert (Uses("g1", 3),) == view.uses
+        assert 3 == store.revision()
+
+    def test_one_name_from_two_sources_is_two_acts(self, store: Store) -> None:
+        """The source belongs to what stands for an act."""
+        two = (StateRow("owner", "csv", "pkg-a", b"a"), StateRow("owner", "csv", "pkg-b", b"b"))
+        store.append([Item((record(),), rows=two)])
+
+        assert {b"a", b"b"} == {one.body for one in store.state().rows}
+
+    def test_what_changed_since(self, store: Store) -> None:
+        """Only what changed later is told, the ended acts among it."""
+        for key in "abc":
+            store.append([Item((record(),), rows=(StateRow("block", key, "", b"x"),), uses=(Uses(key, 1),))])
+        known = store.state().revision
+        store.append([Item((record(),), rows=(StateRow("block", "a", "", None),), uses=(Uses("a", None),))])
+
+        view = store.state(known)
+
+        assert (known + 1, False) == (view.revision, view.complete)
+        assert (StateRow("block", "a", "", None, known + 1),) == view.rows
+        assert (Uses("a", None),) == view.uses
+
+    def test_whoever_is_too_far_behind_gets_all(self, store: Store) -> None:
+        """Traces of ended acts are forgotten with the old records; then the answer is complete, and says so."""
+        store.append([Item((record(),), rows=(StateRow("block", "a", "", b"x"), StateRow("block", "b", "", b"x")))])
+        store.append([Item((record(),), rows=(StateRow("block", "a", "", None),))])
+        store.prune(NOON)
+
+        view = store.state(1)
+
+        assert (True, ("b",)) == (view.complete, tuple(one.key for one in view.rows))
+        assert store.state(2).rows == ()
+
+    def test_a_revision_from_the_future_gets_all(self, store: Store) -> None:
+        """Where the store was restored from a backup, what a process knew is worth nothing."""
+        store.append([Item((record(),), rows=(StateRow("block", "a", "", b"x"),))])
+
+        assert store.state(99).complete
+
+    def test_a_decision_of_yesterday_is_stale(self, store: Store) -> None:
+        """An intent with a revision that the store has left is refused, its neighbours are not."""
+        change = Item((record("change"),), rows=(StateRow("block", "a", "", b"x"),))
+
+        answers = store.append([intent("a", revision=0), change, intent("b", revision=0), intent("c", revision=1)])
+
+        assert ["done", "done", "stale", "done"] == [one.status for one in answers]
+        assert [0, 1, 1, 1] == [one.revision for one in answers]
+        assert ["a-0", "change", "c-0"] == _ids(store)
+
+    def test_a_change_can_be_made_on_condition(self, store: Store) -> None:
+        """Of two changes decided at one revision, one is made."""
+        act = StateRow("block", "a", "", b"x")
+        assert ["done", "stale"] == _statuses(store, *[Item((record(),), revision=0, rows=(act,))] * 2)
+        assert 1 == store.revision()
+
+    def test_what_is_there_is_said_before_what_is_stale(self, store: Store) -> None:
+        """A redelivered call hears that it exists, though its decision is old and its grant spent."""
+        store.append([Item((record(),), uses=(Uses("g", 1),))])
+        call = intent("c", revision=1, spend=("g",))
+        assert ["done"] == _statuses(store, call)
+        store.append([Item((record(),), rows=(StateRow("block", "a", "", b"x"),))])
+
+        assert ["exists"] == _statuses(store, call)
+
+
+class TestSpending:
+    def test_a_grant_gives_as_many_calls_as_it_has(self, store: Store) -> None:
+        """The count is taken with the intent; without one left the call is refused and says which grant."""
+        store.append([Item((record(),), uses=(Uses("g", 2),))])
+
+        answers = store.append([intent(str(at), spend=("g",)) for at in range(4)])
+
+        assert ["done", "done", "exhausted", "exhausted"] == [one.status for one in answers]
+        assert [None, None, "g", "g"] == [one.grant for one in answers]
+        assert (Uses("g", 0),) == store.state().uses
+
+    def test_all_grants_give_or_none(self, store: Store) -> None:
+        """Where the second grant of a chain is spent, the first keeps its call."""
+        store.append([Item((record(),), uses=(Uses("a", 5), Uses("b", 0)))])
+
+        (answer,) = store.append([intent("c", spend=("a", "b"))])
+
+        assert ("exhausted", "b") == (answer.status, answer.grant)
+        assert {Uses("a", 5), Uses("b", 0)} == set(store.state().uses)
+
+    def test_a_chain_may_name_a_grant_twice(self, store: Store) -> None:
+        """Each mention takes one."""
+        store.append([Item((record(),), uses=(Uses("a", 3),))])
+
+        assert ["done", "exhausted"] == _statuses(store, *[intent(c, spend=("a", "a")) for c in "xy"])
+        assert (Uses("a", 1),) == store.state().uses
+
+    def test_a_grant_that_is_not_counted_gives_nothing(self, store: Store) -> None:
+        """What has no count, or none any more, can't be spent."""
+        store.append([Item((record(),), uses=(Uses("a", 3),))])
+        store.append([Item((record(),), uses=(Uses("a", None),))])
+
+        assert ["exhausted", "exhausted"] == _statuses(store, intent("c", spend=("a",)), intent("d", spend=("b",)))
+
+    def test_spending_is_no_change_of_state(self, store: Store) -> None:
+        """The revision stays, else every counted call would make all decisions stale."""
+        store.append([Item((record(),), uses=(Uses("g", 2),))])
+        store.append([intent("c", spend=("g",), revision=1)])
+
+        assert 1 == store.revision()
+
+    def test_an_existing_call_spends_nothing(self, store: Store) -> None:
+        """A refused item leaves no trace, the count included."""
+        store.append([Item((record(),), uses=(Uses("g", 5),)), intent("c", spend=("g",))])
+
+        assert ["exists"] == _statuses(store, intent("c", spend=("g",)))
+        assert (Uses("g", 4),) == store.state().uses
+
+
+class TestReading:
+    @pytest.fixture
+    def filled(self, store: Store) -> Store:
+        store.append(
+            [
+                intent("1", "r1", agent="ann", tool="add", at=1),
+                result("1", "r1", agent="ann", tool="add", at=2),
+                intent("1", "r2", agent="bob", tool="add", at=3),
+                note("alone", agent="ann", tool="wire", at=4),
+                note("first", type="other", at=0),
+            ]
+        )
+        return store
+
+    @pytest.mark.parametrize(
+        ("filters", "expected"),
+        [
+            ({}, ["1-0", "1-1", "1-0", "alone", "first"]),
+            ({"run_id": "r1"}, ["1-0", "1-1"]),
+            ({"run_id": "none"}, []),
+            ({"call_id": "1"}, ["1-0", "1-1", "1-0"]),
+            ({"call_id": "1", "run_id": "r2"}, ["1-0"]),
+            ({"agent": "ann"}, ["1-0", "1-1", "alone"]),
+            ({"agent": "ann", "tool": "wire"}, ["alone"]),
+            ({"type": "other"}, ["first"]),
+            ({"since": NOON + timedelta(seconds=2)}, ["1-1", "1-0", "alone"]),
+            ({"until": NOON + timedelta(seconds=2)}, ["1-0", "first"]),
+            ({"since": NOON + timedelta(seconds=2), "until": NOON + timedelta(seconds=3)}, ["1-1"]),
+            ({"since": NOON + timedelta(seconds=9)}, []),
+            ({"run_id": "r1", "since": NOON + timedelta(seconds=2)}, ["1-1"]),
+            ({"after_seq": 3}, ["alone", "first"]),
+            ({"after_seq": 1, "run_id": "r1"}, ["1-1"]),
+            ({"type": "agent_tool_result", "run_id": "r1"}, ["1-1"]),
+        ],
+    )
+    def test_filters(self, filled: Store, filters: dict[str, object], expected: list[str]) -> None:
+        """Filters all hold at once; times are compared by value, though they are not in the order of the places."""
+        assert expected == _ids(filled, **filters)
+
+    def test_many_records_come_in_order(self, store: Store) -> None:
+        """However many there are, and by whatever they are looked for, nothing is left out or told twice."""
+        for at in range(0, 2_500, 500):
+            store.append([note(str(one), run_id="ab"[one % 2], call_id="c") for one in range(at, at + 500)])
+
+        assert [str(one) for one in range(2_500)] == _ids(store)
+        assert [str(one) for one in range(0, 2_500, 2)] == _ids(store, run_id="a")
+        assert [str(one) for one in range(2_500)] == _ids(store, call_id="c")
+
+    def test_reading_ends_though_somebody_writes(self, store: Store) -> None:
+        """What is appended while reading is not part of it."""
+        store.append([note(str(one)) for one in range(3)])
+        seen = []
+        for one in store.read():
+            seen.append(one.id)
+            store.append([note("later")])
+
+        assert ["0", "1", "2"] == seen
+
+    def test_a_reading_may_be_left(self, store: Store) -> None:
+        """Who stops reading early keeps nothing from others."""
+        store.append([note(str(one)) for one in range(2_000)])
+        for _ in range(100):
+            next(iter(store.read()))
+            next(iter(store.runs()), None)
+
+        assert [Status.DONE] == _statuses(store, note())
+
+    def test_runs_in_numbers(self, store: Store) -> None:
+        """Each run with its times, its calls, and how many of them have no result."""
+        store.append([intent("1", "old", at=1), note(run_id="new", at=6), intent("1", "new", at=3)])
+        store.append([result("1", "new", at=9), intent("2", "new", at=5), result("2", "new", attempt=2, at=6)])
+        store.append([intent("3", "old", at=7), result("3", "old", at=8), note("outside")])
+
+        old, new = store.runs()
+
+        assert 2_002 == len(list(_with_many_runs(store)))
+        assert ("old", 1.0, 8.0, 2, 1) == (old.run_id, *_times(old.first, old.last), old.calls, old.in_doubt)
+        assert ("new", 6.0, 9.0, 2, 0) == (new.run_id, *_times(new.first, new.last), new.calls, new.in_doubt)
+
+
+def _with_many_runs(store: Store) -> Iterator[RunInfo]:
+    store.append([intent("c", f"many-{at}") for at in range(2_000)])
+    found = list(store.runs())
+    assert {(1, 1)} == {(one.calls, one.in_doubt) for one in found[2:]}
+    return iter(found)
+
+
+def _times(*moments: datetime) -> list[float]:
+    return [(one - NOON).total_seconds() for one in moments]
+
+
+class TestFailing:
+    def test_a_bad_item_fails_alone(self, store: Store) -> None:
+        """A naive time can't be stored: that item fails, its neighbours are written, the error tells of each."""
+        bad = Item((Record(type="t", body=b"", id="bad", time=datetime(2026, 1, 1), process="p", run_id="run"),))
+
+        with pytest.raises(JournalError) as caught:
+            store.append([intent("a"), bad, intent("b")])
+
+        assert ["done", "failed", "done"] == [one.status for one in caught.value.answers]
+        assert [1, 2] == [one.run_seq for one in store.read(run_id="run")]
+        assert [Status.DONE] == _statuses(store, note())
+
+    def test_an_item_without_a_record_fails(self, store: Store) -> None:
+        """A change without an event would be a hole in the audit trail."""
+        with pytest.raises(JournalError, match="at least one record"):
+            store.append([Item((), rows=(StateRow("block", "a", "", b"x"),))])
+        assert 0 == store.revision()
+
+    def test_others_in_the_group_are_not_touched(self, store: Store) -> None:
+        """Of many threads' appends at once, only those of bad items raise."""
+        naive = Item((Record(type="t", body=b"", id="bad", time=datetime(2026, 1, 1), process="p"),))
+        with ThreadPoolExecutor(16) as pool:
+            waiting = [pool.submit(store.append, [naive if at % 7 == 0 else note(str(at))]) for at in range(70)]
+
+        failed = [at for at, one in enumerate(waiting) if one.exception() is not None]
+        assert list(range(0, 70, 7)) == failed
+        assert 60 == len(_ids(store))
+
+    def test_the_error_survives_pickling(self, store: Store) -> None:
+        """Errors cross processes, with the answers."""
+        with pytest.raises(JournalError) as caught:
+            store.append([note(), Item(())])
+
+        copy = pickle.loads(pickle.dumps(caught.value))
+
+        assert (str(caught.value), "journal") == (str(copy), copy.code)
+        assert ["done", "failed"] == [one.status for one in copy.answers]
+
+
+class TestWaiting:
+    def test_many_threads(self, store: Store) -> None:
+        """Every thread gets the answers of its own items."""
+
+        def work(thread: int) -> list[str]:
+            return [a.status for at in range(20) for a in store.append([intent(f"{thread}-{at}"), intent("same")])]
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(work, range(8)))
+
+        flat = [one for answer in answers for one in answer]
+        assert {"done": 161, "exists": 159} == {status: flat.count(status) for status in set(flat)}
+        assert list(range(1, 162)) == [one.run_seq for one in store.read(run_id="run")]
+
+    def test_futures_are_done_when_written(self, store: Store) -> None:
+        """`submit` does not wait; what it was given can't be taken back."""
+        futures = [store.submit([note(str(at))]) for at in range(50)]
+
+        assert not any(one.cancel() for one in futures)
+        assert ["done"] * 50 == [one.result(10)[0].status for one in futures]
+        assert [str(at) for at in range(50)] == _ids(store)
+
+    def test_a_future_raises(self, store: Store) -> None:
+        """A failed item is the future's exception."""
+        with pytest.raises(JournalError):
+            store.submit([Item(())]).result(10)
+
+    def test_tasks_of_a_loop(self, store: Store) -> None:
+        """64 tasks await their answers, each its own."""
+
+        async def caller(number: int) -> list[str]:
+            found = []
+            for at in range(5):
+                found += await store.aappend([intent(f"{number}-{at}")])
+                found += await store.aappend([result(f"{number}-{at}")])
+            return [one.status for one in found]
+
+        async def main() -> list[list[str]]:
+            return await asyncio.gather(*(caller(number) for number in range(64)))
+
+        assert [["done"] * 10] * 64 == asyncio.run(main())
+        assert list(range(1, 641)) == [one.run_seq for one in store.read(run_id="run")]
+
+    def test_what_is_not_awaited_is_written(self, store: Store) -> None:
+        """`aappend` hands over at once; awaiting only tells when it is durable."""
+
+        async def main() -> str:
+            store.aappend([note("first")])
+            return (await store.aappend([note("second")]))[0].status
+
+        assert "done" == asyncio.run(main())
+        assert ["first", "second"] == _ids(store)
+
+    def test_loops_of_several_threads(self, store: Store) -> None:
+        """Each loop is woken in its own thread."""
+
+        async def main(number: int) -> int:
+            answers = await asyncio.gather(*(store.aappend([note(f"{number}-{at}")]) for at in range(30)))
+            return len(answers)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert [30] * 4 == list(pool.map(lambda number: asyncio.run(main(number)), range(4)))
+        assert 120 == len(_ids(store))
+
+    def test_a_failing_task_leaves_the_others_alone(self, store: Store) -> None:
+        """The error reaches the task whose item it was."""
+
+        async def main() -> list[object]:
+            waiting = (store.aappend([Item(()) if at == 3 else note(str(at))]) for at in range(6))
+            return await asyncio.gather(*waiting, return_exceptions=True)
+
+        failed = [at for at, one in enumerate(asyncio.run(main())) if isinstance(one, JournalError)]
+        assert [3] == failed
+        assert ["0", "1", "2", "4", "5"] == _ids(store)
+
+    def test_a_cancelled_task_harms_nobody(self, store: Store) -> None:
+        """Who stops waiting has his items written all the same, and the others are answered."""
+
+        async def append(name: str) -> str:
+            return (await store.aappend([note(name)]))[0].status
+
+        async def main() -> list[object]:
+            tasks = [asyncio.create_task(append(str(at))) for at in range(10)]
+            await asyncio.sleep(0)
+            tasks[4].cancel()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+        found = asyncio.run(main())
+        assert ["done"] * 9 == [one for at, one in enumerate(found) if at != 4]
+        assert [str(at) for at in range(10)] == _ids(store)
+
+
+class TestLeases:
+    def test_a_run_is_open_once(self, store: Store) -> None:
+        """A second opening is refused, with the run and its holder, until the first is released."""
+        with store.open_run("r") as lease:
+            assert "r" == lease.run_id
+            with pytest.raises(RunBusyError, match="'r' is open in this process") as caught:
+                store.open_run("r")
+            assert "run-busy" == pickle.loads(pickle.dumps(caught.value)).code
+            store.open_run("other").release()
+        store.open_run("r").release()
+
+    def test_a_lease_is_released_once(self, store: Store) -> None:
+        """Releasing again, late, takes nothing from the next holder."""
+        first = store.open_run("r")
+        first.release()
+        second = store.open_run("r")
+        first.release()
+        with pytest.raises(RunBusyError):
+            store.open_run("r")
+        second.release()
+
+    def test_one_of_many_threads_gets_it(self, store: Store) -> None:
+        """Threads that open a run at once: one has it."""
+        barrier, won = threading.Barrier(8), []
+
+        def race() -> None:
+            barrier.wait()
+            try:
+                won.append(store.open_run("r"))
+            except RunBusyError:
+                pass
+
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(8):
+                pool.submit(race)
+        assert 1 == len(won)
+
+    @pytest.mark.parametrize("name", ["", "a/b", "../x", "ä" * 300, "nul\0"])
+    def test_any_name_will_do(self, store: Store, name: str) -> None:
+        """Ids of runs are text; what a file system thinks of them is not the user's trouble."""
+        with store.open_run(name), pytest.raises(RunBusyError):
+            store.open_run(name)
+
+
+class TestPruning:
+    def test_what_ended_before_goes_as_a_whole(self, store: Store) -> None:
+        """Runs go when their last event is older; records outside of runs one by one; the rest stays."""
+        store.append([intent("1", "gone", at=1), result("1", "gone", at=2), note("lone", at=3)])
+        store.append([intent("1", "kept", at=4), result("1", "kept", at=20), note("late", at=21)])
+
+        assert 3 == store.prune(NOON + timedelta(seconds=10))
+
+        assert ["1-0", "1-1", "late"] == _ids(store)
+        assert ["kept"] == [one.run_id for one in store.runs()]
+        assert 0 == store.prune(NOON + timedelta(seconds=10))
+
+    def test_runs_in_doubt_or_open_stay(self, store: Store) -> None:
+        """Nobody forgets a call that may have had its effect, or a run that somebody works in."""
+        store.append([intent("1", "doubt", at=1), intent("1", "open", at=2), result("1", "open", at=3)])
+
+        with store.open_run("open"):
+            assert 0 == store.prune(NOON + timedelta(days=1))
+        assert 2 == store.prune(NOON + timedelta(days=1))
+        assert ["doubt"] == [one.run_id for one in store.runs()]
+
+    def test_a_forgotten_run_begins_anew(self, store: Store) -> None:
+        """Its places start at 1 again and its calls may begin again; places in the store are never given twice."""
+        store.append([intent("1"), result("1", at=1)])
+        highest = max(one.seq or 0 for one in store.read())
+        store.prune(NOON + timedelta(days=1))
+
+        (answer,) = store.append([intent("1")])
+
+        assert ("done", 1) == (answer.status, answer.run_seq)
+        assert (answer.seq or 0) > highest
+
+
+class TestBound:
+    def test_the_oldest_finished_runs_go_first(self) -> None:
+        """A full memory forgets whole runs that are over; never one that is open or in doubt."""
+        store = MemoryStore(capacity=20)
+        store.append([intent("1", "doubt"), note(run_id="open"), intent("1", "over"), result("1", "over")])
+        with store.open_run("open"):
+            for at in range(40):
+                store.append([note(str(at))])
+
+        kept = list(store.read())
+        assert len(kept) <= 20
+        assert {"doubt", "open", None} == {one.run_id for one in kept}
+        assert "39" == kept[-1].id
+        assert "exists" == store.append([intent("1", "doubt")])[0].status
+
+    def test_full_of_doubt_it_refuses(self) -> None:
+        """Where nothing may be forgotten, an append fails with the fix, and resolving makes room."""
+        store = MemoryStore(capacity=10)
+        store.append([intent(str(at), "doubt") for at in range(9)])
+        with pytest.raises(JournalError, match=r"full of runs.*larger capacity"):
+            store.append([Item((record(), record(), record()))])
+        assert 0 == sum(one.id == "e" for one in store.read())
+
+        store.append([note("still fits")])
+        assert 10 == len(_ids(store))
+
+
+class TestClosing:
+    def test_what_waits_is_written(self, tmp_path: Path) -> None:
+        """`close` writes what was handed over, and is safe twice."""
+        store = open_store(f"sqlite:///{tmp_path / 'runs.db'}")
+        futures = [store.submit([note(str(at))]) for at in range(200)]
+        store.close()
+        store.close()
+
+        assert all(one.done() for one in futures)
+        with open_store(tmp_path / "runs.db") as again:  # type: ignore[attr-defined]
+            assert 200 == len(_ids(again))
+
+    def test_a_closed_store_refuses_all(self, store: Store) -> None:
+        """Every way in says that it is closed, and how to go on."""
+        store.close()
+        ways = [
+            lambda: store.append([note()]),
+            lambda: store.submit([note()]).result(10),
+            lambda: asyncio.run(_awaited(store)),
+            lambda: list(store.read()),
+            lambda: list(store.runs()),
+            lambda: store.open_run("r"),
+            store.state,
+            store.revision,
+            lambda: store.prune(NOON),
+        ]
+        for way in ways:
+            with pytest.raises(JournalClosedError, match="closed") as caught:
+                way()
+            assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))
+
+
+async def _awaited(store: Store) -> object:
+    return await store.aappend([note()])

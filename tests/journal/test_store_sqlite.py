@@ -1,0 +1,521 @@
+"""The SQLite store: which files it takes, what it does when the disk or a connection fails, and its schema."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from journal_children import output
+from journal_rig import NOON, intent, note, record, result
+from sqlalchemy import create_engine
+from sqlalchemy.dialects.postgresql import psycopg
+
+import praval_tools
+from praval_tools.errors import JournalError, JournalFileError, RunBusyError, ToolUsageError
+from praval_tools.journal import Item, StateRow, Uses, open_store
+from praval_tools.journal.sql import SqlStore
+from praval_tools.journal.tables import SCHEMA, VERSIONS, Statements, metadata
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a store may be made."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    """A closed store with some records."""
+    with SqlStore(path) as store:
+        store.append([note(str(at), body=b"x" * 500) for at in range(200)])
+    return path
+
+
+def _ids(store: SqlStore) -> list[str]:
+    return [one.id for one in store.read()]
+
+
+class TestOpening:
+    def test_by_path_and_by_url(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A path, relative or not, and the URLs of SQLAlchemy name the same file; odd names are no trouble."""
+        monkeypatch.chdir(tmp_path)
+        for where in ("a b?#%.db", tmp_path / "a b?#%.db", f"sqlite:///{tmp_path}/a b?#%.db", "sqlite:///a b?#%.db"):
+            store = open_store(where)
+            store.append([note()])
+            store.close()
+
+        with SqlStore(tmp_path / "a b?#%.db") as one:
+            assert 4 == len(_ids(one))
+
+    @pytest.mark.parametrize("where", ["postgresql://me:secret@host/db", "", ":memory:", "sqlite:///"])
+    def test_what_is_no_place(self, where: str) -> None:
+        """Other databases and nameless files are refused with what to write instead, without telling a password."""
+        with pytest.raises(ToolUsageError, match="memory") as caught:
+            open_store(where)
+        assert "secret" not in str(caught.value)
+
+    def test_it_is_safe_and_ours(self, filled: Path) -> None:
+        """Write-ahead log, synchronous=FULL, our application id, the version in place."""
+        with SqlStore(filled) as store:
+            store.append([note()])
+            connection = store._writer._transactions._connection
+            assert connection is not None
+            said = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _PRAGMAS}
+        assert said == _PRAGMAS
+
+    def test_an_empty_file_is_taken(self, path: Path) -> None:
+        """What `mktemp` made is as good as nothing."""
+        path.touch()
+        with SqlStore(path) as store:
+            store.append([note()])
+
+    def test_the_working_folder_may_change(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A relative path means the folder of the opening; a link means the file that it leads to."""
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path)
+        with SqlStore(Path("runs.db")) as store:
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            store.append([note()])
+            assert ["note"] == _ids(store)
+            Path("link.db").symlink_to(tmp_path / "runs.db")
+            with SqlStore(Path("link.db")) as linked, store.open_run("r"), pytest.raises(RunBusyError):
+                linked.open_run("r")
+
+    def test_closed_it_is_one_file(self, filled: Path) -> None:
+        """Nothing waits beside a closed store but the folder of the locks."""
+        assert ["runs.db", "runs.db-locks"] == sorted(one.name for one in filled.parent.iterdir())
+
+
+_PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "application_id": 0x70726A31, "user_version": int(SCHEMA)}
+
+
+def _foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE mine (x)")
+        other.execute("INSERT INTO mine VALUES (1)")
+        other.commit()
+
+
+def _newer(path: Path) -> None:
+    SqlStore(path).close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(f"PRAGMA user_version={int(SCHEMA) + 1}")
+
+
+def _without_a_table(path: Path) -> None:
+    SqlStore(path).close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("DROP TABLE journal_state")
+        other.commit()
+
+
+def _cut(path: Path, size: int) -> None:
+    with SqlStore(path) as store:
+        store.append([note(str(at), body=b"x" * 500) for at in range(200)])
+    os.truncate(path, size)
+
+
+def _overwritten(path: Path) -> None:
+    _cut(path, path.stat().st_size if path.exists() else 8192)
+    path.write_bytes(path.read_bytes()[:4096] + os.urandom(8192))
+
+
+def _killed_with_log(path: Path, harm: Callable[[bytes], bytes]) -> None:
+    """Make a store whose process was killed, with some of its log beside it, and then harm the file."""
+    with SqlStore(path) as store:
+        store.append([note(str(at), body=b"x" * 500) for at in range(2_000)])
+    script = f"import os; from journal_children import *; SqlStore(Path({str(path)!r})).append([note()]); os._exit(0)"
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parent)
+    path.write_bytes(harm(path.read_bytes()))
+
+
+def _garbage(data: bytes) -> bytes:
+    return data[:4096] + os.urandom(len(data) - 4096)
+
+
+_REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "text": (lambda path: path.write_text("id,amount\n" * 100), "no journal and no database"),
+    "one byte": (lambda path: path.write_bytes(b"x"), "no journal and no database"),
+    "foreign": (_foreign, "of another program"),
+    "newer": (_newer, "newer praval-tools"),
+    "without a table": (_without_a_table, "without journal_state"),
+    "cut at a page": (lambda path: _cut(path, 8192), "damaged"),
+    "cut in a page": (lambda path: _cut(path, 20_001), "damaged"),
+    "cut in the header": (lambda path: _cut(path, 50), "no database|damaged"),
+    "overwritten": (_overwritten, "damaged"),
+    "overwritten, with a log": (lambda path: _killed_with_log(path, _garbage), "damaged"),
+    "a header, with a log": (lambda path: _killed_with_log(path, lambda data: data[:4096]), "damaged"),
+    "folder": (lambda path: path.mkdir(), "is a folder"),
+    "pipe": (os.mkfifo, "no regular file"),
+}
+
+
+@contextmanager
+def _unwritable(path: Path) -> Iterator[None]:
+    """Make a file or folder read-only, for the superuser as well."""
+    if os.geteuid():
+        mode = path.stat().st_mode
+        path.chmod(0o500 if path.is_dir() else 0o400)
+        yield
+        path.chmod(mode)
+        return
+    chattr = shutil.which("chattr")
+    if chattr is None or subprocess.run([chattr, "+i", path], check=False, capture_output=True).returncode:
+        pytest.skip("this file system cannot make a file read-only for root")
+    try:
+        yield
+    finally:
+        subprocess.run([chattr, "-i", path], check=True)
+
+
+class TestRefused:
+    @pytest.mark.parametrize("kind", _REFUSED)
+    def test_a_file_that_is_not_ours_is_left_as_it_is(self, path: Path, kind: str) -> None:
+        """Each is refused with its name, what is wrong and what to do, and not a byte of it changes."""
+        make, problem = _REFUSED[kind]
+        make(path)
+        before = path.read_bytes() if path.is_file() else b""
+        log = path.with_name("runs.db-wal")
+        logged = log.read_bytes() if log.exists() else b""
+
+        with pytest.raises(JournalFileError, match=problem) as caught:
+            SqlStore(path)
+
+        assert (str(path), "journal-file") == (caught.value.store, caught.value.code)
+        assert caught.value.fix.endswith(".")
+        assert before == (path.read_bytes() if path.is_file() else b"")
+        assert logged == (log.read_bytes() if log.exists() else b"")
+
+    def test_the_folder_must_be_there(self, tmp_path: Path) -> None:
+        """A missing folder is named, and not made: it may be a mount that is missing."""
+        with pytest.raises(JournalFileError, match=r"folder .*none' does not exist"):
+            SqlStore(tmp_path / "none" / "runs.db")
+        assert [] == list(tmp_path.iterdir())
+
+    def test_a_read_only_file(self, filled: Path) -> None:
+        """What can't be written is refused when it is opened, not at the first call."""
+        before = filled.read_bytes()
+        with _unwritable(filled), pytest.raises(JournalFileError, match="it is read-only"):
+            SqlStore(filled)
+        assert before == filled.read_bytes()
+
+    def test_a_read_only_folder(self, filled: Path) -> None:
+        """The log needs a place beside the file."""
+        with _unwritable(filled.parent), pytest.raises(JournalFileError, match="its folder .* is read-only"):
+            SqlStore(filled)
+
+
+class TestFailing:
+    def test_a_full_disk(self, path: Path) -> None:
+        """Who waits gets the error, nobody hangs, what was acknowledged is there, and later it goes on."""
+        with SqlStore(path) as store:
+            store.append([note("before")])
+            with _pragma(store, "max_page_count", 1, 1 << 30):
+                store.append([note("small")])
+                with pytest.raises(JournalError, match=r"disk is full.*Free space") as caught:
+                    for at in range(1_000):
+                        store.append([note(str(at), body=b"x" * 10_000)])
+                answered = _append_at_once(store, 32)
+            assert caught.value.__cause__ is not None
+            assert 32 == len(answered)
+            assert {"JournalError"} == set(answered)
+
+            assert "done" == store.append([note("after", body=b"x" * 10_000)])[0].status
+            assert {"before", "small", "after"} <= set(_ids(store))
+
+    def test_what_is_too_big_for_the_disk_leaves_room_for_others(self, path: Path) -> None:
+        """In one group with a giant, the small ones are written."""
+        with SqlStore(path) as store:
+            store.append([note("before")])
+            with _pragma(store, "max_page_count", 40, 1 << 30), pytest.raises(JournalError) as caught:
+                store.append([note("a"), note("giant", body=b"x" * 1_000_000), note("b")])
+            assert ["done", "failed", "done"] == [one.status for one in caught.value.answers]
+            assert ["before", "a", "b"] == _ids(store)
+
+    def test_a_full_file_system(self, tmp_path: Path) -> None:
+        """The same with a file system that has no room, and gets some."""
+        place = tmp_path / "small"
+        place.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+        if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+            pytest.skip("only the superuser can mount a small file system")
+        with ExitStack() as stack:
+            stack.callback(subprocess.run, ["umount", str(place)], check=True)
+            store = stack.enter_context(SqlStore(place / "runs.db"))
+            with pytest.raises(JournalError, match="full|cannot be written"):
+                for at in range(1_000):
+                    store.append([note(str(at), body=b"x" * 20_000)])
+            assert {"JournalError"} == set(_append_at_once(store, 16, b"x" * 20_000))
+            acknowledged = len(_ids(store))
+            subprocess.run(["mount", "-o", "remount,size=16m", str(place)], check=True)
+            store.append([note("after", body=b"x" * 20_000)])
+            assert acknowledged + 1 == len(_ids(store))
+
+    def test_a_limit_of_the_process(self, path: Path) -> None:
+        """Where a file may not grow (RLIMIT_FSIZE): errors for all who wait, then it goes on."""
+        before, counts, found, after = output("full", path)
+
+        done, failed, all_of_them = map(int, counts.split())
+        assert ("done", "done") == (before, after)
+        assert (64, done) == (all_of_them, int(found))
+        assert failed == all_of_them - done > 0
+
+    def test_a_connection_that_cannot_write_any_more(self, path: Path) -> None:
+        """Whoever waits gets the error, the store can be read, and the next append opens another connection."""
+        with SqlStore(path) as store:
+            store.append([note("before")])
+            _raw(store).execute("PRAGMA query_only=1")
+
+            with pytest.raises(JournalError, match=r"read-only.*writable"):
+                store.append([note("lost")])
+
+            assert ["before"] == _ids(store)
+            assert "done" == store.append([note("after")])[0].status
+
+    def test_a_closed_connection(self, path: Path) -> None:
+        """Whoever waits when the connection breaks gets the error; the next append opens another."""
+        with SqlStore(path) as store:
+            store.append([note("before")])
+            _raw(store).close()
+
+            with pytest.raises(JournalError, match="closed"):
+                store.append([note("lost")])
+
+            assert "done" == store.append([note("after")])[0].status
+            assert ["before", "after"] == _ids(store)
+
+    def test_another_process_keeps_the_lock(self, path: Path) -> None:
+        """Beyond its patience an append fails, with who is to be looked for; then it goes on."""
+        with SqlStore(path, patience=0.05) as store:
+            store.append([note("before")])
+            with _locked(path):
+                with pytest.raises(JournalError, match="another process kept the write lock"):
+                    store.append([note("lost")])
+                assert {"JournalError"} == set(_append_at_once(store, 8))
+            assert "done" == store.append([note("after")])[0].status
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            note("\ud800"),
+            Item((record(call_id=b"bytes", run_id=["list"]),)),
+            Item((record(),), uses=(Uses("g", 1 << 80),)),
+            Item((record(),), rows=(StateRow("k", None, "", b""),)),  # type: ignore[arg-type]
+            object(),
+        ],
+        ids=["surrogate", "list", "huge number", "key missing", "no item"],
+    )
+    def test_junk_fails_alone(self, path: Path, bad: Any) -> None:
+        """What a database can't take fails, its neighbours of the group are written, and the writer goes on."""
+        with SqlStore(path) as store:
+            with pytest.raises(JournalError) as caught:
+                store.append([intent("a"), bad, intent("b")])
+
+            assert ["done", "failed", "done"] == [one.status for one in caught.value.answers]
+            assert [1, 2] == [one.run_seq for one in store.read(run_id="run")]
+            assert (0, ()) == (store.revision(), store.state().uses)
+            assert "done" == store.append([result("a")])[0].status
+
+    def test_a_damaged_page_is_told_when_it_is_read(self, filled: Path) -> None:
+        """Damage deep in the file is an error with the file and the fix, not a wrong answer."""
+        with SqlStore(filled) as store:
+            page = 4096 * (filled.stat().st_size // 4096 // 2)
+            with filled.open("r+b") as file:
+                file.seek(page)
+                file.write(b"\xff" * 4096 * 4)
+            with pytest.raises(JournalError, match=r"damaged.*Restore"):
+                _ids(store)
+
+
+def _raw(store: SqlStore) -> sqlite3.Connection:
+    connection = store._writer._transactions._connection
+    assert connection is not None
+    driver: Any = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+@contextmanager
+def _pragma(store: SqlStore, name: str, value: int, back: int) -> Iterator[None]:
+    """Limit the writer's connection."""
+    raw = _raw(store)
+    if name == "max_page_count" and value > 1:
+        value += raw.execute("PRAGMA page_count").fetchone()[0]
+    raw.execute(f"PRAGMA {name}={value}").fetchall()
+    yield
+    raw.execute(f"PRAGMA {name}={back}").fetchall()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep the write lock, as another process would."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def _append_at_once(store: SqlStore, threads: int, body: bytes = b"x" * 10_000) -> list[str]:
+    def one(at: int) -> str:
+        try:
+            return store.append([note(f"lost-{at}", body=body)])[0].status
+        except JournalError as error:
+            return type(error).__name__
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, range(threads)))
+
+
+class TestWaiting:
+    def test_a_loop_that_was_closed(self, path: Path) -> None:
+        """A loop that ends before the commit harms nobody; what it handed over is written."""
+        with SqlStore(path) as store:
+            store.append([note("before")])
+            with _locked(path):
+                loop = asyncio.new_event_loop()
+                loop.run_until_complete(_hand_over(store))
+                loop.close()
+            assert "done" == store.append([note("after")])[0].status
+            assert ["before", "orphan", "after"] == _ids(store)
+
+    def test_one_wake_up_per_group(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """64 tasks that wait are woken by one call into their loop, not by 64."""
+        woken = []
+
+        async def main(store: SqlStore) -> None:
+            loop = asyncio.get_running_loop()
+            wake = loop.call_soon_threadsafe
+            monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *given: woken.append(1) or wake(*given))
+            for _ in range(10):
+                await asyncio.gather(*(store.aappend([note(str(at))]) for at in range(64)))
+
+        with SqlStore(path) as store:
+            asyncio.run(main(store))
+        assert 10 == len(woken)
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_future_that_somebody_else_completed(self, path: Path) -> None:
+        """The writer reports it and answers the others."""
+        with SqlStore(path) as store:
+            store.append([note("before")])
+            with _locked(path):
+                stolen, other = store.submit([note("a")]), store.submit([note("b")])
+                stolen.set_result([])
+            assert "done" == other.result(10)[0].status
+            assert ["before", "a", "b"] == _ids(store)
+
+    def test_closing_while_others_append(self, path: Path) -> None:
+        """Each append of that moment is either written or refused; none hangs."""
+        store, done, start = SqlStore(path), list[str](), threading.Barrier(9)
+
+        def work(thread: int) -> None:
+            start.wait()
+            for at in range(1_000):
+                try:
+                    store.append([note(f"{thread}-{at}")])
+                except JournalError:
+                    return
+                done.append(f"{thread}-{at}")
+
+        with ThreadPoolExecutor(8) as pool:
+            for thread in range(8):
+                pool.submit(work, thread)
+            start.wait()
+            while len(done) < 100:
+                pass
+            store.close()
+        with SqlStore(path) as again:
+            assert sorted(done) == sorted(_ids(again))
+
+    def test_a_slow_reader_keeps_nobody(self, path: Path) -> None:
+        """A reading that was begun and left standing lets the log be emptied."""
+        with SqlStore(path) as store:
+            store.append([note(str(at), body=b"x" * 1_000) for at in range(3_000)])
+            standing = store.read()
+            next(standing)
+            store.append([note("more")])
+            busy, _, _ = _raw(store).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            assert 0 == busy
+            assert 2_999 == sum(1 for _ in standing)
+
+
+async def _hand_over(store: SqlStore) -> None:
+    store.aappend([note("orphan")])
+
+
+class TestSchema:
+    def test_migrations_make_the_tables(self, filled: Path) -> None:
+        """What the migrations make is what the code writes to."""
+        engine = create_engine(f"sqlite:///{filled}")
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"version_table": VERSIONS})
+            assert [] == compare_metadata(context, metadata)
+            assert SCHEMA == context.get_current_revision()
+        engine.dispose()
+
+    def test_the_newest_migration_is_the_version(self) -> None:
+        """A new migration without a new version would never run."""
+        config = Config()
+        config.set_main_option("script_location", str(Path(praval_tools.__file__).parent / "journal" / "migrations"))
+
+        assert SCHEMA == ScriptDirectory.from_config(config).get_current_head()
+
+    def test_the_writer_speaks_postgresql(self) -> None:
+        """Every statement of the writer compiles there, with positional parameters and the row lock."""
+        said = Statements(psycopg.dialect(paramstyle="format"))
+
+        assert said.lock.endswith("FOR UPDATE")
+        assert 12 == said.insert.count("%s")
+
+    def test_a_big_store_is_listed_fast_by_its_indexes(self, filled: Path) -> None:
+        """Reading a run, a call and the list of runs never looks through all records."""
+        with closing(sqlite3.connect(filled)) as connection:
+            for query in _INDEXED:
+                plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}"))
+                assert "SCAN journal_events " not in plan.replace("SCAN journal_events USING COVERING", ""), plan
+
+    def test_importing_the_package_loads_no_database(self) -> None:
+        """`import praval_tools`, and the journal's values with it, cost nothing of SQL."""
+        script = (
+            "import sys, praval_tools, praval_tools.journal;"
+            "print([one for one in ('sqlalchemy', 'alembic', 'sqlite3', 'asyncio', 'logging') if one in sys.modules])"
+        )
+        done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+        assert "[]\n" == done.stdout
+
+
+_INDEXED = (
+    "SELECT seq FROM journal_events WHERE run=1 AND seq>0 AND seq<=9 ORDER BY seq LIMIT 9",
+    "SELECT seq FROM journal_events WHERE run=1 AND call_id='c' AND seq>0 AND seq<=9 ORDER BY seq LIMIT 9",
+    "SELECT run, max(attempt) FROM journal_events WHERE run IS NOT NULL AND call_id IS NOT NULL GROUP BY run, call_id",
+    "SELECT min(seq), max(seq) FROM journal_events WHERE time>=5",
+)
+
+
+class TestPruning:
+    def test_others_write_meanwhile(self, path: Path) -> None:
+        """While thousands of records go, appends of others go on, and what they wrote stays."""
+        with SqlStore(path) as store:
+            for run in range(300):
+                store.append([intent("c", f"r{run}"), result("c", f"r{run}"), *[note(at=1) for _ in range(20)]])
+            with ThreadPoolExecutor(2) as pool:
+                gone = pool.submit(store.prune, NOON.replace(hour=13))
+                written = pool.submit(lambda: [store.append([note(f"w{at}", at=9_999)]) for at in range(200)])
+                assert 300 * 22 == gone.result(60)
+                assert 200 == len(written.result(60))
+            assert [f"w{at}" for at in range(200)] == _ids(store)
