@@ -1,7 +1,9 @@
 """The tool-ownership layer for multi-agent Python."""
 
+from praval_tools.agents import Agent
 from praval_tools.collection import ToolCollection
-from praval_tools.declare import Agent, agent, current_agent, tool
+from praval_tools.declare import agent, current_agent, tool
+from praval_tools.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
 from praval_tools.discovery import discover_tools
 from praval_tools.errors import (
     AccessWarning,
@@ -29,37 +31,40 @@ from praval_tools.errors import (
     ToolUsageError,
     ToolValidationError,
     UnknownAgentError,
+    UnknownFormatError,
+    UnknownGrantError,
+    UnknownToolCallError,
     UnknownToolError,
     UnknownToolWarning,
 )
 from praval_tools.execution.frames import current_call
+from praval_tools.model.approval import Allow, ApprovalRequest
+from praval_tools.model.arguments import Repair
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
+from praval_tools.model.compare import compare
 from praval_tools.model.context import ToolContext
-from praval_tools.model.decision import Ask, Decision, Deny
+from praval_tools.model.decision import Ask, Decision, Deny, Tried
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.permissions import AgentProfile, Block, Grant
+from praval_tools.model.secret import Secret
 from praval_tools.model.tool import AsyncTool, Tool, ToolDefinition
 from praval_tools.naming import normalize_name
 from praval_tools.problems import RegistryProblem
-from praval_tools.registry import (
-    ToolRegistry,
-    get_global_registry,
-    get_tool_registry,
-    reset_tool_registry,
-    use_registry,
-)
+from praval_tools.registry import ToolRegistry
 from praval_tools.toolset import BoundTool, Toolset
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AccessWarning", "Agent", "AgentProfile", "Ask", "AsyncTool", "Block", "BoundTool", "Decision", "Deny",
-    "DiscoveryError", "DuplicateAgentError", "DuplicateToolError", "Grant", "GrantError", "InvalidNameError",
-    "MissingExtraError", "NotOwnerError", "Outcome", "Problem", "RegistryClosedError", "RegistryProblem",
-    "RetryableToolError", "SubscriberWarning", "Tool", "ToolAccessError", "ToolApprovalError", "ToolArgumentsError",
-    "ToolCall", "ToolCallError", "ToolCollection", "ToolContext", "ToolDefinition", "ToolDefinitionError",
-    "ToolDefinitionWarning", "ToolError", "ToolExecutionError", "ToolLimitedError", "ToolMetadata", "ToolRegistry",
-    "ToolResult", "ToolTimeoutError", "ToolUsageError", "ToolValidationError", "Toolset", "UnknownAgentError",
-    "UnknownToolError", "UnknownToolWarning", "agent", "current_agent", "current_call", "discover_tools",
-    "get_global_registry", "get_tool_registry", "normalize_name", "reset_tool_registry", "tool", "use_registry",
+    "AccessWarning", "Agent", "AgentProfile", "Allow", "ApprovalRequest", "Ask", "AsyncTool", "Block", "BoundTool",
+    "Decision", "Deny", "DiscoveryError", "DuplicateAgentError", "DuplicateToolError", "Grant", "GrantError",
+    "InvalidNameError", "MissingExtraError", "NotOwnerError", "Outcome", "Problem", "RegistryClosedError",
+    "RegistryProblem", "Repair", "RetryableToolError", "Secret", "SubscriberWarning", "Tool", "ToolAccessError",
+    "ToolApprovalError", "ToolArgumentsError", "ToolCall", "ToolCallError", "ToolCollection", "ToolContext",
+    "ToolDefinition", "ToolDefinitionError", "ToolDefinitionWarning", "ToolError", "ToolExecutionError",
+    "ToolLimitedError", "ToolMetadata", "ToolRegistry", "ToolResult", "ToolTimeoutError", "ToolUsageError",
+    "ToolValidationError", "Toolset", "Tried", "UnknownAgentError", "UnknownFormatError", "UnknownGrantError",
+    "UnknownToolCallError", "UnknownToolError", "UnknownToolWarning", "agent", "compare", "current_agent",
+    "current_call", "discover_tools", "get_global_registry", "get_tool_registry", "normalize_name",
+    "reset_tool_registry", "tool", "use_registry",
 ]  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
-from itertools import product
-from typing import Any, Protocol
+from itertools import islice, product
+from typing import Any, Final, Protocol
 
-from attrs import evolve, frozen
+import msgspec
+from msgspec.structs import replace
 
 from praval_tools.model.bounds import Bounds, satisfiable
 from praval_tools.model.decision import Decision, Tried
@@ -17,9 +18,11 @@ from praval_tools.model.permissions import AgentProfile, Block, Grant, Principal
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR
 
+_MOST_WAYS: Final = 1_024
+"""How many combinations of its own ways and those for whom it acts are looked at, the best first."""
 
-@frozen
-class ToolRecord:
+
+class ToolRecord(msgspec.Struct, frozen=True):
     """A tool as it is registered now; `seq` is its place in lists."""
 
     tool: Tool[..., Any]
@@ -39,8 +42,7 @@ class ToolRecord:
         return (tool.definition_, tool.metadata, self.seq, self.configured, self.past_owners, self.breaking)
 
 
-@frozen
-class GrantRecord:
+class GrantRecord(msgspec.Struct, frozen=True):
     """A grant with what was spent of it; `ended` says why it is over, empty while it lives."""
 
     grant: Grant
@@ -54,8 +56,7 @@ class GrantRecord:
         return None if self.grant.max_calls is None else max(0, self.grant.max_calls - self.spent)
 
 
-@frozen
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """What stands between one agent and one tool: live grants, a removal, blocks."""
 
     grants: tuple[str, ...] = ()
@@ -63,8 +64,7 @@ class Access:
     blocks: tuple[Block, ...] = ()
 
 
-@frozen
-class Disabled:
+class Disabled(msgspec.Struct, frozen=True):
     """Something that is switched off, by whom and why."""
 
     kind: str
@@ -95,12 +95,28 @@ class Facts(Protocol):
         """Return a grant."""
 
 
-@frozen
-class Path:
+class Paid:
+    """The facts for a call that has paid: what it spent of *grants* it may use again, as long as they live."""
+
+    __slots__ = ("_facts", "_grants", "access", "disabling", "profile", "record")
+
+    def __init__(self, facts: Facts, grants: frozenset[str]) -> None:
+        self._facts, self._grants = facts, grants
+        self.record, self.profile, self.access = facts.record, facts.profile, facts.access
+        self.disabling = facts.disabling
+
+    def grant(self, grant_id: str) -> GrantRecord | None:
+        """Return a grant, with the use that the call has had."""
+        one = self._facts.grant(grant_id)
+        return replace(one, spent=one.spent - 1) if one is not None and grant_id in self._grants else one
+
+
+class Path(msgspec.Struct, frozen=True):
     """One way to a tool: the decision it gives, and every grant that must admit the call and is spent by it."""
 
     decision: Decision
     grants: tuple[GrantRecord, ...] = ()
+    rank: tuple[tuple[bool, bool, int], ...] = ()
 
     @property
     def counted(self) -> bool:
@@ -121,8 +137,7 @@ class Path:
         )
 
 
-@frozen
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Every way to the tool, the best first; or the refusal."""
 
     record: ToolRecord | None
@@ -153,9 +168,9 @@ def judge(facts: Facts, who: Principal, tool: str, now: datetime) -> Verdict:
     return Verdict(record, (), _no_way(facts, who, record, now))
 
 
-def _preference(path: Path) -> tuple[bool, bool, int]:
-    """Open ways first, then uncounted grants, then the oldest counted one."""
-    return bool(path.grants), path.counted, path.grants[0].seq if path.grants else 0
+def _preference(path: Path) -> tuple[bool, tuple[tuple[bool, bool, int], ...]]:
+    """What spends nothing first; then, for the agent and each for whom it acts: open, uncounted, the oldest grant."""
+    return path.counted, path.rank
 
 
 def _refused_outright(facts: Facts, who: Principal, tool: str, record: ToolRecord | None) -> Decision | None:
@@ -163,6 +178,10 @@ def _refused_outright(facts: Facts, who: Principal, tool: str, record: ToolRecor
     if record is None:
         return Decision(False, "unknown", "unknown", agent, tool, f"There is no tool {tool!r}.",
                         "Register it, or check the spelling.")  # fmt: skip
+    definition = record.tool.definition_
+    if definition.signature.unresolved and not definition.usable:
+        return Decision(False, "disabled", "definition", agent, tool, f"A hint of {tool!r} leads nowhere.",
+                        "Import or define what it names; praval-tools check says what that is.")  # fmt: skip
     if (off := facts.disabling(record.tool)) is not None:
         why = f": {off.reason}" if off.reason else ""
         return Decision(False, "disabled", "disabled", agent, tool,
@@ -173,11 +192,15 @@ def _refused_outright(facts: Facts, who: Principal, tool: str, record: ToolRecor
             why = f": {blocks[0].reason}" if blocks[0].reason else ""
             return Decision(False, "forbidden", "blocked", agent, tool,
                             f"{blocks[0].by!r} blocked {member!r} from {tool!r}{why}.",
-                            f"{blocks[0].by!r} or the operator may lift the block.", blocks[0])  # fmt: skip
+                            f"{_or_operator(blocks[0].by)} may lift the block.", blocks[0])  # fmt: skip
         if facts.profile(member).retired:
             return Decision(False, "forbidden", "retired", agent, tool, f"Agent {member!r} is retired.",
-                            f"Declare {member!r} again.", facts.profile(member))  # fmt: skip
+                            f"Declare {member!r} again.", member)  # fmt: skip
     return None
+
+
+def _or_operator(name: str) -> str:
+    return "the operator" if name == OPERATOR else f"{name!r} or the operator"
 
 
 def _paths(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> list[Path]:
@@ -190,9 +213,12 @@ def _paths(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> l
         return _own_paths(facts, who.agent, record, now)
     above = _paths(facts, link.parent, record, now)
     if link.mode == "inherit":
-        return [evolve(path, decision=evolve(path.decision, agent=who.agent)) for path in above]
+        return [replace(path, decision=replace(path.decision, agent=who.agent)) for path in above]
     own = _own_paths(facts, who.agent, record, now)
-    return [Path(mine.decision, _merged(mine.grants, theirs.grants)) for mine, theirs in product(own, above)]
+    return [
+        Path(mine.decision, _merged(mine.grants, theirs.grants), (*mine.rank, *theirs.rank))
+        for mine, theirs in islice(product(own, above), _MOST_WAYS)
+    ]
 
 
 def _merged(first: tuple[GrantRecord, ...], second: tuple[GrantRecord, ...]) -> tuple[GrantRecord, ...]:
@@ -203,18 +229,21 @@ def _merged(first: tuple[GrantRecord, ...], second: tuple[GrantRecord, ...]) -> 
 def _own_paths(facts: Facts, agent: str, record: ToolRecord, now: datetime) -> list[Path]:
     access, found = facts.access(agent, record.tool.name), []
     if not access.removed and (opened := _open_way(facts.profile(agent), record)) is not None:
-        found.append(Path(opened))
+        found.append(Path(opened, (), ((False, False, 0),)))
     for grant_id in access.grants:
         lineage = _lineage(facts, grant_id, now)
         if lineage:
-            found.append(Path(_granted(agent, record, lineage[0].grant), lineage))
-    return found
+            way = Path(_granted(agent, record, lineage[0].grant), lineage)
+            found.append(replace(way, rank=((True, way.counted, lineage[0].seq),)))
+    found.sort(key=_preference)
+    free = next((at for at, one in enumerate(found) if not one.bounds), None)
+    return found if free is None else found[: free + 1]  # what comes after a way without bounds is never taken
 
 
 def _open_way(profile: AgentProfile, record: ToolRecord) -> Decision | None:
     for rule, holds, why, _ in open_rules(profile, record):
         if holds:
-            return Decision(True, "allowed", rule, profile.name, record.tool.name, why, "", rule)
+            return Decision(True, "allowed", rule, profile.name, record.tool.name, f"{why}.", "", rule)
     return None
 
 
@@ -226,22 +255,26 @@ def open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[tuple[str,
     if owns and not auto:
         yield "owner", False, f"{agent!r} owns {tool!r} but has auto_discover_tools=False", "list it, or grant it"
     else:
-        said = f"{agent!r} owns {tool!r}" if owns else f"its owner is {meta.owned_by!r}"
+        other = "it has no owner" if meta.owned_by is None else f"its owner is {meta.owned_by!r}"
+        said = f"{agent!r} owns {tool!r}" if owns else other
         yield "owner", owns, said, f"transfer_ownership({tool!r}, {agent!r})"
     listed = tool in profile.tools
     hidden = " but it is private" if private else ""
-    yield ("listed", listed and not private, f"{agent!r} {'lists' if listed else 'does not list'} it{hidden}",
-           f"@agent({agent!r}, tools=[{tool!r}])")  # fmt: skip
+    change = "" if private else f"@agent({agent!r}, tools=[{tool!r}])"
+    yield "listed", listed and not private, f"{agent!r} {'lists' if listed else 'does not list'} it{hidden}", change
     said = ("it is shared" if meta.shared else "it is not shared") + hidden
     if meta.shared and not auto:
         said += f" but {agent!r} has auto_discover_tools=False"
-    yield "shared", meta.shared and auto and not private, said, f"share_tool({tool!r})"
+    change = f"share_tool({tool!r})" if auto and not private else ""
+    yield "shared", meta.shared and auto and not private, said, change
     asked = meta.category in profile.tool_categories
     open_ = asked and (meta.category != "general" or meta.owned_by is None)
     said = f"{agent!r} {'requests' if asked else 'does not request'} category {meta.category!r}{hidden}"
     if asked and not open_:
         said += ", which reaches only tools without an owner"
-    yield "category", open_ and not private, said, f"@agent({agent!r}, tool_categories=[{meta.category!r}])"
+    reachable = not private and (meta.category != "general" or meta.owned_by is None)
+    change = f"@agent({agent!r}, tool_categories=[{meta.category!r}])" if reachable else ""
+    yield "category", open_ and not private, said, change
 
 
 def _lineage(facts: Facts, grant_id: str | None, now: datetime) -> tuple[GrantRecord, ...]:
@@ -274,7 +307,7 @@ def _granted(agent: str, record: ToolRecord, grant: Grant) -> Decision:
 def _reachable(paths: Iterable[Path], definition: Definition) -> Iterator[Path]:
     """Leave out the ways whose bounds nothing can meet together."""
     for path in paths:
-        if len(path.bounds) < 2 or _can_meet(path.bounds, definition):
+        if not path.bounds or _can_meet(path.bounds, definition):
             yield path
 
 
@@ -285,7 +318,7 @@ def _can_meet(bounds: tuple[Bounds, ...], definition: Definition) -> bool:
 
 def _no_way(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> Decision:
     tool, owner = record.tool.name, record.tool.metadata.owned_by
-    lender = f"{owner!r} or the operator" if owner is not None else "the operator"
+    lender = _or_operator(owner or OPERATOR)
     remedy = f"{lender} may grant it: assign_tool_to_agent({tool!r}, {who.agent!r})."
     link = who.delegation
     if link is not None and (_own_paths(facts, who.agent, record, now) or link.mode == "inherit"):
@@ -338,26 +371,40 @@ def tried(
     record, agent = facts.record(tool), who.agent
     if record is None:
         return (Tried("unknown", True, f"there is no tool {tool!r}", "register it"),)
-    off, access, profile = facts.disabling(record.tool), facts.access(agent, tool), facts.profile(agent)
-    blocked = bool(access.blocks)
+    off, members = facts.disabling(record.tool), (agent, *who.chain)
+    blocked = [(one, facts.access(one, tool).blocks[0]) for one in members if facts.access(one, tool).blocks]
     rows = [
         Tried("unknown", False, f"{tool!r} is registered"),
         Tried("disabled", off is not None, f"{off.kind} {off.name!r} is disabled" if off else "it is enabled",
-              f"enable({off.name!r})" if off else ""),
-        Tried("blocked", blocked, f"blocked by {access.blocks[0].by!r}" if blocked else "no block names the two",
-              f"unblock({tool!r}, {agent!r})" if blocked else ""),
+              f"enable({off.kind}={off.name!r})" if off else ""),
+        Tried("blocked", bool(blocked), f"blocked by {blocked[0][1].by!r}" if blocked else "no block names the two",
+              f"unblock({tool!r}, {blocked[0][0]!r})" if blocked else ""),
     ]  # fmt: skip
-    if profile.retired:
-        rows.append(Tried("retired", True, f"{agent!r} is retired", "declare it again"))
+    rows += [Tried("retired", True, f"{one!r} is retired", "declare it again") for one in members
+             if facts.profile(one).retired]  # fmt: skip
+    if decision is not None and decision.rule == "delegation":
+        rows.append(Tried("delegation", True, decision.reason, decision.remedy))
+    while who.delegation is not None and who.delegation.mode == "inherit":
+        who = who.delegation.parent
+    return (*rows, *_ways_tried(facts, who.agent, record, now, decision))
+
+
+def _ways_tried(
+    facts: Facts, agent: str, record: ToolRecord, now: datetime, decision: Decision | None
+) -> Iterator[Tried]:
+    """Yield rules 4–8; what would not give the tool back is not proposed where it was removed."""
+    tool = record.tool.name
+    access, profile = facts.access(agent, tool), facts.profile(agent)
     removed = " (but the tool was removed from this agent)" if access.removed else ""
     for rule, holds, why, change in open_rules(profile, record):
-        rows.append(Tried(rule, holds and not access.removed, why + (removed if holds else ""), change))
-    live = [one for one in map(facts.grant, access.grants) if one is not None and not dead(one, now)]
+        yield Tried(rule, holds and not removed, why + (removed if holds else ""), "" if removed else change)
+    live = [lineage[0] for one in access.grants if (lineage := _lineage(facts, one, now))]
     change = f"assign_tool_to_agent({tool!r}, {agent!r})"
     broken = decision is not None and not decision.allowed and decision.rule == "granted"
     why = decision.reason if broken and decision is not None else _grants_text(live)
-    rows.append(Tried("granted", bool(live) and not broken, why, change))
-    return tuple(rows)
+    yield Tried("granted", bool(live) and not broken, why, change)
+    if decision is not None and decision.rule == "policy":
+        yield Tried("policy", True, decision.reason, decision.remedy)
 
 
 def _grants_text(live: list[GrantRecord]) -> str:

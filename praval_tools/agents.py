@@ -2,44 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
-from typing import Any, Literal, Self
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from praval_tools import giving
+from praval_tools.default import get_tool_registry
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.frames import Frame, Site, frames, running
+from praval_tools.execution.frames import Site, frame_of, running
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.decision import Decision
-from praval_tools.model.permissions import Delegation, Principal
+from praval_tools.model.definition import Definition, calling_place, place_of
+from praval_tools.model.permissions import MOST_CHAINED, AgentProfile, Delegation, Principal
+from praval_tools.model.signature import read_signature
 from praval_tools.model.tool import Tool
-from praval_tools.naming import check_agent_name
+from praval_tools.naming import check_agent_name, shorten
+from praval_tools.spelling import ToolMaker
 from praval_tools.toolset import BoundTool, Toolset
+
+if TYPE_CHECKING:
+    from praval_tools.registry import ToolRegistry
 
 Mode = Literal["intersect", "inherit", "own"]
 
 
-class AgentBase:
-    """What every agent can do; made by `Agent`, `@agent`, `registry.agent` and `delegate`."""
+class Agent:
+    """
+    A named principal that calls tools.
 
-    def __init__(self, registry: Any, who: Principal, function: Callable[..., Any] | None = None) -> None:
+    Declaring one records what it lists and requests; `registry.agent`, `delegate` and `current_agent` give handles
+    on agents, declared or not. Handles of the same agent are equal.
+
+    Args:
+        name: 1–128 printable characters without `:`.
+        tools: Names, tools and functions that it lists; what is in no registry is registered.
+        tool_categories: Categories that it requests.
+        auto_discover_tools: Whether it may call what it owns and what is shared.
+        registry: None: the default one.
+        function: What calling the agent runs.
+
+    Raises:
+        DuplicateAgentError: The registry has an agent of this name.
+        ToolUsageError: *function* is a method without its object.
+    """
+
+    def __init__(
+        self, name: str, tools: Iterable[Any] = (), tool_categories: Iterable[str] = (),
+        auto_discover_tools: bool = True, registry: ToolRegistry | None = None,
+        function: Callable[..., Any] | None = None,
+    ) -> None:  # fmt: skip
+        check_agent_name(name)
+        if isinstance(tools, str) or isinstance(tool_categories, str):
+            raise TypeError("tools and tool_categories are lists; a single name goes in brackets: ['name'].")
+        if type(auto_discover_tools) is not bool:
+            raise TypeError(f"auto_discover_tools is True or False, not {auto_discover_tools!r}.")
+        if function is not None and not callable(function):
+            raise TypeError(f"An agent is declared of a function, not of {shorten(function)}.")
+        if isinstance(function, FunctionType) and function.__code__.co_varnames[:1] == ("self",):
+            raise ToolUsageError(
+                f"{function.__qualname__} is a method without its object; declare the agent on a bound one: "
+                f"agent({name!r})(one.{function.__name__})."
+            )
+        home = registry if registry is not None else get_tool_registry()
+        place = place_of(function) if function is not None else calling_place()
+        profile = AgentProfile(
+            name=name, tool_categories=tuple(map(_category, tool_categories)),
+            auto_discover_tools=bool(auto_discover_tools), declared=True,
+            place=str(place[0]) if place[0].file else "", run=place,
+        )  # fmt: skip
+        giving.declare(home, profile, list(tools), lambda old: _again(old, profile, function))
+        self._set(home, Principal(name), function)
+        home._declared[name] = self
+
+    @classmethod
+    def handle(cls, registry: Any, who: Principal) -> Agent:
+        """Return an agent for *who* without declaring anything."""
+        made = object.__new__(cls)
+        made._set(registry, who, None)
+        return made
+
+    def _set(self, registry: Any, who: Principal, function: Callable[..., Any] | None) -> None:
         self.registry, self._who, self._function = registry, who, function
         self.name = who.agent
-        self._tools: Toolset = registry._toolset(who)
+        self._tools: Toolset = registry._desk.toolset(who)
+        # the toolset's own, without a step between: calls are what an agent does most
+        self.call, self.acall = self._tools.call, self._tools.acall  # type: ignore[method-assign]
         self.__wrapped__ = function
+        self._wants: tuple[tuple[str, int | None], ...] | None = () if function is None else None
         self.__name__ = getattr(function, "__name__", who.agent)
         self.__qualname__ = getattr(function, "__qualname__", who.agent)
         if function is not None:
             self.__doc__, self.__module__ = function.__doc__, function.__module__
-        self._injected = _toolset_parameters(function)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Agent) and self.registry is other.registry and self._who == other._who
+
+    def __hash__(self) -> int:
+        return hash(self._who)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:
             raise ToolUsageError(f"Agent {self.name!r} has no function to run; use its call, execute and tools.")
-        for parameter in self._injected:
-            kwargs.setdefault(parameter, self._tools)
-        frame = Frame(Site(self.registry, self._who, self.name))
-        with running(frame):
+        args = self._with_toolset(args, kwargs)
+        with running(frame_of(Site(self.registry, self._who, self.name))):
             outcome = self._function(*args, **kwargs)
         return _inside(Site(self.registry, self._who, self.name), outcome)
+
+    def _with_toolset(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the positional arguments, with its toolset where the function wants one and none was given."""
+        if self._wants is None:
+            self._wants = _toolset_parameters(self._function)
+        for name, place in self._wants:
+            if name in kwargs or (place is not None and place < len(args) and isinstance(args[place], Toolset)):
+                continue
+            if place is None or place > len(args):
+                kwargs[name] = self._tools
+            else:
+                args = (*args[:place], self._tools, *args[place:])
+        return args
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"
@@ -83,26 +163,30 @@ class AgentBase:
             DuplicateToolError: The object's name is taken by another tool.
             TypeError: Something else.
         """
-        self.registry._add_tool(self.name, tool)
+        giving.add_tool(self.registry, self.name, tool)
 
     def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
         """Take a tool from the agent; False: it could not call it before."""
         return self.registry.remove_tool_from_agent(tool, self.name)  # type: ignore[no-any-return]
 
-    def tool(self, function: Any = None, /, name: str | None = None, **metadata: Any) -> Any:
-        """Declare a tool that this agent owns and lists: the decorator of old."""
+    @property
+    def tool(self) -> ToolMaker:
+        """Declares a tool that this agent owns and lists: the decorator of old."""
+        return self._tool
+
+    def _tool(self, function: Any = None, /, name: str | None = None, **metadata: Any) -> Any:
         if isinstance(function, str):
             name, function = function, None
         if function is None:
-            return lambda one: self.tool(one, name=name, **metadata)
+            return lambda one: self._tool(one, name=name, **metadata)
         metadata.setdefault("owned_by", self.name)
         made: Tool[..., Any] = Tool.from_function(function, name=name, **metadata)
-        self.registry._add_own(self.name, made)
+        giving.add_own(self.registry, self.name, made)
         return made
 
     # ── what it does ─────────────────────────────────────────────────────────────────────────────
 
-    def explain(self, name: str, arguments: Mapping[str, Any] | None = None) -> Decision:
+    def explain(self, name: str, arguments: Any = None) -> Decision:
         """Say whether it may call a tool, and why."""
         return self._tools.explain(name, arguments)
 
@@ -134,26 +218,29 @@ class AgentBase:
         """Return its tools in a provider's format."""
         return self._tools.schemas(api_format)
 
-    def delegate(self, name: str, tools: Iterable[str] | None = None, mode: Mode = "intersect") -> AgentBase:
+    def delegate(self, name: str | Agent, tools: Iterable[Any] | None = None, mode: Mode = "intersect") -> Agent:
         """
         Return a live sub-agent whose calls carry the chain; nothing is copied.
 
         Args:
-            name: The sub-agent's name.
+            name: The sub-agent, or its name.
             tools: Narrows to these tools.
             mode: `intersect`: both must be allowed; `inherit`: this agent's decisions; `own`: the sub-agent's.
         """
         if mode not in ("intersect", "inherit", "own"):
             raise ToolUsageError(f"mode={mode!r} is none of 'intersect', 'inherit', 'own'.")
-        check_agent_name(name)
-        names = None if tools is None else frozenset(getattr(one, "name", one) for one in tools)
-        return AgentBase(self.registry, Principal(name, Delegation(mode, self._who, names)))
+        text = check_agent_name(name.name if isinstance(name, Agent) else name)
+        if len(self._who.chain) >= MOST_CHAINED:
+            raise ToolUsageError(f"{self.name!r} acts for {MOST_CHAINED} others already; more are not chained.")
+        names = None if tools is None else giving.narrowed(self.registry, tools)
+        return Agent.handle(self.registry, Principal(text, Delegation(mode, self._who, names)))
 
 
-def _toolset_parameters(function: Callable[..., Any] | None) -> tuple[str, ...]:
-    hints = getattr(function, "__annotations__", None) or {}
-    wanted = (Toolset, "Toolset", "praval_tools.Toolset")
-    return tuple(name for name, hint in hints.items() if hint in wanted and name != "return")
+def _toolset_parameters(function: Any) -> tuple[tuple[str, int | None], ...]:
+    """Return the parameters that take a toolset, each with its place among the positional ones."""
+    read = read_signature(function, strict=False, context_types=(Toolset,)).parameters
+    places = {one.name: place for place, one in enumerate(one for one in read if not one.by_keyword)}
+    return tuple((one.name, places.get(one.name)) for one in read if one.kind == "context")
 
 
 def _inside(site: Site, outcome: Any) -> Any:
@@ -167,38 +254,65 @@ def _inside(site: Site, outcome: Any) -> Any:
 
 
 async def _awaited(site: Site, outcome: Any) -> Any:
-    with running(Frame(site)):
+    with running(frame_of(site)):
         return await outcome
 
 
 def _generated(site: Site, outcome: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    sent = None
+    """Drive a generator, each step of it in the agent's context."""
+    step, given = outcome.send, None
     while True:
-        with running(Frame(site)):
+        with running(frame_of(site)):
             try:
-                item = outcome.send(sent)
+                item = step(given)
             except StopIteration as end:
                 return end.value
         try:
-            sent = yield item
+            step, given = outcome.send, (yield item)
         except GeneratorExit:
-            with running(Frame(site)):
+            with running(frame_of(site)):
                 outcome.close()
             raise
+        except BaseException as error:  # thrown in from outside: the function's to handle
+            step, given = outcome.throw, error
 
 
 async def _agenerated(site: Site, outcome: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
-    sent = None
+    """Drive an async generator, each step of it in the agent's context."""
+    step, given = outcome.asend, None
     while True:
-        with running(Frame(site)):
+        with running(frame_of(site)):
             try:
-                item = await outcome.asend(sent)
+                item = await step(given)
             except StopAsyncIteration:
                 return
-        sent = yield item
+        try:
+            step, given = outcome.asend, (yield item)
+        except GeneratorExit:
+            with running(frame_of(site)):
+                await outcome.aclose()
+            raise
+        except BaseException as error:  # thrown in from outside: the function's to handle
+            step, given = outcome.athrow, error
 
 
-def running_principal(registry: Any) -> Principal | None:
-    """Return the agent that runs in this context and *registry*; None outside of any."""
-    frame = frames.get()
-    return None if frame is None or frame.site.registry is not registry else frame.site.who
+def _category(one: Any) -> str:
+    if not isinstance(one, str) or not one.strip():
+        raise TypeError(f"A category is a text, got {one!r}.")
+    return one
+
+
+def _again(old: AgentProfile, new: AgentProfile, function: Callable[..., Any] | None) -> bool:
+    """Tell whether the agent's module, or its notebook cell, runs again."""
+    if old.run is None or old.run[0] is None:
+        return False
+    (old_source, *old_run), (source, *run) = old.run, new.run
+    before = Definition(function or _nothing, old.name, _NOTHING, _NOTHING, None, old_source, *old_run)
+    return before.same_place(Definition(function or _nothing, new.name, _NOTHING, _NOTHING, None, source, *run))
+
+
+_NOTHING: Any = None
+
+
+def _nothing() -> None:
+    """Stand for the function of an agent that has none."""

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from typing import Any
 
-from attrs import evolve, frozen
-
 from praval_tools import facts
-from praval_tools.access import GrantRecord, ToolRecord, dead, judge
+from praval_tools.access import ToolRecord
 from praval_tools.errors import (
-    AccessWarning,
     DuplicateAgentError,
     DuplicateToolError,
-    GrantError,
     NotOwnerError,
     ToolUsageError,
+    UnknownAgentError,
     UnknownToolError,
 )
-from praval_tools.model.bounds import Bounds, satisfiable
+from praval_tools.model.metadata import unknown_fields
 from praval_tools.model.permissions import (
     AgentProfile,
     Block,
-    Grant,
-    Principal,
-    expiry,
-    is_aware,
+    Target,
 )
 from praval_tools.model.tool import Tool
-from praval_tools.naming import OPERATOR, fold, near, shorten
+from praval_tools.naming import OPERATOR, fold, is_agent_name, name_of, near
 from praval_tools.state import State
 
 Events = list[facts.Event]
@@ -68,6 +61,8 @@ def register(state: State, tool: Tool[..., Any], actor: str, *, replace: bool, r
     owner = tool.metadata.owned_by
     if actor != OPERATOR and owner not in (None, actor):
         raise NotOwnerError(actor, f"register for {owner!r} the", tool.name, None)
+    if actor != OPERATOR and owner is None and is_agent_name(actor):
+        tool = tool.with_metadata(owned_by=actor)  # what an agent brings is its own
     if holder is None:
         return [facts.ToolRegistered(tool=tool, by=actor, reason=reason)]
     old = state.tools[holder].tool
@@ -75,7 +70,7 @@ def register(state: State, tool: Tool[..., Any], actor: str, *, replace: bool, r
     if holder != tool.name or not (replace or again):
         raise DuplicateToolError(
             holder, old.metadata.owned_by, str(old.metadata.source or "code"), owner,
-            str(tool.metadata.source or "code"),
+            str(tool.metadata.source or "code"), tool.name,
         )  # fmt: skip
     own(state, actor, "replace", holder)
     return [facts.ToolRegistered(tool=tool, replaces=True, by=actor, reason=reason)]
@@ -90,203 +85,18 @@ def declare(state: State, profile: AgentProfile, actor: str, same_place: bool) -
     return [facts.AgentDeclared(profile=profile, by=actor)]
 
 
-@frozen(kw_only=True)
-class Wish:
-    """What somebody asks to be granted."""
-
-    tool: str
-    agent: str
-    key: str | None = None
-    reason: str = ""
-    expires: datetime | timedelta | None = None
-    max_calls: int | None = None
-    where: Mapping[str, Any] | None = None
-    delegable: bool = False
-
-
-def grant(state: State, wish: Wish, actor: str, now: datetime, new_id: str) -> tuple[Events, Grant, str]:
-    """Plan a grant; returns the events, the grant (perhaps one that stands already), and a warning."""
-    record = known(state, wish.tool)
-    if wish.key is not None and (old := state.keys.get(wish.key)) is not None:
-        return [], _same(state.grants[old].grant, wish), ""
-    made = _checked(record, wish, actor, now, new_id)
-    parent = _lender(state, record, made, actor, now)
-    if parent is not None:
-        made = _narrower(state, record, made, parent, now)
-    for grant_id in state.access(made.agent, made.tool).grants:
-        old_one = state.grants[grant_id]
-        if made.key is None and not dead(old_one, now) and _identical(old_one.grant, made):
-            return [], old_one.grant, ""
-    return [facts.ToolAssigned(grant=made, by=actor, reason=wish.reason)], made, _idle(state, made, now)
-
-
-def _same(old: Grant, wish: Wish) -> Grant:
-    if (old.tool, old.agent) != (wish.tool, wish.agent):
-        raise GrantError(wish.tool, [f"key {wish.key!r} stands for the grant of {old.tool!r} to {old.agent!r}"])
-    return old
-
-
-def _checked(record: ToolRecord, wish: Wish, actor: str, now: datetime, new_id: str) -> Grant:
-    problems, bounds = [], None
-    until = None
-    if wish.max_calls is not None and (type(wish.max_calls) is not int or wish.max_calls < 1):
-        problems.append(f"max_calls={shorten(wish.max_calls)} is not a whole number from 1 on")
-    if not isinstance(wish.expires, datetime | timedelta | None):
-        problems.append(f"expires={shorten(wish.expires)} is neither a timedelta nor a datetime")
-    elif isinstance(wish.expires, datetime) and not is_aware(wish.expires):
-        problems.append("expires is a datetime without a time zone; use datetime.now(UTC) + … or a timedelta")
-    else:
-        try:
-            until = expiry(wish.expires, now)
-        except OverflowError:
-            problems.append("expires is too far away; leave it out for a grant without an end")
-        if until is not None and until <= now:
-            problems.append("expires is not in the future")
-    if wish.where is not None:
-        try:
-            schema = record.tool.definition_.compiled.parameters_schema
-            bounds = Bounds.compile(wish.where, schema, wish.tool)
-        except GrantError as error:
-            problems.extend(error.problems)
-    if problems:
-        raise GrantError(wish.tool, problems)
-    return Grant(
-        id=new_id, tool=wish.tool, agent=wish.agent, by=actor, key=wish.key, reason=wish.reason, expires=until,
-        max_calls=wish.max_calls, where=wish.where, delegable=wish.delegable, made=now, bounds=bounds,
-    )  # fmt: skip
-
-
-def _lender(state: State, record: ToolRecord, made: Grant, actor: str, now: datetime) -> GrantRecord | None:
-    """Return the grant that *actor* lends from; None where it needs none: the operator, the owner."""
-    if actor == OPERATOR:
-        if state.access(made.agent, made.tool).blocks:
-            raise Blocked(made.tool, made.agent)
-        return None
-    tool, owner = made.tool, record.tool.metadata.owned_by
-    access = state.access(actor, tool)
-    if access.blocks or access.removed and not access.grants or state.profile(actor).retired:
-        raise NotOwnerError(actor, "lend", tool, owner, "it is blocked from it, lost it, or is retired")
-    if state.access(made.agent, tool).blocks:
-        raise NotOwnerError(actor, f"lend to {made.agent!r} the", tool, None, "a block names them")
-    if owner == actor and not access.removed:
-        return None
-    held = [state.grants[one] for one in access.grants if state.grants[one].grant.delegable]
-    live = [one for one in held if not _ended(state, one, now)]
-    if not live:
-        raise NotOwnerError(actor, "lend", tool, owner)
-    return live[-1]
-
-
-class Blocked(Exception):
-    """The operator assigns a blocked tool: nothing happens, and the caller says so."""
-
-    def __init__(self, tool: str, agent: str) -> None:
-        super().__init__(tool, agent)
-        self.message = f"{agent!r} is blocked from {tool!r}; the assignment changes nothing. Lift it with unblock()."
-        self.category = AccessWarning
-
-
-def _ended(state: State, one: GrantRecord, now: datetime) -> bool:
-    while True:
-        if dead(one, now):
-            return True
-        if one.grant.parent is None:
-            return False
-        one = state.grants[one.grant.parent]
-
-
-def _narrower(state: State, record: ToolRecord, made: Grant, parent: GrantRecord, now: datetime) -> Grant:
-    above, problems = parent.grant, []
-    if above.expires is not None and made.expires is not None and made.expires > above.expires:
-        problems.append(f"it would outlast the grant that it comes from, which ends {above.expires.isoformat()}")
-    left = parent.left
-    if left is not None and made.max_calls is not None and made.max_calls > left:
-        problems.append(f"it would admit {made.max_calls} calls where the grant that it comes from has {left} left")
-    every, one = ([made.bounds] if made.bounds else []), parent
-    while True:
-        if one.grant.bounds is not None:
-            every.append(one.grant.bounds)
-        if one.grant.parent is None:
-            break
-        one = state.grants[one.grant.parent]
-    if len(every) > 1 and not satisfiable(every, record.tool.definition_.compiled.parameters_schema):
-        problems.append("no arguments meet its bounds and those of the grant that it comes from")
-    if problems:
-        raise GrantError(made.tool, problems)
-    return evolve(
-        made, parent=above.id, expires=made.expires or above.expires,
-        max_calls=made.max_calls if made.max_calls is not None else left,
-    )  # fmt: skip
-
-
-def _identical(old: Grant, new: Grant) -> bool:
-    same = ("by", "reason", "expires", "max_calls", "delegable", "parent")
-    return all(getattr(old, name) == getattr(new, name) for name in same) and old.bounds == new.bounds
-
-
-def _idle(state: State, made: Grant, now: datetime) -> str:
-    """Return a warning where the grant's limits narrow nothing, since the agent has an open way."""
-    if made.max_calls is None and made.expires is None and made.bounds is None:
-        return ""
-    verdict = judge(state, Principal(made.agent), made.tool, now)
-    if verdict.refusal is None and verdict.paths and not verdict.paths[0].grants:
-        return (
-            f"This grant narrows nothing: {verdict.decision.reason} "
-            f"Remove the tool first: remove_tool_from_agent({made.tool!r}, {made.agent!r})."
-        )
-    return ""
-
-
-def remove(state: State, tool: str, agent: str, actor: str, reason: str) -> Events:
-    """Plan a removal: all ways for the operator, else the grants over which *actor* has a say."""
-    access = state.access(agent, tool)
-    if actor == OPERATOR:
-        if access.removed and not access.grants:
-            return []
-        return [facts.ToolUnassigned(tool=tool, agent=agent, by=actor, reason=reason)]
-    mine = [one for one in access.grants if _has_say(state, state.grants[one], actor)]
-    if not mine:
-        own(state, actor, f"remove from {agent!r} the", tool)
-    return [facts.GrantRevoked(grant=one, by=actor, reason=reason) for one in mine]
-
-
-def revoke(state: State, grant_id: str, actor: str, reason: str) -> Events:
-    """Plan a revocation."""
-    one = state.grant(grant_id)
-    if one is None:
-        raise GrantError(shorten(grant_id), ["there is no grant of this id"])
-    if actor != OPERATOR and not _has_say(state, one, actor):
-        own(state, actor, "revoke a grant of", one.grant.tool)
-    return [] if one.ended else [facts.GrantRevoked(grant=grant_id, by=actor, reason=reason)]
-
-
-def _has_say(state: State, one: GrantRecord, actor: str) -> bool:
-    """Whether *actor* owns the tool, or the grant came from one that it holds."""
-    record = state.record(one.grant.tool)
-    if state.profile(actor).retired:
-        return False
-    if record is not None and record.tool.metadata.owned_by == actor:
-        return True
-    parent = one.grant.parent
-    while parent is not None:
-        above = state.grants[parent].grant
-        if above.agent == actor:
-            return True
-        parent = above.parent
-    return False
-
-
-def block(state: State, tool: str, agent: str, actor: str, reason: str) -> tuple[Events, Block]:
+def block(state: State, made: Block) -> Events:
     """Plan a block; it may come before the tool."""
-    own(state, actor, "block an agent from", tool)
-    made = Block(tool=tool, agent=agent, by=actor, reason=reason)
-    if made in state.access(agent, tool).blocks:
-        return [], made
-    return [facts.ToolBlocked(block=made, by=actor, reason=reason)], made
+    own(state, made.by, "block an agent from", made.tool)
+    standing = state.access(made.agent, made.tool).blocks
+    return [] if made in standing else [facts.ToolBlocked(block=made, by=made.by, reason=made.reason)]
 
 
 def unblock(state: State, tool: str, agent: str, actor: str, reason: str) -> Events:
     """Plan the lifting of a block: one's own, or all of them for the operator."""
+    record = state.record(tool)
+    if actor != OPERATOR and (record is None or record.tool.metadata.owned_by != actor):
+        raise NotOwnerError(actor, "unblock", tool, None, "a block is lifted by who set it and owns the tool still")
     own(state, actor, "unblock", tool)
     blocks = state.access(agent, tool).blocks
     mine = [one for one in blocks if actor in (OPERATOR, one.by)]
@@ -296,12 +106,62 @@ def unblock(state: State, tool: str, agent: str, actor: str, reason: str) -> Eve
     return [facts.ToolUnblocked(tool=tool, agent=agent, setter=setter, by=actor, reason=reason)] if mine else []
 
 
+def unregister(state: State, tool: str, actor: str, reason: str) -> Events:
+    """Plan that a tool leaves; nothing where there is none."""
+    record = own(state, actor, "unregister", tool)
+    return [] if record is None else [facts.ToolUnregistered(tool=tool, by=actor, reason=reason)]
+
+
+def transfer(state: State, tool: str, to: str, actor: str, reason: str) -> Events:
+    """Plan that a tool gets another owner."""
+    _owned(state, actor, "transfer", tool)
+    return [facts.OwnershipTransferred(tool=tool, to=to, by=actor, reason=reason)]
+
+
+def share(state: State, tool: str, actor: str, reason: str) -> Events:
+    """Plan that a tool is shared."""
+    _owned(state, actor, "share", tool)
+    return [facts.ToolShared(tool=tool, by=actor, reason=reason)]
+
+
+def unshare(state: State, tool: str, actor: str, reason: str) -> Events:
+    """Plan that a tool is shared no more."""
+    _owned(state, actor, "unshare", tool)
+    return [facts.ToolUnshared(tool=tool, by=actor, reason=reason)]
+
+
+def _owned(state: State, actor: str, verb: str, tool: str) -> None:
+    own(state, actor, verb, tool)
+    known(state, tool)
+
+
+def clear(actor: str, reason: str) -> Events:
+    """Plan that everything is forgotten."""
+    operator_only(actor, "clear the registry")
+    return [facts.RegistryCleared(by=actor, reason=reason)]
+
+
+def policy_name(state: State, label: str) -> str:
+    """Return the name in which a new policy acts; a label that is taken gets a number."""
+    taken = {one.name for one in state.policies}
+    names = (f"policy:{label}{f'#{number}' if number > 1 else ''}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def remove_policy(name: str, actor: str) -> Events:
+    """Plan the end of a policy."""
+    operator_only(actor, "remove a policy")
+    return [facts.PolicyRemoved(name=name, by=actor)]
+
+
 _KINDS = ("tool", "namespace", "category", "tag")
 
 
-def target(state: State, name: str | None, given: Mapping[str, str | None], off: bool) -> tuple[str, str]:
+def target(state: State, name: str | None, given: Target, off: bool) -> tuple[str, str]:
     """Return the one thing that is to be switched, as kind and name; *off*: look among the disabled ones too."""
-    named = [(kind, value) for kind, value in given.items() if value is not None]
+    if odd := given.keys() - set(_KINDS):
+        raise TypeError(f"{', '.join(sorted(odd))}: name a tool, namespace, category or tag.")
+    named = [(kind, name_of(value)) for kind, value in given.items() if value is not None]
     if (name is not None) + len(named) != 1:
         raise ToolUsageError("Name exactly one tool, namespace, category or tag.")
     wanted: list[tuple[str, str | None]] = [*named] or [(kind, name) for kind in _KINDS]
@@ -323,3 +183,36 @@ def _exists(state: State, kind: str, value: str, off: bool) -> bool:
 
 def _all_names(state: State) -> list[str]:
     return [*state.tools, *(value for kind, value in state.labels if value and kind not in ("owner", "shared"))]
+
+
+def switch(
+    state: State, on: bool, name: str | None, given: Target, actor: str, reason: str
+) -> Events:
+    """Plan that a tool, namespace, category or tag is switched off or on."""
+    operator_only(actor, "enable" if on else "disable", name)
+    what, text = target(state, name, given, on)
+    fact = facts.ToolEnabled if on else facts.ToolDisabled
+    return [fact(kind=what, name=text, by=actor, reason=reason)]
+
+
+_VERBS = frozenset(("tool_name", "owned_by", "shared", "parameters", "return_type", "source"))
+
+
+def configure(state: State, tool: str, changes: Mapping[str, Any], actor: str, reason: str) -> Events:
+    """Plan that fields of a tool's metadata are overridden."""
+    operator_only(actor, "configure", tool)
+    if fixed := _VERBS & changes.keys():
+        raise ToolUsageError(f"configure cannot set {', '.join(sorted(fixed))}; there are verbs for that.")
+    record = known(state, tool)
+    if wrong := unknown_fields(changes):
+        raise ToolUsageError("; ".join(wrong))
+    record.tool.metadata.replace(**changes)
+    return [facts.ToolConfigured(tool=tool, changes=dict(changes), by=actor, reason=reason)]
+
+
+def retire(state: State, agent: str, actor: str, reason: str) -> Events:
+    """Plan the end of an agent."""
+    operator_only(actor, f"retire the agent {agent!r}")
+    if agent not in state.agents and agent not in state.accesses and not state.labelled("owner", agent):
+        raise UnknownAgentError(agent, near(agent, state.agents))
+    return [facts.AgentRetired(agent=agent, by=actor, reason=reason)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -29,8 +29,7 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    def monotonic(self) -> float:
-        return time.perf_counter()
+    monotonic = staticmethod(time.perf_counter)
 
     def new_id(self) -> str:
-        return uuid.uuid4().hex
+        return os.urandom(16).hex()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from praval_tools.authority import known
+from praval_tools.default import get_tool_registry
+from praval_tools.giving import brought
 from praval_tools.model.tool import Tool
-from praval_tools.registry import ToolRegistry, get_tool_registry
+from praval_tools.registry import ToolRegistry
 
 
 class ToolCollection:
@@ -40,9 +42,10 @@ class ToolCollection:
     def __contains__(self, tool: object) -> bool:
         return getattr(tool, "name", tool) in self._names
 
-    def add_tool(self, tool: str | Tool[..., Any]) -> None:
-        """Add a tool by name or object; an object that is in no registry is registered."""
-        self._names[self.registry._brought("", tool) if isinstance(tool, Tool) else _known(self.registry, tool)] = None
+    def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
+        """Add a tool by name, object or function; what is in no registry is registered."""
+        name = _known(self.registry, tool) if isinstance(tool, str) else brought(self.registry, None, tool)
+        self._names[name] = None
 
     def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
         """Take a tool out of the group; False: it was not in it. No agent loses anything."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import importlib
 import importlib.util
-import pkgutil
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -13,9 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from praval_tools.default import get_tool_registry, use_registry
 from praval_tools.errors import DiscoveryError
 from praval_tools.model.tool import Tool
-from praval_tools.registry import ToolRegistry, get_tool_registry, use_registry
+from praval_tools.registry import ToolRegistry
 
 
 def discover_tools(
@@ -47,10 +46,19 @@ def discover_tools(
             _scan(home, label, load, found, errors)
     tools = [tool for tool in found.values() if category is None or tool.metadata.category == category]
     if errors:
-        group = DiscoveryError("some modules could not be loaded", errors)
+        said = "; ".join(f"{_label(one)} ({type(one).__name__}: {one})" for one in errors)
+        group = DiscoveryError(f"{len(errors)} could not be loaded: {said}", errors)
         group.found = tuple(tools)
         raise group
     return tools
+
+
+_WHILE = "while discovering tools in "
+
+
+def _label(error: Exception) -> str:
+    """Return the file or module in which *error* arose."""
+    return next((note[len(_WHILE) :] for note in error.__notes__ if note.startswith(_WHILE)), "a module")
 
 
 Load = Callable[[], ModuleType]
@@ -59,20 +67,25 @@ Load = Callable[[], ModuleType]
 def _scan(
     home: ToolRegistry, label: str, load: Load, found: dict[str, Tool[..., Any]], errors: list[Exception]
 ) -> None:
-    before = {tool.name for tool in home.list_all_tools()}
+    declared = set(home._declared)
     try:
-        loaded = load()
+        with home._ledger.draft(lambda name: name not in sys.modules):
+            loaded = load()
     except (Exception, SystemExit) as error:  # isolation: one bad file does not stop the rest
-        for tool in home.list_all_tools():
-            if tool.name not in before:
-                home.unregister_tool(tool.name)
+        for name in set(home._declared) - declared - set(home.agents):
+            home._declared.pop(name, None)
         wrapped = error if isinstance(error, Exception) else ImportError(f"{label} called sys.exit({error.code!r})")
-        wrapped.add_note(f"while discovering tools in {label}")
+        wrapped.add_note(f"{_WHILE}{label}")
         errors.append(wrapped)
         return
-    for tool in home.list_all_tools():
-        if tool.definition_.module == loaded.__name__ or tool.name not in before:
-            found[tool.name] = tool
+    for tool in vars(loaded).values():  # loaded before, for another registry
+        if isinstance(tool, Tool) and tool.definition_.listed and _of(loaded, tool) and tool.name not in home:
+            home.register_tool(tool)
+    found.update((tool.name, tool) for tool in home if _of(loaded, tool))
+
+
+def _of(module: ModuleType, tool: Tool[..., Any]) -> bool:
+    return tool.definition_.module == module.__name__
 
 
 def _modules(module: str | ModuleType | None, errors: list[Exception]) -> Iterable[tuple[str, Load]]:
@@ -83,10 +96,12 @@ def _modules(module: str | ModuleType | None, errors: list[Exception]) -> Iterab
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError) as error:
-        error.add_note(f"while discovering tools in {name}")
+        error.add_note(f"{_WHILE}{name}")
         errors.append(error)
         return []
     if spec is not None and spec.submodule_search_locations is not None:
+        import pkgutil
+
         names += [one.name for one in pkgutil.walk_packages(list(spec.submodule_search_locations), f"{name}.")]
     return [(one, partial(importlib.import_module, one)) for one in names]
 
@@ -94,6 +109,8 @@ def _modules(module: str | ModuleType | None, errors: list[Exception]) -> Iterab
 def _files(pattern: str | None) -> Iterable[tuple[str, Load]]:
     if pattern is None:
         return []
+    import glob
+
     paths = sorted(path for path in glob.glob(pattern, recursive=True) if path.endswith(".py"))
     return [(path, partial(_load_file, Path(path))) for path in paths]
 
@@ -104,6 +121,9 @@ def _load_file(path: Path) -> ModuleType:
     known = next((one for one in list(sys.modules.values()) if getattr(one, "__file__", None) == str(full)), None)
     if known is not None:
         return known
+    dotted = _importable(full)
+    if dotted is not None:
+        return importlib.import_module(dotted)
     name = "praval_tools_found_" + "".join(char if char.isalnum() else "_" for char in str(full.with_suffix("")))
     spec = importlib.util.spec_from_file_location(name, full)
     if spec is None or spec.loader is None:
@@ -116,3 +136,19 @@ def _load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return made
+
+
+def _importable(file: Path) -> str | None:
+    """Return the name by which `import` finds *file*, so that a file and its module are one and the same."""
+    for entry in sys.path:
+        base = Path(entry or ".").resolve()
+        if base not in file.parents:
+            continue
+        parts = file.relative_to(base).with_suffix("").parts
+        packages = (base.joinpath(*parts[:deep], "__init__.py") for deep in range(1, len(parts)))
+        if all(part.isidentifier() for part in parts) and all(one.is_file() for one in packages):
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            spec = importlib.util.find_spec(name) if name else None
+            if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file:
+                return name
+    return None

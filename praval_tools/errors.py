@@ -8,12 +8,21 @@ Arguments are positional, so that every error survives pickling.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from attrs import frozen
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+def outside() -> int:
+    """Return the `stacklevel` of the first frame outside of this package, so that a warning names the user's line."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 class ToolError(Exception):
@@ -59,15 +68,18 @@ class DuplicateToolError(ToolError):
     code: ClassVar[str] = "duplicate-tool"
 
     def __init__(
-        self, tool: str, owner: str | None, source: str, new_owner: str | None = None, new_source: str = ""
+        self, tool: str, owner: str | None, source: str, new_owner: str | None, new_source: str, new_tool: str
     ) -> None:
-        super().__init__(tool, owner, source, new_owner, new_source)
+        super().__init__(tool, owner, source, new_owner, new_source, new_tool)
         self.tool, self.owner, self.source = tool, owner, source
-        self.new_owner, self.new_source = new_owner, new_source
+        self.new_owner, self.new_source, self.new_tool = new_owner, new_source, new_tool
 
     def __str__(self) -> str:
         holder = f"owned by {self.owner!r}" if self.owner else "without an owner"
-        late = f" The new one ({self.new_source}) is for {self.new_owner!r}." if self.new_source else ""
+        of = f"owned by {self.new_owner!r}" if self.new_owner else "without an owner"
+        late = f" The new one, {self.new_tool!r}, is {of} ({self.new_source})." if self.new_source else ""
+        if self.new_tool != self.tool:
+            late += " Names that differ only by case, '-', '_' or '.' are one on the wire."
         return (
             f"Tool {self.tool!r} is already registered, {holder} ({self.source}).{late} "
             f"Give yours another name or a namespace, or pass replace=True to replace it."
@@ -138,7 +150,8 @@ class NotOwnerError(ToolError):
 
     def __str__(self) -> str:
         target = f" tool {self.tool!r}" if self.tool else ""
-        owner = f"its owner {self.owner!r} or the operator" if self.owner else "the operator"
+        other = self.owner if self.owner != self.actor else None
+        owner = f"its owner {other!r} or the operator" if other else "the operator"
         reason = f" ({self.why})" if self.why else ""
         return (
             f"{self.actor!r} may not {self.verb}{target}{reason}. Only {owner} may; "
@@ -158,6 +171,33 @@ class GrantError(ToolError, ValueError):
 
     def __str__(self) -> str:
         return f"This grant of {self.tool!r} cannot be made: " + "; ".join(self.problems) + "."
+
+
+class UnknownGrantError(GrantError, LookupError):
+    """There is no grant of this id."""
+
+    code: ClassVar[str] = "unknown-grant"
+
+    def __init__(self, grant: str) -> None:
+        super().__init__(grant, ["there is none of this id"])
+        self.args = (grant,)
+
+    def __str__(self) -> str:
+        return f"There is no grant {self.tool!r}; registry.grants(ended=True) lists all."
+
+
+class UnknownFormatError(ToolError, ValueError):
+    """No provider format of this name; `known` lists them."""
+
+    code: ClassVar[str] = "unknown-format"
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        known = tuple(known)
+        super().__init__(name, known)
+        self.name, self.known = name, known
+
+    def __str__(self) -> str:
+        return f"There is no format {self.name!r}; use one of {', '.join(self.known)}."
 
 
 class ToolUsageError(ToolError, RuntimeError):
@@ -236,8 +276,7 @@ class UnknownToolCallError(ToolAccessError, LookupError):
     code: ClassVar[str] = "unknown-tool"
 
 
-@frozen(kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """
     One thing that is wrong with the arguments of a call.
 
@@ -319,6 +358,87 @@ class RetryableToolError(ToolError):
     code: ClassVar[str] = "retryable"
 
 
+# ── the journal ──────────────────────────────────────────────────────────────────────────────────
+
+
+class JournalError(ToolError):
+    """
+    The journal could not write or read; `store` names it, `problem` says why, `fix` what to do.
+
+    `answers` says of each item of a failed append what became of it, in the order of the items.
+    """
+
+    code: ClassVar[str] = "journal"
+    answers: Sequence[Any] = ()
+
+    def __init__(self, store: str, problem: str, fix: str) -> None:
+        super().__init__(store, problem, fix)
+        self.store, self.problem, self.fix = store, problem, fix
+
+    def __str__(self) -> str:
+        return f"Journal {self.store!r}: {self.problem}. {self.fix}"
+
+
+class JournalFileError(JournalError):
+    """The file is no journal that this version can write; it was left as it is."""
+
+    code: ClassVar[str] = "journal-file"
+
+
+class JournalClosedError(JournalError):
+    """The journal was closed and takes no records any more."""
+
+    code: ClassVar[str] = "journal-closed"
+
+    def __init__(self, store: str) -> None:
+        JournalError.__init__(self, store, "it was closed", "Open it again with open_store().")
+        self.args = (store,)
+
+
+class RunBusyError(ToolError):
+    """The run is open elsewhere; `holder` says where."""
+
+    code: ClassVar[str] = "run-busy"
+
+    def __init__(self, run: str, holder: str) -> None:
+        super().__init__(run, holder)
+        self.run, self.holder = run, holder
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run!r} is open in {self.holder}, and a run is open in one place at a time. "
+            f"Close it there, end that process, or use another run id."
+        )
+
+
+class EventFormatError(ToolError, ValueError):
+    """An event cannot be written as JSON or read from it; `problems` lists every reason at once."""
+
+    code: ClassVar[str] = "event-format"
+
+    def __init__(self, event_id: str, problems: Iterable[str], fix: str = "") -> None:
+        problems = tuple(problems)
+        super().__init__(event_id, problems, fix)
+        self.event_id, self.problems, self.fix = event_id, problems, fix
+
+    def __str__(self) -> str:
+        event = f"Event {self.event_id!r}" if self.event_id else "An event without an id"
+        return f"{event} is no journal event that this release knows: {'; '.join(self.problems)}. {self.fix}".rstrip()
+
+
+class RedactionKeyError(ToolError, RuntimeError):
+    """The key by which secrets are made unreadable cannot be used; nothing is journaled without it."""
+
+    code: ClassVar[str] = "redaction-key"
+
+    def __init__(self, place: str, problem: str, fix: str) -> None:
+        super().__init__(place, problem, fix)
+        self.place, self.problem, self.fix = place, problem, fix
+
+    def __str__(self) -> str:
+        return f"The key for redaction ({self.place}) cannot be used: {self.problem}. {self.fix}"
+
+
 # ── warnings ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -336,3 +456,7 @@ class AccessWarning(UserWarning):
 
 class SubscriberWarning(RuntimeWarning):
     """A callback that listens to changes raised; the change itself stands."""
+
+
+class StatsWarning(RuntimeWarning):
+    """A file of usage statistics could not be read and was set aside."""

@@ -3,98 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
-from attrs import field, frozen
+import msgspec
 
 from praval_tools.model.permissions import AgentProfile, Block, Grant
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR
 
 
-@frozen(kw_only=True)
-class Fact:
-    """Base of the events: who did it, and why."""
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Base of the events: who did it, and why.
+
+    Args:
+        by: Who did it; `operator` for the host program.
+        reason: Why.
+        id: Stands for this event in the journal; empty as long as it is in none.
+        time: When it was journaled.
+        process: Which process wrote it.
+    """
 
     by: str = OPERATOR
     reason: str = ""
+    id: str = ""
+    time: datetime | None = None
+    process: str = ""
 
 
-@frozen(kw_only=True)
-class ToolRegistered(Fact):
+class ToolRegistered(Fact, frozen=True, kw_only=True):
     """A tool came into the registry, or replaced the one of its name in place."""
 
-    tool: Tool[..., Any] = field(eq=lambda tool: (id(tool.definition_), tool.metadata))
+    tool: Tool[..., Any]
     replaces: bool = False
 
 
-@frozen(kw_only=True)
-class ToolUnregistered(Fact):
+class ToolUnregistered(Fact, frozen=True, kw_only=True):
     """A tool left the registry; its grants ended."""
 
     tool: str
 
 
-@frozen(kw_only=True)
-class AgentDeclared(Fact):
+class AgentDeclared(Fact, frozen=True, kw_only=True):
     """An agent was declared in the host's code."""
 
     profile: AgentProfile
 
 
-@frozen(kw_only=True)
-class AgentRetired(Fact):
+class AgentRetired(Fact, frozen=True, kw_only=True):
     """An agent was retired: it can call nothing until declared again, and its grants ended."""
 
     agent: str
 
 
-@frozen(kw_only=True)
-class ToolListed(Fact):
+class ToolListed(Fact, frozen=True, kw_only=True):
     """A tool was added to an agent's list."""
 
     tool: str
     agent: str
 
 
-@frozen(kw_only=True)
-class ToolAssigned(Fact):
+class ToolAssigned(Fact, frozen=True, kw_only=True):
     """A grant was made."""
 
     grant: Grant
 
 
-@frozen(kw_only=True)
-class GrantRevoked(Fact):
+class GrantRevoked(Fact, frozen=True, kw_only=True):
     """A grant, and what came from it, ended."""
 
     grant: str
 
 
-@frozen(kw_only=True)
-class GrantSpent(Fact):
+class GrantSpent(Fact, frozen=True, kw_only=True):
     """A call was admitted under these grants; each has one use less."""
 
     grants: tuple[str, ...]
 
 
-@frozen(kw_only=True)
-class ToolUnassigned(Fact):
+class ToolUnassigned(Fact, frozen=True, kw_only=True):
     """An agent lost a tool: its grants ended, and its other ways."""
 
     tool: str
     agent: str
 
 
-@frozen(kw_only=True)
-class ToolBlocked(Fact):
+class ToolBlocked(Fact, frozen=True, kw_only=True):
     """An agent was blocked from a tool."""
 
     block: Block
 
 
-@frozen(kw_only=True)
-class ToolUnblocked(Fact):
+class ToolUnblocked(Fact, frozen=True, kw_only=True):
     """A block was lifted; `setter` None: all blocks of this agent and tool."""
 
     tool: str
@@ -102,69 +103,60 @@ class ToolUnblocked(Fact):
     setter: str | None = None
 
 
-@frozen(kw_only=True)
-class OwnershipTransferred(Fact):
+class OwnershipTransferred(Fact, frozen=True, kw_only=True):
     """A tool has another owner."""
 
     tool: str
     to: str | None
 
 
-@frozen(kw_only=True)
-class ToolShared(Fact):
+class ToolShared(Fact, frozen=True, kw_only=True):
     """A tool was shared."""
 
     tool: str
 
 
-@frozen(kw_only=True)
-class ToolUnshared(Fact):
+class ToolUnshared(Fact, frozen=True, kw_only=True):
     """A tool is shared no more."""
 
     tool: str
 
 
-@frozen(kw_only=True)
-class ToolDisabled(Fact):
+class ToolDisabled(Fact, frozen=True, kw_only=True):
     """A tool, namespace, category or tag was disabled."""
 
     kind: str
     name: str
 
 
-@frozen(kw_only=True)
-class ToolEnabled(Fact):
+class ToolEnabled(Fact, frozen=True, kw_only=True):
     """A tool, namespace, category or tag was enabled again."""
 
     kind: str
     name: str
 
 
-@frozen(kw_only=True)
-class ToolConfigured(Fact):
+class ToolConfigured(Fact, frozen=True, kw_only=True):
     """The operator overrode some of a tool's metadata."""
 
     tool: str
     changes: Mapping[str, Any]
 
 
-@frozen(kw_only=True)
-class PolicyAdded(Fact):
+class PolicyAdded(Fact, frozen=True, kw_only=True):
     """A policy is asked at every call from now on."""
 
     name: str
     policy: Callable[..., Any]
 
 
-@frozen(kw_only=True)
-class PolicyRemoved(Fact):
+class PolicyRemoved(Fact, frozen=True, kw_only=True):
     """A policy is asked no more."""
 
     name: str
 
 
-@frozen(kw_only=True)
-class RegistryCleared(Fact):
+class RegistryCleared(Fact, frozen=True, kw_only=True):
     """Everything was forgotten."""
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from hashlib import sha256
+from reprlib import Repr
 
 from praval_tools.errors import InvalidNameError
+
+OPERATOR = "operator"
+"""What `by=None` stands for outside of any agent: the host program."""
 
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _FOLDED = str.maketrans({"-": "_", ".": "_"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]+")
 
-OPERATOR = "operator"
-"""What `by=None` stands for outside of any agent: the host program."""
+
+_short = Repr()
+_short.maxlevel, _short.maxother, _short.maxlong, _short.maxstring = 4, 400, 400, 200
+_short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 40
 
 
 def check_tool_name(name: object) -> str:
@@ -40,10 +45,38 @@ def check_agent_name(name: object) -> str:
         InvalidNameError: It is not a string of 1–128 printable characters without `:`.
     """
     if type(name) is str and 0 < len(name) <= 128 and name.isprintable() and ":" not in name and name.strip() == name:
-        return name
+        return no_operator(name)
     raise InvalidNameError(
         f"{shorten(name)} is no agent name: use 1 to 128 printable characters without ':' and without spaces around."
     )
+
+
+def name_of(one: object) -> str:
+    """
+    Return the name of a tool or agent that is given by name or as object.
+
+    Raises:
+        InvalidNameError: It is neither.
+    """
+    text = one if isinstance(one, str) else getattr(one, "name", None)
+    if isinstance(text, str):
+        return text
+    raise InvalidNameError(f"{shorten(one)} is neither a name nor a tool or agent; pass one of these.")
+
+
+def is_agent_name(name: str) -> bool:
+    """Tell whether an agent may have this name."""
+    try:
+        return bool(check_agent_name(name))
+    except InvalidNameError:
+        return False
+
+
+def no_operator(name: str) -> str:
+    """Return *name*, or raise `InvalidNameError` where it is the name in which the host program acts."""
+    if name == OPERATOR:
+        raise InvalidNameError(f"{OPERATOR!r} is the host program and no agent; give the agent another name.")
+    return name
 
 
 def fold(name: str) -> str:
@@ -60,6 +93,8 @@ def wire_name(name: str, limit: int = 64) -> str:
     safe = name.replace(".", "_")
     if len(safe) <= limit:
         return safe
+    from hashlib import sha256
+
     return f"{safe[: limit - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
 
 
@@ -85,5 +120,8 @@ def near(name: str, candidates: Iterable[str], most: int = 3) -> tuple[str, ...]
 
 def shorten(value: object, limit: int = 80) -> str:
     """Return `repr(value)`, cut in the middle to *limit* characters."""
-    text = repr(value if not isinstance(value, str | bytes) else value[: 2 * limit])
+    try:
+        text = repr(value[: 2 * limit]) if isinstance(value, str | bytes) else _short.repr(value)
+    except Exception as error:  # the seam to whatever objects a caller gave
+        text = f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
     return text if len(text) <= limit else f"{text[: limit * 2 // 3]}…{text[-(limit // 4) :]}"

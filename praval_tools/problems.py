@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
-from attrs import frozen
+import msgspec
 
+from praval_tools.access import judge
 from praval_tools.errors import ToolDefinitionError
+from praval_tools.model.metadata import ToolMetadata
+from praval_tools.model.permissions import Principal
 from praval_tools.naming import near
 from praval_tools.state import State, in_order
 
 
-@frozen
-class RegistryProblem:
+class RegistryProblem(msgspec.Struct, frozen=True):
     """
     Something that is most likely a mistake.
 
@@ -32,9 +35,9 @@ class RegistryProblem:
         return f"{self.message} {self.remedy}".strip()
 
 
-def problems(state: State) -> list[RegistryProblem]:
+def problems(state: State, now: datetime) -> list[RegistryProblem]:
     """Return every problem, agents by name first, then tools in registration order."""
-    return [*_of_agents(state), *_of_tools(state)]
+    return [*_of_agents(state), *_of_tools(state, now)]
 
 
 def _of_agents(state: State) -> Iterator[RegistryProblem]:
@@ -53,8 +56,9 @@ def _of_agents(state: State) -> Iterator[RegistryProblem]:
     for tool in sorted(state.holders):
         if tool not in state.tools:
             for agent in sorted(state.holders[tool]):
-                if state.access(agent, tool).blocks:
-                    yield _dangling(state, agent, tool, "is blocked from")
+                access = state.access(agent, tool)
+                if access.blocks or access.removed:
+                    yield _dangling(state, agent, tool, "is blocked from" if access.blocks else "has lost")
 
 
 def _dangling(state: State, agent: str, tool: str, verb: str) -> RegistryProblem:
@@ -68,8 +72,9 @@ def _mean(names: tuple[str, ...]) -> str:
     return f"Did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
-def _of_tools(state: State) -> Iterator[RegistryProblem]:
+def _of_tools(state: State, now: datetime) -> Iterator[RegistryProblem]:
     declared = [name for name, profile in state.agents.items() if profile.declared and not profile.retired]
+    asking = _asking(state)
     for name in in_order(state, state.tools):
         record = state.tools[name]
         owner = record.tool.metadata.owned_by
@@ -80,10 +85,11 @@ def _of_tools(state: State) -> Iterator[RegistryProblem]:
                 "no-owner", name, f"Tool {name!r} is owned by {owner!r}, which {said}.",
                 _mean(near(owner, sorted(declared))) or f"Declare {owner!r}, or transfer_ownership({name!r}, …).",
             )  # fmt: skip
-        if owner is None and not _reachable(state, name, declared):
+        enabled = state.disabling(record.tool) is None and record.tool.definition_.usable
+        if enabled and not _reachable(state, name, asking, now):
             yield RegistryProblem(
-                "unreachable", name, f"No agent can call tool {name!r}: no owner, not shared, nobody lists or asks.",
-                f"Give it an owner, share it, or assign_tool_to_agent({name!r}, …).",
+                "unreachable", name, f"No agent can call tool {name!r}: {_why_unreachable(record.tool.metadata)}.",
+                f"{'Give it an owner' if owner is None else 'Share it'}, or assign_tool_to_agent({name!r}, …).",
             )  # fmt: skip
         if record.breaking:
             yield RegistryProblem(
@@ -96,10 +102,30 @@ def _of_tools(state: State) -> Iterator[RegistryProblem]:
             yield RegistryProblem("definition", name, str(error), "Mend the definition.")
 
 
-def _reachable(state: State, name: str, declared: list[str]) -> bool:
+def _asking(state: State) -> dict[tuple[str, str], list[str]]:
+    """Return which agents list a tool, and which request a category."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, profile in state.agents.items():
+        for kind, labels in (("tool", profile.tools), ("category", profile.tool_categories)):
+            for label in labels:
+                found.setdefault((kind, label), []).append(name)
+    return found
+
+
+def _reachable(state: State, name: str, asking: dict[tuple[str, str], list[str]], now: datetime) -> bool:
+    """Tell whether a rule gives the tool to an agent that it names, or, shared, to any agent at all."""
     meta = state.tools[name].tool.metadata
-    if meta.shared or any(state.access(agent, name).grants for agent in state.holders.get(name) or ()):
+    if meta.shared and not meta.private:
         return True
-    return any(
-        name in state.agents[agent].tools or meta.category in state.agents[agent].tool_categories for agent in declared
-    )
+    listers, requesters = asking.get(("tool", name), []), asking.get(("category", meta.category), [])
+    named = [*listers, *requesters, *(state.holders.get(name) or ())]
+    if meta.owned_by is not None:
+        named.append(meta.owned_by)
+    return any(judge(state, Principal(one), name, now).refusal is None for one in dict.fromkeys(named))
+
+
+def _why_unreachable(meta: ToolMetadata) -> str:
+    if meta.private:
+        return "it is private, and nobody has a grant"
+    owner = "no owner" if meta.owned_by is None else f"its owner {meta.owned_by!r} has no way to it"
+    return f"{owner}, not shared, nobody lists or asks"

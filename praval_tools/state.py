@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+import msgspec
+from msgspec.structs import replace
 
 from praval_tools import facts
 from praval_tools.access import NO_ACCESS, Access, Disabled, GrantRecord, ToolRecord
@@ -17,16 +18,14 @@ from praval_tools.persistent import PersistentMap as Map
 _EMPTY: Final[Map[Any, Any]] = Map()
 
 
-@frozen(eq=False)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """A policy under the name in which it acts."""
 
     name: str
     check: Callable[..., Any]
 
 
-@frozen
-class State:
+class State(msgspec.Struct, frozen=True):
     """Every record behind one pointer; only `apply` makes another."""
 
     tools: Map[str, ToolRecord] = _EMPTY
@@ -38,8 +37,9 @@ class State:
     grants: Map[str, GrantRecord] = _EMPTY
     children: Map[str, tuple[str, ...]] = _EMPTY
     keys: Map[str, str] = _EMPTY
-    disabled: Mapping[tuple[str, str], Disabled] = field(factory=dict)
-    policies: tuple[Policy, ...] = field(default=(), eq=lambda all_: tuple((one.name, one.check) for one in all_))
+    settings: Map[str, tuple[tuple[str, Any], ...]] = _EMPTY
+    disabled: Mapping[tuple[str, str], Disabled] = msgspec.field(default_factory=dict)
+    policies: tuple[Policy, ...] = ()
     seq: int = 0
 
     # ── what the rules read ──────────────────────────────────────────────────────────────────────
@@ -113,15 +113,13 @@ def _relabel(state: State, name: str, old: Tool[..., Any] | None, new: Tool[...,
         if label not in after:
             kept = labels[label].discard(name)
             labels = labels.set(label, kept) if len(kept) else labels.discard(label)
-    for label in after:
-        if label not in before:
-            labels = labels.set(label, (labels.get(label) or _EMPTY).set(name, seq))
-    return labels
+    fresh = [label for label in after if label not in before]
+    return labels.update([(label, (labels.get(label) or _EMPTY).set(name, seq)) for label in fresh])
 
 
 def _with_record(state: State, record: ToolRecord, old: ToolRecord | None) -> State:
     name = record.tool.name
-    return evolve(
+    return replace(
         state,
         tools=state.tools.set(name, record),
         labels=_relabel(state, name, old.tool if old else None, record.tool, record.seq),
@@ -133,7 +131,7 @@ def _with_access(state: State, agent: str, tool: str, access: Access) -> State:
     mine = mine.set(tool, access) if access != NO_ACCESS else mine.discard(tool)
     held: Map[str, int] = state.holders.get(tool) or _EMPTY
     held = held.set(agent, 0) if access != NO_ACCESS else held.discard(agent)
-    return evolve(
+    return replace(
         state,
         accesses=state.accesses.set(agent, mine) if len(mine) else state.accesses.discard(agent),
         holders=state.holders.set(tool, held) if len(held) else state.holders.discard(tool),
@@ -145,16 +143,20 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
     old = state.tools.get(tool.name)
     if old is None:
         name = tool.name
-        return evolve(
+        configured = state.settings.get(name) or ()
+        if configured:  # what the operator set outlasts the tool
+            tool = tool.with_metadata(**dict(configured))
+        return replace(
             state,
-            tools=state.tools.set(name, ToolRecord(tool, seq)),
+            tools=state.tools.set(name, ToolRecord(tool, seq, configured)),
             folded=state.folded.set(fold(name), name),
             labels=_relabel(state, name, None, tool, seq),
             seq=seq + 1,
         )
-    kept = {"owned_by": old.tool.metadata.owned_by, "shared": old.tool.metadata.shared, **dict(old.configured)}
+    was = old.tool.metadata
+    kept = {"owned_by": was.owned_by, "shared": was.shared, "private": was.private, **dict(old.configured)}
     fresh = tool.with_metadata(**kept)
-    return _with_record(state, evolve(old, tool=fresh, breaking=_breaking(old.tool, tool)), old)
+    return _with_record(state, replace(old, tool=fresh, breaking=_breaking(old.tool, tool)), old)
 
 
 def _breaking(old: Tool[..., Any], new: Tool[..., Any]) -> str:
@@ -173,30 +175,32 @@ def _unregistered(state: State, event: facts.ToolUnregistered) -> State:
     for agent in sorted(state.holders.get(event.tool) or ()):
         for grant_id in state.access(agent, event.tool).grants:
             state = _end(state, grant_id, "the tool was unregistered")
-    return evolve(
+    return replace(
         state,
         tools=state.tools.discard(event.tool),
         folded=state.folded.discard(fold(event.tool)),
         labels=_relabel(state, event.tool, record.tool, None, 0),
-        disabled={key: one for key, one in state.disabled.items() if key != ("tool", event.tool)},
     )
 
 
 def _end(state: State, grant_id: str, why: str) -> State:
-    """End a grant and all that came from it."""
-    one = state.grants[grant_id]
-    if not one.ended:
-        state = evolve(state, grants=state.grants.set(grant_id, evolve(one, ended=why)))
-        access = state.access(one.grant.agent, one.grant.tool)
-        left = tuple(other for other in access.grants if other != grant_id)
-        state = _with_access(state, one.grant.agent, one.grant.tool, evolve(access, grants=left))
-    for child in state.children.get(grant_id) or ():
-        state = _end(state, child, "the grant that it came from ended")
+    """End a grant and all that came from it, however long the line."""
+    waiting = [(grant_id, why)]
+    while waiting:
+        this, why = waiting.pop()
+        one = state.grants[this]
+        if not one.ended:
+            state = replace(state, grants=state.grants.set(this, replace(one, ended=why)))
+            access = state.access(one.grant.agent, one.grant.tool)
+            left = tuple(other for other in access.grants if other != this)
+            state = _with_access(state, one.grant.agent, one.grant.tool, replace(access, grants=left))
+        children = state.children.get(this) or ()
+        waiting += [(child, "the grant that it came from ended") for child in reversed(children)]
     return state
 
 
 def _declared(state: State, event: facts.AgentDeclared) -> State:
-    return evolve(state, agents=state.agents.set(event.profile.name, event.profile))
+    return replace(state, agents=state.agents.set(event.profile.name, event.profile))
 
 
 def _retired(state: State, event: facts.AgentRetired) -> State:
@@ -204,19 +208,19 @@ def _retired(state: State, event: facts.AgentRetired) -> State:
         for grant_id in access.grants:
             state = _end(state, grant_id, "the agent was retired")
     gone = AgentProfile(name=event.agent, declared=True, retired=True, place=state.profile(event.agent).place)
-    return evolve(state, agents=state.agents.set(event.agent, gone))
+    return replace(state, agents=state.agents.set(event.agent, gone))
 
 
 def _listed(state: State, event: facts.ToolListed) -> State:
     profile = state.profile(event.agent)
     if event.tool in profile.tools:
         return state
-    return evolve(state, agents=state.agents.set(event.agent, evolve(profile, tools=(*profile.tools, event.tool))))
+    return replace(state, agents=state.agents.set(event.agent, replace(profile, tools=(*profile.tools, event.tool))))
 
 
 def _assigned(state: State, event: facts.ToolAssigned) -> State:
     grant = event.grant
-    state = evolve(
+    state = replace(
         state,
         grants=state.grants.set(grant.id, GrantRecord(grant, state.seq)),
         keys=state.keys.set(grant.key, grant.id) if grant.key is not None else state.keys,
@@ -224,9 +228,10 @@ def _assigned(state: State, event: facts.ToolAssigned) -> State:
     )
     if grant.parent is not None:
         offspring = (*(state.children.get(grant.parent) or ()), grant.id)
-        state = evolve(state, children=state.children.set(grant.parent, offspring))
+        state = replace(state, children=state.children.set(grant.parent, offspring))
     access = state.access(grant.agent, grant.tool)
-    return _with_access(state, grant.agent, grant.tool, evolve(access, grants=(*access.grants, grant.id)))
+    kept = tuple(one for one in access.grants if state.grants[one].left != 0)  # what is spent is no way any more
+    return _with_access(state, grant.agent, grant.tool, replace(access, grants=(*kept, grant.id)))
 
 
 def _revoked(state: State, event: facts.GrantRevoked) -> State:
@@ -237,39 +242,39 @@ def _spent(state: State, event: facts.GrantSpent) -> State:
     grants = state.grants
     for grant_id in event.grants:
         one = grants[grant_id]
-        grants = grants.set(grant_id, evolve(one, spent=one.spent + 1))
-    return evolve(state, grants=grants)
+        grants = grants.set(grant_id, replace(one, spent=one.spent + 1))
+    return replace(state, grants=grants)
 
 
 def _unassigned(state: State, event: facts.ToolUnassigned) -> State:
     for grant_id in state.access(event.agent, event.tool).grants:
         state = _end(state, grant_id, f"removed by {event.by!r}")
     access = state.access(event.agent, event.tool)
-    return _with_access(state, event.agent, event.tool, evolve(access, removed=True))
+    return _with_access(state, event.agent, event.tool, replace(access, removed=True))
 
 
 def _blocked(state: State, event: facts.ToolBlocked) -> State:
     block = event.block
     access = state.access(block.agent, block.tool)
     others = tuple(one for one in access.blocks if one.by != block.by)
-    return _with_access(state, block.agent, block.tool, evolve(access, blocks=(*others, block)))
+    return _with_access(state, block.agent, block.tool, replace(access, blocks=(*others, block)))
 
 
 def _unblocked(state: State, event: facts.ToolUnblocked) -> State:
     access = state.access(event.agent, event.tool)
     kept = tuple(one for one in access.blocks if event.setter is not None and one.by != event.setter)
-    return _with_access(state, event.agent, event.tool, evolve(access, blocks=kept))
+    return _with_access(state, event.agent, event.tool, replace(access, blocks=kept))
 
 
 def _changed(state: State, name: str, **changes: Any) -> State:
     record = state.tools[name]
-    return _with_record(state, evolve(record, tool=record.tool.with_metadata(**changes)), record)
+    return _with_record(state, replace(record, tool=record.tool.with_metadata(**changes)), record)
 
 
 def _transferred(state: State, event: facts.OwnershipTransferred) -> State:
     record = state.tools[event.tool]
     past = (*record.past_owners, record.tool.metadata.owned_by)
-    moved = evolve(record, tool=record.tool.with_metadata(owned_by=event.to), past_owners=past)
+    moved = replace(record, tool=record.tool.with_metadata(owned_by=event.to), past_owners=past)
     return _with_record(state, moved, record)
 
 
@@ -283,27 +288,28 @@ def _unshared(state: State, event: facts.ToolUnshared) -> State:
 
 def _disabled(state: State, event: facts.ToolDisabled) -> State:
     off = Disabled(event.kind, event.name, event.by, event.reason)
-    return evolve(state, disabled={**state.disabled, (event.kind, event.name): off})
+    return replace(state, disabled={**state.disabled, (event.kind, event.name): off})
 
 
 def _enabled(state: State, event: facts.ToolEnabled) -> State:
     key = (event.kind, event.name)
-    return evolve(state, disabled={other: off for other, off in state.disabled.items() if other != key})
+    return replace(state, disabled={other: off for other, off in state.disabled.items() if other != key})
 
 
 def _configured(state: State, event: facts.ToolConfigured) -> State:
     record = state.tools[event.tool]
     configured = tuple({**dict(record.configured), **event.changes}.items())
-    changed = evolve(record, tool=record.tool.with_metadata(**event.changes), configured=configured)
+    changed = replace(record, tool=record.tool.with_metadata(**event.changes), configured=configured)
+    state = replace(state, settings=state.settings.set(event.tool, configured))
     return _with_record(state, changed, record)
 
 
 def _policy_added(state: State, event: facts.PolicyAdded) -> State:
-    return evolve(state, policies=(*state.policies, Policy(event.name, event.policy)))
+    return replace(state, policies=(*state.policies, Policy(event.name, event.policy)))
 
 
 def _policy_removed(state: State, event: facts.PolicyRemoved) -> State:
-    return evolve(state, policies=tuple(one for one in state.policies if one.name != event.name))
+    return replace(state, policies=tuple(one for one in state.policies if one.name != event.name))
 
 
 def _cleared(state: State, event: facts.RegistryCleared) -> State:

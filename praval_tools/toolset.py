@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
-import json
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+import msgspec
+from attrs import NOTHING
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import batch, batch_async
+from praval_tools.model.arguments import quick
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.decision import Decision
-from praval_tools.model.definition import MISS
+from praval_tools.model.definition import MISS, Definition
+from praval_tools.model.encode import json_text
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import AsyncTool, Tool
+from praval_tools.naming import shorten
 
 if TYPE_CHECKING:
     from praval_tools.execution.executor import Executor, Lanes
@@ -26,14 +32,15 @@ class BoundTool(Generic[P, R]):
     """
     A checked way of one agent to one tool; holding it grants nothing, every call is decided anew.
 
+    It takes the function's own Python types as well as JSON.
     Raises what `Toolset.call` raises.
     """
 
-    __slots__ = ("_executor", "_lanes", "_who", "name", "tool")
+    __slots__ = ("_definition", "_executor", "_lanes", "_who", "name", "tool")
 
     def __init__(self, executor: Executor, who: Principal, tool: Tool[P, R], lanes: Lanes) -> None:
         self._executor, self._who, self._lanes = executor, who, lanes
-        self.tool, self.name = _Shown(tool), tool.name
+        self.tool, self.name, self._definition = _Shown(tool), tool.name, tool.definition_
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         arguments: dict[str, Any] = self._named(args, kwargs) if args else kwargs
@@ -42,20 +49,23 @@ class BoundTool(Generic[P, R]):
             try:
                 value = lane(arguments)
             except (Exception, SystemExit) as error:
-                raise self._executor.failed(self.name, error) from error
+                raise self._executor.failed(lane, error) from error
             if value is not MISS:
                 return value  # type: ignore[no-any-return]
         return self._executor.call(self._who, self.name, arguments, self._lanes)  # type: ignore[no-any-return]
 
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
-        arguments = self._named(args, kwargs) if args else kwargs
-        return await self._executor.acall(self._who, self.name, arguments, self._lanes)
+        given = self._named(args, kwargs) if args else kwargs
+        return await self._executor.acall(self._who, self.name, given, self._lanes)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        names = [name for name in self.tool.parameters.get("properties", ()) if name not in kwargs]
+        names = _positional(self._definition)
         if len(args) > len(names):
-            raise ToolUsageError(f"Tool {self.name!r} takes {len(names)} more arguments, {len(args)} were given.")
+            raise ToolUsageError(f"Tool {self.name!r} takes {len(names)} arguments by position, not {len(args)}.")
+        twice = [name for name in names[: len(args)] if name in kwargs]
+        if twice:
+            raise ToolUsageError(f"Tool {self.name!r} got {twice[0]!r} twice: by its position and by its name.")
         return {**dict(zip(names, args, strict=False)), **kwargs}
 
     @property
@@ -77,6 +87,13 @@ class BoundTool(Generic[P, R]):
         return f"<BoundTool {self.name} for {self._who.agent!r}>"
 
 
+def _positional(definition: Definition) -> list[str]:
+    """Return the parameters that a value's position can mean."""
+    if definition.given is not None or not definition.usable:
+        return list((definition.given or {}).get("properties", ()))
+    return [one.name for one in definition.signature.parameters if one.kind == "normal" and not one.by_keyword]
+
+
 class _Shown:
     """What a bound tool tells about its tool, without the function."""
 
@@ -92,9 +109,11 @@ class _Shown:
 
 
 _TOLD = frozenset(
-    "name description parameters metadata doc signature is_async namespace method_name qualified_name json_schema "
-    "definition fingerprint result_schema".split()
-)
+    (
+        "name", "description", "parameters", "metadata", "doc", "signature", "is_async", "namespace", "method_name",
+        "qualified_name", "json_schema", "definition", "fingerprint", "result_schema",
+    )
+)  # fmt: skip
 
 
 class Toolset(Mapping[str, BoundTool[..., Any]]):
@@ -104,12 +123,14 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
     What it shows is exactly what the agent can call. An empty toolset is true.
     """
 
-    __slots__ = ("_cache", "_executor", "_lanes", "_registry", "_who")
+    __slots__ = ("_awaited", "_bound", "_cache", "_desk", "_executor", "_lanes", "_lookup", "_sync", "_who")
 
-    def __init__(self, registry: Any, executor: Executor, who: Principal) -> None:
-        self._registry, self._executor, self._who = registry, executor, who
+    def __init__(self, desk: Any, executor: Executor, who: Principal) -> None:
+        self._desk, self._executor, self._lookup, self._who = desk, executor, executor.lookup, who
         self._lanes = executor.lanes(who)
+        self._sync, self._awaited = self._lanes.sync, self._lanes.awaited
         self._cache: dict[Any, tuple[Any, bytes]] = {}
+        self._bound: tuple[Any, dict[str, tuple[BoundTool[..., Any], Any]]] = (None, {})
 
     @property
     def agent(self) -> str:
@@ -120,10 +141,10 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         return True
 
     def __len__(self) -> int:
-        return len(self._registry._callable_names(self._who))
+        return len(self._lookup.names(self._who))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._registry._callable_names(self._who))
+        return iter(self._lookup.names(self._who))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str | Tool) and self._find(name) is not None
@@ -135,28 +156,37 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
     @overload
     def __getitem__(self, name: Tool[P, R]) -> BoundTool[P, R]: ...
     def __getitem__(self, name: Any) -> Any:
-        tool = self._find(name) if isinstance(name, str | Tool) else None
-        if tool is None:
+        bound = self._find(name) if isinstance(name, str | Tool) else None
+        if bound is None:
             raise KeyError(name if isinstance(name, str) else getattr(name, "name", name))
-        return BoundTool(self._executor, self._who, tool, self._lanes)
+        return bound
 
-    def _find(self, name: str | Tool[..., Any]) -> Tool[..., Any] | None:
+    def _find(self, name: str | Tool[..., Any]) -> BoundTool[..., Any] | None:
         text = name if isinstance(name, str) else name.name
-        tool: Tool[..., Any] | None = self._registry._callable_tool(self._who, text)
-        if tool is not None and isinstance(name, Tool) and tool.definition_ is not name.definition_:
-            return None
-        return tool
+        state, (since, known) = self._executor.ledger.present(), self._bound
+        if since is not state:
+            self._bound = state, (known := {})
+        found = known.get(text)
+        if found is None:
+            tool, lasting = self._lookup.tool(self._who, text)
+            if tool is None:
+                return None
+            found = BoundTool(self._executor, self._who, tool, self._lanes), tool.definition_
+            if lasting:
+                known[text] = found
+        return None if isinstance(name, Tool) and name.definition_ is not found[1] else found[0]
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, BoundTool[..., Any]]:
         """Return the pairs of one consistent moment."""
-        return [(tool.name, self._bound(tool)) for tool in self._registry._callable_tools(self._who)]
+        return self._now().items()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[BoundTool[..., Any]]:
         """Return the tools of one consistent moment."""
-        return [bound for _, bound in self.items()]
+        return self._now().values()
 
-    def _bound(self, tool: Tool[..., Any]) -> BoundTool[..., Any]:
-        return BoundTool(self._executor, self._who, tool, self._lanes)
+    def _now(self) -> dict[str, BoundTool[..., Any]]:
+        tools = self._lookup.tools(self._who)
+        return {tool.name: BoundTool(self._executor, self._who, tool, self._lanes) for tool in tools}
 
     # ── calling ──────────────────────────────────────────────────────────────────────────────────
 
@@ -170,53 +200,96 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             ToolTimeoutError: It did not finish in time.
             ToolExecutionError: It raised; also an instance of the built-in class that it raised.
         """
-        lane = self._lanes.sync.get(name)
-        if lane is not None:
-            try:
-                value = lane(arguments)
-            except (Exception, SystemExit) as error:
-                raise self._executor.failed(name, error) from error
-            if value is not MISS:
-                return value
-        return self._executor.call(self._who, name, arguments, self._lanes)
+        try:
+            lane = self._sync[name]
+        except KeyError:
+            return self._executor.call(self._who, name, arguments, self._lanes)
+        try:
+            value = lane(arguments)
+        except (Exception, SystemExit) as error:
+            raise self._executor.failed(lane, error) from error
+        return value if value is not MISS else self._executor.call(self._who, name, arguments, self._lanes)
 
     async def acall(self, name: str, /, **arguments: Any) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
+        lane = self._awaited.get(name)
+        if lane is not None:
+            try:
+                value = await lane(arguments)
+            except (Exception, SystemExit) as error:
+                raise self._executor.failed(lane, error) from error
+            if value is not MISS:
+                return value
         return await self._executor.acall(self._who, name, arguments, self._lanes)
+
+    def call_json(self, name: str, arguments: str | bytes) -> bytes:
+        """Call a tool with JSON text and return its value as JSON text; raises what `call` raises."""
+        given, lane = quick(arguments), self._sync.get(name)
+        if lane is not None and given is not None:
+            try:
+                value = lane(given)
+                if value is not MISS:
+                    return lane.json(value)  # type: ignore[no-any-return]
+            except (Exception, SystemExit) as error:
+                raise self._executor.failed(lane, error) from error
+        value = self._executor.call(self._who, name, arguments if given is None else given, self._lanes)
+        return self._executor.json(name, value)
+
+    async def acall_json(self, name: str, arguments: str | bytes) -> bytes:
+        """Call a tool from async code with JSON text and return its value as JSON text."""
+        given = quick(arguments)
+        value = await self._executor.acall(self._who, name, arguments if given is None else given, self._lanes)
+        return self._executor.json(name, value)
 
     def execute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
-        return self._executor.execute(self._mine(call), self._who, self._lanes)
+        mine = self._mine(call)
+        if mine.on_behalf_of != self._who.chain:
+            return self._desk.execute(mine)  # type: ignore[no-any-return]
+        return self._executor.execute(mine, self._who, self._lanes)
 
     async def aexecute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent from async code; every failure is a result."""
-        return await self._executor.aexecute(self._mine(call), self._who)
+        mine = self._mine(call)
+        if mine.on_behalf_of != self._who.chain:
+            return await self._desk.aexecute(mine)  # type: ignore[no-any-return]
+        return await self._executor.aexecute(mine, self._who, self._lanes)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side; results in call order, one failure never touches its neighbours."""
-        return batch(self._executor, [(one, self.execute) for one in calls], max_parallel)
+        return batch(self._executor.runtime, [(one, self.execute) for one in calls], max_parallel)
 
     async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await batch_async(self._executor, [(one, self.aexecute) for one in calls], max_parallel)
+        return await batch_async(self._executor.runtime, [(one, self.aexecute) for one in calls], max_parallel)
 
     def _mine(self, call: ToolCall) -> ToolCall:
         if call.agent is not None and call.agent != self._who.agent:
-            raise ToolUsageError(f"This toolset is {self._who.agent!r}'s; the call names {call.agent!r}.")
+            raise ToolUsageError(f"This toolset is {self._who.agent!r}'s; the call names {shorten(call.agent)}.")
+        chain = self._who.chain
+        if call.on_behalf_of and chain and call.on_behalf_of != chain:
+            raise ToolUsageError(
+                f"This toolset is {self._who.agent!r}'s for {', '.join(map(repr, chain))}; "
+                f"the call is on behalf of {shorten(call.on_behalf_of)}."
+            )
         return ToolCall(
             call.tool_call_id, call.name, call.arguments, self._who.agent, call.run_id,
-            call.on_behalf_of or self._who.chain,
+            call.on_behalf_of or chain,
         )  # fmt: skip
 
-    def explain(self, name: str, arguments: Mapping[str, Any] | None = None) -> Decision:
+    def explain(self, name: str, arguments: Any = None) -> Decision:
         """Say whether the agent may call a tool, and why."""
-        return self._registry._explain(self._who, name, arguments)  # type: ignore[no-any-return]
+        return self._lookup.explain(self._who, name, arguments)
 
     # ── showing ──────────────────────────────────────────────────────────────────────────────────
 
     def schemas(self, api_format: str = "openai-chat") -> list[dict[str, Any]]:
         """Return the tools in a provider's format, sorted by name: a fresh copy, to be changed at will."""
-        return copy.deepcopy(self._exported(api_format)[0])
+        made, text = self._exported(api_format)
+        try:
+            return msgspec.json.decode(text)  # type: ignore[no-any-return]  # far cheaper than a deep copy
+        except msgspec.DecodeError:  # a default that needs more than 64 bits
+            return copy.deepcopy(made)
 
     def schemas_json(self, api_format: str = "openai-chat") -> bytes:
         """Return the tools in a provider's format as JSON, the same bytes until something changes."""
@@ -227,8 +300,8 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         kept = self._cache.get(api_format)
         if kept is not None and kept[0][0] is state and kept[0][2]:
             return kept[0][1], kept[1]
-        made, lasting = self._registry._export(self._who, api_format)
-        text = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+        made, lasting = self._lookup.export(self._who, api_format)
+        text = json_text(made)
         self._cache[api_format] = ((state, made, lasting), text)
         return made, text
 
@@ -248,13 +321,30 @@ def _as_function(bound: BoundTool[..., Any]) -> Callable[..., Any]:
         return bound(*args, **kwargs)
 
     made: Any = awaited if bound.tool.is_async else plain
+    definition = bound._definition
+    signature = _signature(definition, bound.parameters)
     made.__name__ = made.__qualname__ = bound.name
-    made.__doc__ = bound.tool.doc
-    made.__signature__ = bound.tool.signature
-    made.__annotations__ = {
-        **{one.name: one.annotation for one in bound.tool.signature.parameters.values()},
-        "return": bound.tool.signature.return_annotation,
-    }
+    made.__module__, made.__doc__ = definition.module, bound.tool.doc or bound.description
+    made.__signature__ = signature
+    hints = {one.name: one.annotation for one in signature.parameters.values()}
+    made.__annotations__ = {name: hint for name, hint in hints.items() if hint is not signature.empty}
+    if definition.given is None:
+        made.__annotations__["return"] = signature.return_annotation
     return made  # type: ignore[no-any-return]
 
 
+def _signature(definition: Definition, parameters: dict[str, Any]) -> inspect.Signature:
+    """Return what a caller may pass, hints resolved; nothing that is injected."""
+    kinds = inspect.Parameter
+    if definition.given is not None or not definition.usable:
+        names = parameters.get("properties", ()) if definition.given is not None else ()
+        return inspect.Signature([kinds(name, kinds.KEYWORD_ONLY) for name in names if name.isidentifier()])
+    read, shown = definition.signature, []
+    for one in read.parameters:
+        if one.kind == "extra":
+            shown.append(kinds(one.name, kinds.VAR_KEYWORD, annotation=one.hint))
+        elif one.kind == "normal":
+            kind = kinds.KEYWORD_ONLY if one.by_keyword else kinds.POSITIONAL_OR_KEYWORD
+            default = kinds.empty if one.default is NOTHING else one.default
+            shown.append(kinds(one.name, kind, default=default, annotation=one.hint))
+    return inspect.Signature(shown, return_annotation=read.returns)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from praval_tools import ToolRegistry, get_tool_registry
+from praval_tools import Agent, Tool, ToolRegistry, get_tool_registry
 from praval_tools.cli.common import USAGE, Failure, app_option, chosen_app, traceback_option
 from praval_tools.errors import ToolError
 from praval_tools.naming import near
@@ -90,7 +90,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _registry(spec: str, found: Any) -> ToolRegistry:
-    if callable(found) and not isinstance(found, type | ToolRegistry):
+    if callable(found) and not isinstance(found, type | ToolRegistry | Tool | Agent):
         try:
             found = found()
         except (Exception, SystemExit) as error:  # the user's code: whatever it raises, say where

@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import click
+from msgspec.structs import replace
 from rich.text import Text
 
 from praval_tools import Decision, Outcome, Tool, ToolArgumentsError, ToolCall, ToolRegistry, ToolResult
@@ -16,7 +17,8 @@ from praval_tools.cli.common import OK, PROBLEM, REFUSED, USAGE, Failure, json_o
 from praval_tools.cli.output import cell, grid, print_all, print_json, rule_cell, screen
 from praval_tools.model.arguments import BadArguments, parse
 from praval_tools.model.decision import Tried
-from praval_tools.model.encode import encode
+from praval_tools.model.encode import encode, json_text
+from praval_tools.model.form import Unencodable
 
 _REFUSALS = {
     Outcome.UNKNOWN_TOOL,
@@ -90,10 +92,9 @@ def why_command(ctx: click.Context, *, agent: str, tool: str, arguments: tuple[s
     """
     registry = registry_of(ctx)
     given = arguments_from(arguments, registry.get_tool(tool)) if arguments else None
-    try:
-        decision = registry.explain(agent, tool, given)
-    except ToolArgumentsError as error:
-        raise Failure(str(error), USAGE) from error
+    decision = registry.explain(agent, tool, given)
+    if decision.rule == ToolArgumentsError.code:
+        raise Failure(decision.reason, USAGE)
     if as_json:
         print_json(decision_json(decision))
     else:
@@ -169,7 +170,7 @@ def call_command(ctx: click.Context, *, agent: str, tool: str, arguments: tuple[
     """
     registry = registry_of(ctx)
     given = arguments_from(arguments, registry.get_tool(tool))
-    result = _executed(registry, ToolCall(name=tool, arguments=given, agent=agent))
+    result = _encodable(_executed(registry, ToolCall(name=tool, arguments=given, agent=agent)))
     if as_json:
         print_json(_result_json(result))
     elif result.success:
@@ -183,6 +184,16 @@ def _executed(registry: ToolRegistry, call: ToolCall) -> ToolResult:
     """Run the call; what the tool itself prints goes to stderr, so that stdout is the result alone."""
     with registry, redirect_stdout(sys.stderr):
         return registry.execute(call)
+
+
+def _encodable(result: ToolResult) -> ToolResult:
+    """Return the result, with a value that has no JSON form as the error that it is."""
+    try:
+        json_text(encode(result.result))
+    except (Unencodable, ValueError) as error:
+        said = f"the tool ran, and its value cannot be written as JSON: {error}"
+        return replace(result, outcome=Outcome.TOOL_ERROR, result=None, error=said, error_type="Unencodable")
+    return result
 
 
 def print_value(value: Any) -> None:

@@ -94,9 +94,11 @@ def commands() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; an error is one readable line, with --traceback the whole of it."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    given = given or ["--help"]
     code = _run(given)
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         _hush()
         code = BROKEN_PIPE

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import define, field
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult, agent, current_agent
-from praval_tools.agents import AgentBase
+from praval_tools.agents import Agent
 from praval_tools.demo import telling
 from praval_tools.demo.figures import FEW, Average, Comparison
 from praval_tools.demo.question import Question
@@ -39,7 +39,7 @@ class House:
 
     registry: ToolRegistry
     desk: Desk
-    agents: dict[str, AgentBase]
+    agents: dict[str, Agent]
 
 
 def open_house(question: Question) -> House:
@@ -95,7 +95,7 @@ class Stage:
         """Call a tool as the agent whose function runs, and tell what came of it."""
         return self.attempt_as(current_agent(), name, **arguments)
 
-    def attempt_as(self, caller: AgentBase, name: str, /, **arguments: Any) -> ToolResult:
+    def attempt_as(self, caller: Agent, name: str, /, **arguments: Any) -> ToolResult:
         """Call a tool as *caller*, and tell what came of it."""
         result = caller.execute(ToolCall(name=name, arguments=arguments))
         summary = telling.summary(result.result, self.question.table.unit) if result.success else ""

@@ -93,6 +93,9 @@ def both(names: Sequence[str]) -> str:
 
 def headline(question: Question, groups: Iterable[Comparison]) -> str:
     """Return the answer in one sentence."""
+    groups = list(groups)
+    if not any(one.rows >= FEW for one in groups):
+        return f"No group by {question.by!r} is large enough to tell luck from more."
     found = _standing_out(groups)
     if not found:
         return f"Nothing stands out by {question.by!r}: every difference is within luck."

@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from praval_tools.errors import ToolError
+from praval_tools.errors import RegistryClosedError, ToolError, ToolUsageError
+from praval_tools.execution.failures import StaleError
+from praval_tools.execution.threads import NoRoomError
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.naming import shorten
 
 if TYPE_CHECKING:
-    from praval_tools.execution.executor import Executor
+    from praval_tools.execution.runtime import Runtime
 
 _AT_ONCE = 16
 
 
 def _junk(call: Any, error: ToolError | None = None) -> ToolResult:
-    text = str(error) if error is not None else f"{shorten(call)} is not a ToolCall"
-    name = str(getattr(call, "name", ""))
-    return ToolResult(getattr(call, "tool_call_id", None), name, None, Outcome.INVALID_ARGUMENTS, None, text,
-                      error.code if error is not None else "invalid-call")  # fmt: skip
+    """Return the result of what is no call, or of a call that could not be made."""
+    outcome, name = Outcome.INVALID_ARGUMENTS, str(getattr(call, "name", ""))
+    if isinstance(error, RegistryClosedError):
+        outcome = Outcome.CANCELLED
+    elif isinstance(error, ToolUsageError) and error.code == "sync-call-in-event-loop":
+        outcome = Outcome.TOOL_ERROR
+    text, code = f"{shorten(call)} is not a ToolCall", "invalid-call"
+    if error is not None:
+        text, code = str(error), error.code
+    return ToolResult(getattr(call, "tool_call_id", None), name, None, outcome, None, text, code, exception=error)
 
 
-def _lonely(executor: Executor, call: Any) -> bool:
-    record = executor.ledger.state.record(call.name) if isinstance(getattr(call, "name", None), str) else None
-    return record is not None and not record.tool.metadata.concurrency_safe
+def _sorted_out(runtime: Runtime, calls: Sequence[Any], most: Any) -> tuple[list[int], list[int]]:
+    """
+    Return the places of the calls that run side by side, and of those that run alone afterwards.
+
+    Raises:
+        RegistryClosedError: The registry was closed.
+        ToolUsageError: *most* is no number of calls, or this thread holds a `change()` open.
+    """
+    runtime.ledger.refuse_calls()
+    if most is not None and (type(most) is not int or most < 1):
+        raise ToolUsageError(f"max_parallel={shorten(most)} is no whole number from 1 on; leave it out.")
+    together: list[int] = []
+    alone: list[int] = []
+    for at, call in enumerate(calls):
+        name = getattr(call, "name", None)
+        record = runtime.ledger.state.record(name) if isinstance(name, str) else None
+        (together if record is None or record.tool.metadata.concurrency_safe else alone).append(at)
+    return together, alone
 
 
 def batch(
-    executor: Executor, calls: Sequence[tuple[Any, Callable[[ToolCall], ToolResult]]], most: int | None
+    runtime: Runtime, calls: Sequence[tuple[Any, Callable[[ToolCall], ToolResult]]], most: int | None
 ) -> list[ToolResult]:
     """Run the calls on the thread engine, at most *most* at once; what must run alone runs afterwards."""
-    results: list[ToolResult | None] = [None] * len(calls)
+    results: list[Any] = [None] * len(calls)
 
     def one(at: int) -> None:
         call, execute = calls[at]
@@ -40,47 +64,44 @@ def batch(
         except ToolError as error:
             results[at] = _junk(call, error)
 
-    together = [at for at, (call, _) in enumerate(calls) if not _lonely(executor, call)]
-    alone = [at for at in range(len(calls)) if at not in set(together)]
-    if len(together) == 1:
-        alone, together = sorted(alone + together), []
-    _spread(executor, together, one, most or _AT_ONCE)
-    for at in alone:
-        one(at)
-    return [result for result in results if result is not None]
+    together, alone = _sorted_out(runtime, [call for call, _ in calls], most)
+    if len(together) > 1:
+        _spread(runtime, together, one, most or _AT_ONCE)
+    for at in range(len(calls)):  # what is left: a single call, what runs alone, what found no thread
+        if results[at] is None:
+            one(at)
+    return results
 
 
-def _spread(executor: Executor, places: list[int], one: Callable[[int], None], most: int) -> None:
-    """Work through *places* in at most *most* threads."""
-    waiting = iter(places)
+def _spread(runtime: Runtime, places: Sequence[int], one: Callable[[int], None], most: int) -> None:
+    """Work through *places* in at most *most* threads; returns once every call that was begun has ended."""
+    waiting, taking = iter(places), threading.Lock()
 
     def work() -> None:
-        while (at := next(waiting, None)) is not None:
+        while True:
+            with taking:
+                at = next(waiting, None)
+            if at is None:
+                return
             one(at)
 
-    nested = executor.threads.inside
-    if nested:
-        executor.threads.lose()
-    jobs = [executor.threads.submit(work) for _ in range(min(most, len(places)))]
-    work_here = all(job is None for job in jobs)
-    if work_here:
-        work()
-    for job in jobs:
-        if job is not None:
+    jobs = [runtime.threads.submit(work) for _ in range(min(most, len(places)))]
+    with runtime.threads.away():
+        for job in jobs:
             job.wait(None)
-            if job.error is not None:
-                raise job.error
-    if nested:
-        executor.threads.found()
+    for job in jobs:
+        if job.error is not None and not isinstance(job.error, StaleError | NoRoomError):
+            raise job.error
 
 
 async def batch_async(
-    executor: Executor, calls: Sequence[tuple[Any, Callable[[ToolCall], Awaitable[ToolResult]]]], most: int | None
+    runtime: Runtime, calls: Sequence[tuple[Any, Callable[[ToolCall], Awaitable[ToolResult]]]], most: int | None
 ) -> list[ToolResult]:
     """Run the calls as tasks, at most *most* at once; what must run alone runs afterwards."""
     import asyncio
 
-    results: list[ToolResult | None] = [None] * len(calls)
+    results: list[Any] = [None] * len(calls)
+    together, alone = _sorted_out(runtime, [call for call, _ in calls], most)
     room = asyncio.Semaphore(most or max(1, len(calls)))
 
     async def one(at: int) -> None:
@@ -91,11 +112,9 @@ async def batch_async(
             except ToolError as error:
                 results[at] = _junk(call, error)
 
-    together = [at for at, (call, _) in enumerate(calls) if not _lonely(executor, call)]
     async with asyncio.TaskGroup() as group:
         for at in together:
             group.create_task(one(at))
-    for at in range(len(calls)):
-        if results[at] is None:
-            await one(at)
-    return [result for result in results if result is not None]
+    for at in alone:
+        await one(at)
+    return results

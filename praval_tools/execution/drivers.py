@@ -2,58 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.lanes import ExpiredError
-from praval_tools.execution.loops import deadlines, loop_runs_here
-from praval_tools.execution.pipeline import Run, StaleError, broke, succeeded
+from praval_tools.execution.approvals import Answer
+from praval_tools.execution.failures import StaleError, StoppedError, said
+from praval_tools.execution.loops import ExpiredError, interrupted, limit, loop_runs_here
+from praval_tools.execution.results import broke, cancelled, late, stopped_by, succeeded
+from praval_tools.execution.steps import Approve, Run, Steps
+from praval_tools.execution.threads import NoRoomError, finished
+from praval_tools.execution.turnstile import NoTurnError
+from praval_tools.model.approval import ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolResult
+from praval_tools.model.decision import Deny
+from praval_tools.model.signature import is_async
 
 if TYPE_CHECKING:
-    from praval_tools.execution.executor import Executor
+    from praval_tools.execution.runtime import Runtime
     from praval_tools.execution.threads import Job
 
-Steps = Generator[Run, ToolResult | None, ToolResult]
 
-
-def drive(executor: Executor, steps: Steps) -> ToolResult:
+def drive(runtime: Runtime, steps: Steps) -> ToolResult:
     """Run the pipeline from sync code."""
-    answer: ToolResult | None = None
-    while True:
-        try:
+    answer: Any = None
+    try:
+        while True:
             step = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        answer = _run(executor, step)
+            if isinstance(step, Run):
+                answer = _run(runtime, step)
+            elif isinstance(step, Approve):
+                answer = _ask(runtime, step.request)
+            else:
+                answer = runtime.closing.wait(step.seconds)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    finally:
+        steps.close()
 
 
-async def drive_async(executor: Executor, steps: Steps) -> ToolResult:
+async def drive_async(runtime: Runtime, steps: Steps) -> ToolResult:
     """Run the pipeline from async code."""
-    answer: ToolResult | None = None
-    while True:
-        try:
+    answer: Any = None
+    try:
+        while True:
             step = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        answer = await _arun(executor, step)
+            if isinstance(step, Run):
+                answer = await _arun(runtime, step)
+            elif isinstance(step, Approve):
+                answer = await _aask(runtime, step.request)
+            else:
+                await _asleep(step.seconds)
+                answer = None
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    finally:
+        steps.close()
 
 
-def _run(executor: Executor, run: Run) -> ToolResult | None:
-    started, tool = executor.clock.monotonic(), run.tool
-    engine = tool.metadata.engine or executor.options.engine
+async def _asleep(seconds: float) -> None:
+    import asyncio
+
+    await asyncio.sleep(seconds)
+
+
+# ── approvals ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ask(runtime: Runtime, request: ApprovalRequest) -> Answer | None:
+    """Ask the handler from sync code; None: there is none."""
+    handler = runtime.approvals.handler
+    if handler is None:
+        return None
+    try:
+        with runtime.as_operator():
+            answer = handler(request)
+            if hasattr(answer, "__await__"):
+                if loop_runs_here():
+                    answer.close()
+                    return Deny("the handler is async, and this is a sync call where an event loop runs")
+                with runtime.threads.away():
+                    answer = runtime.background.run(_awaitable(answer))
+    except Exception as error:  # isolation: whatever the handler raises is a no
+        return Deny(f"the handler raised {type(error).__name__}: {said(error)}")
+    return runtime.approvals.judged(request, answer)
+
+
+async def _aask(runtime: Runtime, request: ApprovalRequest) -> Answer | None:
+    """Ask the handler from async code, a sync one in a thread; None: there is none."""
+    import asyncio
+
+    handler = runtime.approvals.handler
+    if handler is None:
+        return None
+    try:
+        with runtime.as_operator():
+            async with asyncio.timeout(runtime.approvals.lasts.total_seconds()):
+                if is_async(handler):
+                    answer = await handler(request)
+                else:
+                    answer = await _threaded(runtime, lambda: handler(request))
+                    answer = await answer if hasattr(answer, "__await__") else answer
+    except TimeoutError:
+        return Deny("nobody answered in time")
+    except Exception as error:  # isolation: whatever the handler raises is a no
+        return Deny(f"the handler raised {type(error).__name__}: {said(error)}")
+    return runtime.approvals.judged(request, answer)
+
+
+async def _threaded(runtime: Runtime, work: Callable[[], Any]) -> Any:
+    """Run *work* on the thread engine and wait for it without blocking the loop."""
+    job = runtime.threads.submit(work)
+    await finished(job)
+    if job.error is not None:
+        raise job.error
+    return job.value
+
+
+async def _awaitable(answer: Any) -> Any:
+    return await answer
+
+
+# ── functions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _run(runtime: Runtime, run: Run) -> ToolResult | None:
+    started, tool = runtime.clock.monotonic(), run.tool
+    engine = tool.metadata.engine or runtime.options.engine
     try:
         if tool.is_async:
             _refuse_in_loop(tool.name)
-            return executor.background.run(_awaited(executor, run))  # type: ignore[no-any-return]
+            with runtime.threads.away():
+                return runtime.background.run(_awaited(runtime, run), runtime.timeout(tool))  # type: ignore[no-any-return]
         if engine == "thread" or tool.metadata.timeout is not None:
-            return _in_thread(executor, run, started)
+            return _in_thread(runtime, run, started)
         return succeeded(run, run.enter(), started)
     except StaleError:
         return None
+    except StoppedError:
+        return cancelled(run, started)
+    except NoTurnError as error:
+        return _no_room(run, error)
+    except ExpiredError:  # the loop is blocked by something else, and does not tell
+        return _late(run, runtime.timeout(tool), runs=True)
     except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-        if isinstance(error, ToolUsageError) and error.code == "sync-call-in-event-loop":
+        if isinstance(error, ToolUsageError) and not run.attempts:  # nothing was entered: the caller is to know
             raise
         return broke(run, error, started)
 
@@ -67,20 +160,11 @@ def _refuse_in_loop(name: str) -> None:
         )
 
 
-def _in_thread(executor: Executor, run: Run, started: float) -> ToolResult | None:
-    job = executor.threads.submit(run.enter)
-    if job is None:
-        return _no_room(run)
-    nested = executor.threads.inside
-    if nested:
-        executor.threads.lose()
-    try:
-        if not job.wait(run.tool.metadata.timeout):
-            return _give_up(executor, run, job)
-    finally:
-        if nested:
-            executor.threads.found()
-    return _of(run, job, started)
+def _in_thread(runtime: Runtime, run: Run, started: float) -> ToolResult | None:
+    job = runtime.threads.submit(run.enter)
+    with runtime.threads.away():
+        done = job.wait(runtime.patience(run.tool))
+    return _of(run, job, started) if done else _give_up(runtime, run, job)
 
 
 def _of(run: Run, job: Job, started: float) -> ToolResult | None:
@@ -89,100 +173,89 @@ def _of(run: Run, job: Job, started: float) -> ToolResult | None:
         return succeeded(run, job.value, started)
     if isinstance(error, StaleError):
         return None
+    if isinstance(error, NoRoomError | NoTurnError):
+        return _no_room(run, error)
     if isinstance(error, Exception | SystemExit):
         return broke(run, error, started)
     raise error
 
 
-def _give_up(executor: Executor, run: Run, job: Job) -> ToolResult:
+def _give_up(runtime: Runtime, run: Run, job: Job) -> ToolResult:
     runs = not job.claim()
+    run.given_up = True
     if runs:
-        executor.threads.lose()
-        job.when_done(executor.threads.found)
-    return _late(run, run.tool.metadata.timeout or 0.0, runs)
+        run.job = job
+        runtime.threads.lose()
+        job.when_done(runtime.threads.found)
+    return _late(run, runtime.patience(run.tool), runs)
 
 
-def _late(run: Run, seconds: float, runs: bool) -> ToolResult:
-    more = " It may still be running." if runs else ""
-    return ToolResult(
-        run.call.tool_call_id, run.tool.name, run.call.agent, Outcome.TIMEOUT, None,
-        f"Tool {run.tool.name!r} did not finish within {seconds:g} s.{more}", "tool-timeout", seconds * 1000,
-        run.attempts, run.bound.repairs, decision=run.path.decision,
-    )  # fmt: skip
+def _late(run: Run, seconds: float | None, runs: bool = False) -> ToolResult:
+    decision, repairs = run.path.decision, run.bound.repairs
+    return late(run.call_id, run.tool, run.call.agent, seconds or 0.0, decision, runs, repairs)
 
 
-def _no_room(run: Run) -> ToolResult:
-    return ToolResult(
-        run.call.tool_call_id, run.tool.name, run.call.agent, Outcome.LIMITED, None,
-        "No thread is free: too many calls that timed out are still running.", "limited",
-        repairs=run.bound.repairs, decision=run.path.decision,
-    )  # fmt: skip
+def _no_room(run: Run, error: Exception) -> ToolResult:
+    text = "No thread is free: each waits for another call, or still runs one that timed out."
+    if isinstance(error, NoTurnError):
+        text = f"Tool {run.tool.name!r} did not get its turn: another call runs alone in the registry."
+    return stopped_by(run, Outcome.LIMITED, text, "limited")
 
 
-async def _arun(executor: Executor, run: Run) -> ToolResult | None:
-    tool, started = run.tool, executor.clock.monotonic()
+async def _arun(runtime: Runtime, run: Run) -> ToolResult | None:
+    tool, started = run.tool, runtime.clock.monotonic()
     if tool.is_async:
-        return await _awaited(executor, run)
-    engine = tool.metadata.engine or executor.options.engine
+        return await _awaited(runtime, run)
+    engine = tool.metadata.engine or runtime.options.engine
     quick = engine == "inline" or (engine is None and tool.metadata.speed == "instant")
     if quick and tool.metadata.timeout is None:
         try:
             return succeeded(run, run.enter(), started)
         except StaleError:
             return None
+        except NoTurnError as error:
+            return _no_room(run, error)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-            return broke(run, error, started)
-    return await _in_thread_async(executor, run, started)
+            if run.attempts or not isinstance(error, ToolUsageError):
+                return broke(run, error, started)  # else it would have to wait, which a thread can
+    return await _in_thread_async(runtime, run, started)
 
 
-async def _awaited(executor: Executor, run: Run) -> ToolResult | None:
+async def _awaited(runtime: Runtime, run: Run) -> ToolResult | None:
     import asyncio
 
-    started, seconds = executor.clock.monotonic(), executor.timeout(run.tool)
-    loop = asyncio.get_running_loop()
-    timer = deadlines(loop, seconds) if seconds is not None else None
-    deadline = timer.start(asyncio.current_task()) if timer is not None else None
+    started, seconds = runtime.clock.monotonic(), runtime.timeout(run.tool)
+    within = limit(seconds)
     try:
-        return succeeded(run, await run.aenter(), started)
+        work = run.aenter()
+        value = await (work if within is None else within(work))
+        return succeeded(run, value, started)
     except StaleError:
         return None
+    except ExpiredError:
+        return _late(run, seconds)
+    except NoTurnError as error:
+        return _no_room(run, error)
     except asyncio.CancelledError:
-        if deadline is not None and deadline.expired and deadline.task.uncancel() == 0:
-            return _late(run, seconds or 0.0, runs=False)
-        raise
+        if not interrupted():
+            raise
+        return cancelled(run, started)
     except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-        if isinstance(error, ExpiredError):
-            return _late(run, seconds or 0.0, runs=False)
         return broke(run, error, started)
-    finally:
-        if timer is not None and deadline is not None:
-            timer.stop(deadline)
 
 
-async def _in_thread_async(executor: Executor, run: Run, started: float) -> ToolResult | None:
+async def _in_thread_async(runtime: Runtime, run: Run, started: float) -> ToolResult | None:
     import asyncio
 
-    job = executor.threads.submit(run.enter)
-    if job is None:
-        return _no_room(run)
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def settle() -> None:
-        if not done.done():
-            done.set_result(None)
-
-    def tell() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle)
-
-    job.when_done(tell)
+    job = runtime.threads.submit(run.enter)
     try:
-        async with asyncio.timeout(run.tool.metadata.timeout):
-            await done
+        async with asyncio.timeout(runtime.patience(run.tool)):
+            await finished(job)
     except TimeoutError:
-        return _give_up(executor, run, job)
+        return _give_up(runtime, run, job)
     except asyncio.CancelledError:
-        job.claim()
+        run.given_up = True
+        if not job.claim():
+            run.job = job
         raise
     return _of(run, job, started)

@@ -17,17 +17,21 @@ from praval_tools.errors import (
     UnknownToolCallError,
 )
 from praval_tools.model.calls import Outcome, ToolResult
+from praval_tools.model.form import Unencodable
+from praval_tools.naming import shorten
 
 _APART: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
 """Built-in exceptions whose constructors or meaning forbid a second base."""
 
 
+_TOLD: Final = ("errno", "strerror", "filename", "filename2")
+"""What an OSError says beside its text; its constructor takes our arguments for that."""
+
+
 @lru_cache(256)
 def execution_error(kind: Any) -> type[ToolExecutionError]:
     """Return the `ToolExecutionError` that is also the nearest built-in class of *kind*."""
-    for base in kind.__mro__:
-        if getattr(builtins, base.__name__, None) is not base:
-            continue
+    for base in filter(_is_builtin, kind.__mro__):
         if base in (Exception, BaseException) or not issubclass(base, Exception) or issubclass(base, _APART):
             return ToolExecutionError
         try:
@@ -39,32 +43,68 @@ def execution_error(kind: Any) -> type[ToolExecutionError]:
     return ToolExecutionError
 
 
+def _is_builtin(kind: type) -> bool:
+    return getattr(builtins, kind.__name__, None) is kind
+
+
 def _reduce(error: ToolExecutionError) -> tuple[Any, ...]:
-    kind = next(base for base in type(error).__mro__ if getattr(builtins, base.__name__, None) is base)
-    return _restore, (kind.__name__, error.message, error.error_type, error.tool)
+    kind = next(filter(_is_builtin, type(error).__mro__))
+    kept = {name: getattr(error, name) for name in _TOLD} if isinstance(error, OSError) else {}
+    return _restore, (kind.__name__, error.message, error.error_type, error.tool), {"result": error.result, **kept}
 
 
 def _restore(kind: str, message: str, error_type: str, tool: str) -> ToolExecutionError:
     return execution_error(getattr(builtins, kind))(message, error_type, tool)
 
 
-def failed(tool: str, error: BaseException, message: str | None = None) -> ToolExecutionError:
+class StaleError(Exception):
+    """The records that decided are no longer the current ones: decide again."""
+
+
+class StoppedError(Exception):
+    """The call was cancelled: its registry closes, or it cancelled itself."""
+
+
+def said(error: BaseException) -> str:
+    """Return what *error* says in one text, its type's name where it says nothing or cannot be asked."""
+    if isinstance(error, SystemExit):
+        return f"the tool tried to end the program (exit code {shorten(error.code)})"
+    try:
+        return str(error) or type(error).__name__
+    except Exception as fault:  # the seam to whatever a tool raises
+        return f"{type(error).__name__}, whose message cannot be shown ({type(fault).__name__})"
+
+
+def failed(tool: str, error: BaseException, message: str) -> ToolExecutionError:
     """Return the error that stands for what the tool raised, with it as the cause."""
-    kind = type(error)
-    text = str(error) if message is None else message
-    made: ToolExecutionError = execution_error(kind)(text or kind.__name__, kind.__name__, tool)
+    kind: Any = type(error)
+    made: ToolExecutionError = execution_error(kind)(message, type_name(error), tool)
+    for name in _TOLD if isinstance(made, OSError) else ():
+        setattr(made, name, getattr(error, name, None))
     made.__cause__ = error
     return made
+
+
+def unencodable(tool: str, error: Unencodable) -> ToolExecutionError:
+    """Return the error for a value that has no JSON form."""
+    made = failed(tool, error, str(error))
+    made.result = ToolResult(None, tool, None, Outcome.TOOL_ERROR, None, str(error), made.error_type, exception=error)
+    return made
+
+
+def type_name(error: BaseException) -> str:
+    """Return the name of what a tool raised; where it let an inner tool's error through, of what that one raised."""
+    return error.error_type if isinstance(error, ToolExecutionError) else type(error).__name__
 
 
 def raised(result: ToolResult) -> BaseException:
     """Return the typed error for a result that is not ok."""
     text = result.error or result.outcome.value
     error: ToolCallError
-    if isinstance(result.exception, ToolCallError):
-        error = result.exception
-    elif result.outcome is Outcome.TOOL_ERROR and result.exception is not None:
+    if result.outcome is Outcome.TOOL_ERROR and result.exception is not None:
         error = failed(result.name, result.exception, text)
+    elif isinstance(result.exception, ToolCallError):
+        error = result.exception
     else:
         error = _TYPED.get(result.outcome, ToolCallError)(text)
         if isinstance(error, ToolAccessError):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from attrs import frozen
+from msgspec.structs import replace
 
 from praval_tools.errors import NotOwnerError
 from praval_tools.model.calls import ToolCall
@@ -16,8 +16,7 @@ from praval_tools.model.permissions import Principal
 from praval_tools.naming import OPERATOR
 
 
-@frozen(eq=False)
-class Site:
+class Site(msgspec.Struct, frozen=True, eq=False):
     """What stays the same for every call of one agent to one tool, or for every run of an agent's function."""
 
     registry: Any
@@ -26,43 +25,78 @@ class Site:
     tool: str | None = None
 
 
-class Frame(msgspec.Struct):
-    """One thing that is running: its site, the arguments, and its call where somebody asked for it."""
+Frame = list[Any]
+"""One thing that is running, made by `frame_of`; a list, since every call makes one and nothing is made faster."""
 
-    site: Site
-    arguments: Any = None
-    token: Any = None
-    call: Any = None
-
-    @property
-    def parent(self) -> Any:
-        """The frame from which this one was entered."""
-        return None if self.token is None or self.token.old_value is Token.MISSING else self.token.old_value
+SITE, ARGUMENTS, PARENT, CALL, OVER = range(5)
+"""Where a frame has what; `PARENT` is the frame that it was entered from, `OVER` whether its work has ended."""
 
 
-frames: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
+def frame_of(site: Site, arguments: Any = None, call: ToolCall | None = None) -> Frame:
+    """Return the frame of what begins now; tasks that it leaves behind keep it in their contexts when it is over."""
+    return [site, arguments, None, call, False]
+
+
+frames: ContextVar[Frame] = ContextVar("praval_tools_frame")
+"""The innermost frame of a context; unset outside of any."""
+
+OUTERMOST: Final = Token.MISSING
+"""What a token says was there before, where there was no frame."""
+
+
+def innermost() -> Frame | None:
+    """Return the frame of this context, over or not; None outside of any."""
+    return frames.get(None)
 
 
 @contextmanager
 def running(frame: Frame) -> Iterator[Frame]:
     """Make *frame* the one that runs."""
+    frame[PARENT] = settled(innermost())
     token = frames.set(frame)
-    frame.token = token
     try:
         yield frame
     finally:
-        frames.reset(token)
+        frame[OVER] = True
+        with suppress(ValueError):  # collected with its loop, in another context
+            frames.reset(token)
 
 
-def actor(by: object = None, verb: str = "act", tool: str | None = None) -> str:
+def settled(frame: Frame | None) -> Frame | None:
+    """Return the nearest frame from *frame* on that is not over; its chain is cut short, so that it stays bounded."""
+    while frame is not None and frame[OVER]:
+        frame = frame[PARENT]
+    if frame is not None:
+        parent = frame[PARENT]
+        while parent is not None and parent[OVER]:
+            parent = parent[PARENT]
+        frame[PARENT] = parent
+    return frame
+
+
+def live() -> Iterator[Frame]:
+    """Yield the frames on the stack of this context whose work goes on, the innermost first."""
+    frame = innermost()
+    while frame is not None:
+        if not frame[OVER]:
+            yield frame
+        frame = frame[PARENT]
+
+
+def calls_inside(registry: Any) -> Iterator[Frame]:
+    """Yield the frames of *registry*'s tools that this context is inside of, the innermost first."""
+    return (one for one in live() if one[SITE].tool is not None and one[SITE].registry is registry)
+
+
+def actor(by: object, verb: str, tool: str | None = None) -> str:
     """
     Return in whose name a change is made: who is running, or *by* where the operator says so.
 
     Raises:
         NotOwnerError: An agent's code names somebody else.
     """
-    frame = frames.get()
-    me = OPERATOR if frame is None else frame.site.actor
+    frame = innermost()
+    me = OPERATOR if frame is None else frame[SITE].actor
     if by is None:
         return me
     name = str(getattr(by, "name", by))
@@ -71,21 +105,34 @@ def actor(by: object = None, verb: str = "act", tool: str | None = None) -> str:
     return name
 
 
+def running_principal(registry: Any) -> Principal | None:
+    """Return who runs in this context: None is the operator; in another registry, an agent is known by its name."""
+    frame = innermost()
+    if frame is None or (site := frame[SITE]).actor == OPERATOR:
+        return None
+    return site.who if site.registry is registry and site.who is not None else Principal(site.actor)
+
+
 def current_call() -> ToolCall | None:
     """Return the call that is being served in this context, None outside of any; its id is made on first use."""
-    frame = frames.get()
-    while frame is not None and frame.site.tool is None:
-        frame = frame.parent
+    frame = innermost()
+    while frame is not None and frame[SITE].tool is None:
+        frame = frame[PARENT]
     return None if frame is None else call_of(frame)
 
 
 def call_of(frame: Frame) -> ToolCall:
-    """Return the frame's call with an id."""
-    if frame.call is None or frame.call.tool_call_id is None:
-        site = frame.site
-        made = frame.call or ToolCall(
-            None, site.tool or "", frame.arguments, site.who.agent if site.who else None, None,
-            site.who.chain if site.who else (),
-        )  # fmt: skip
-        frame.call = made.with_id()
-    return frame.call  # type: ignore[no-any-return]
+    """Return the frame's call with an id, and that of the call that it was made from."""
+    call: ToolCall | None = frame[CALL]
+    if call is None:
+        site = frame[SITE]
+        agent, chain = (site.who.agent, site.who.chain) if site.who else (None, ())
+        call = ToolCall(None, site.tool or "", frame[ARGUMENTS], agent, None, chain)
+    above: Frame | None = frame[PARENT]
+    while above is not None and above[SITE].tool is None:
+        above = above[PARENT]
+    call = call.with_id()
+    if above is not None and call.parent_id is None:
+        call = replace(call, parent_id=call_of(above).tool_call_id)
+    frame[CALL] = call
+    return call

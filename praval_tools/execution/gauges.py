@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
 
@@ -26,8 +28,16 @@ class Gauges:
     """The gauges of one registry; a gauge lives as long as somebody holds it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._gauges: WeakValueDictionary[tuple[str | None, str], Gauge] = WeakValueDictionary()
+
+    def start_over(self, mine: Iterable[tuple[str | None, str]]) -> None:
+        """Count, in a forked process, the calls of this thread alone."""
+        self._lock = threading.RLock()
+        for gauge in self._gauges.values():
+            gauge.clear()
+        for agent, tool in mine:
+            self.of(agent, tool).append(None)
 
     def of(self, agent: str | None, tool: str) -> Gauge:
         """Return the gauge of *agent* and *tool*."""
@@ -44,3 +54,11 @@ class Gauges:
         return sum(
             len(one) for one in gauges if (agent is None or one.agent == agent) and (tool is None or one.tool == tool)
         )
+
+    def drain(self, agent: str | None, tool: str | None, timeout: float | None, own: int = 0) -> int:
+        """Wait until nobody is inside but the caller's *own* calls, at most *timeout* seconds; return how many are."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = threading.Event()
+        while (left := self.inside(agent, tool) - own) > 0 and (deadline is None or time.monotonic() < deadline):
+            pause.wait(0.001)
+        return max(left, 0)

@@ -9,116 +9,145 @@ waits for every call that was admitted before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
 from typing import TYPE_CHECKING, Any
 
-from praval_tools.execution.frames import Frame, Site, frames
-from praval_tools.execution.loops import deadlines
+from praval_tools.execution.failures import StoppedError
+from praval_tools.execution.frames import OUTERMOST, Site, frames, settled
+from praval_tools.execution.loops import interrupted, limit
+from praval_tools.execution.steps import whole
 from praval_tools.model.definition import MISS, Definition
+from praval_tools.model.forms import is_closed
+from praval_tools.model.returns import returned_items
+from praval_tools.model.signature import is_async
 
 if TYPE_CHECKING:
     from praval_tools.execution.gauges import Gauge
     from praval_tools.ledger import Ledger
     from praval_tools.state import State
 
-Lane = Callable[[dict[str, Any]], Any]
+Lane = Any
+"""
+A function of the arguments and, where the caller has made one, the frame.
+
+Its attributes: the `tool`, `decision`, `state` and `site` it stands for, `json` for its value, `most` of it to show.
+"""
 
 _SYNC = """\
 def make(ledger, state, gauge, site):
     enter, leave = gauge.append, gauge.pop
-    def lane(arguments):
-{checks}
-        enter(None)
+    def lane(arguments, frame=None):
+{before}
+        if frame is None: frame = [site, arguments, None, None, False]
+        token = set_frame(frame)
+        if token.old_value is not OUTERMOST: frame[2] = settled(token.old_value)
         try:
-            if ledger.state is not state: return MISS
-            frame = Frame(site, arguments)
-            frame.token = token = set_frame(frame)
+{within}
             try:
+                enter(None)
+                if ledger.state is not state: return MISS
                 return {call}
             finally:
-                reset_frame(token)
+                frame[4] = True
+                leave()
         finally:
-            leave()
+            reset_frame(token)
     return lane
 """
 _ASYNC = """\
-def make(ledger, state, gauge, site, start, stop):
+def make(ledger, state, gauge, site, within):
     enter, leave = gauge.append, gauge.pop
-    async def lane(arguments):
-{checks}
-        enter(None)
+    async def lane(arguments, frame=None):
+{before}
+        if frame is None: frame = [site, arguments, None, None, False]
+        token = set_frame(frame)
+        if token.old_value is not OUTERMOST: frame[2] = settled(token.old_value)
         try:
-            if ledger.state is not state: return MISS
-            frame = Frame(site, arguments)
-            frame.token = token = set_frame(frame)
-            deadline = start()
+{within}
             try:
-                return await {call}
+                enter(None)
+                if ledger.state is not state: return MISS
+                if within is None: return await {call}
+                return await within({call})
             except CancelledError:
-                if deadline.expired and deadline.task.uncancel() == 0: raise Expired from None
+                if interrupted(): raise StoppedError from None
                 raise
             finally:
-                stop(deadline)
-                reset_frame(token)
+                frame[4] = True
+                leave()
         finally:
-            leave()
+            try: reset_frame(token)
+            except ValueError: pass  # collected with its loop, in another context
     return lane
 """
-
-
-class ExpiredError(Exception):
-    """The deadline of an awaited call has passed."""
 
 
 def sync_lane(definition: Definition, ledger: Ledger, state: State, gauge: Gauge, site: Site) -> Lane:
     """Return the lane of a sync tool."""
     make = definition._lane or _made(definition, _SYNC)
-    return make(ledger, state, gauge, site)  # type: ignore[no-any-return]
+    return make(ledger, state, gauge, site)
 
 
 def async_lane(
-    definition: Definition, ledger: Ledger, state: State, gauge: Gauge, site: Site, seconds: float
+    definition: Definition, ledger: Ledger, state: State, gauge: Gauge, site: Site, seconds: float | None
 ) -> Lane:
     """Return the lane of an async tool, awaited in place under a shared deadline timer."""
-    import asyncio
+    from asyncio import CancelledError
 
     make = definition._lane or _made(
-        definition, _ASYNC, CancelledError=asyncio.CancelledError, Expired=ExpiredError
+        definition, _ASYNC, CancelledError=CancelledError, StoppedError=StoppedError, interrupted=interrupted
     )
-    timer: Any = None
-
-    def start() -> Any:
-        nonlocal timer
-        loop = asyncio.get_running_loop()
-        if timer is None or timer[0] is not loop:
-            timer = loop, deadlines(loop, seconds)
-        return timer[1].start(asyncio.current_task(loop))
-
-    return make(ledger, state, gauge, site, start, lambda deadline: timer[1].stop(deadline))  # type: ignore[no-any-return]
+    return make(ledger, state, gauge, site, limit(seconds))
 
 
 def _made(definition: Definition, template: str, **more: Any) -> Any:
     """Generate the maker of lanes; the source holds only names of our own and the parameters' identifiers."""
     fast = definition.compiled.fast
-    checks = "\n".join(f"        {line}" for block in fast.lines for line in block.split("\n"))
+    checks = [line for block in fast.lines for line in block.split("\n")]
+    before, inside = checks, ["pass"]
+    if _runs_code(definition):  # as the agent, though not yet inside of the tool
+        before, inside = ["pass"], ["frame[4] = True", *checks, "frame[4] = False"]
     scope: dict[str, Any] = {
         **fast.namespace,
         **more,
         "MISS": MISS,
-        "Frame": Frame,
+        "OUTERMOST": OUTERMOST,
         "function": definition.function,
         "set_frame": frames.set,
+        "settled": settled,
+        "whole": whole,
         "reset_frame": frames.reset,
     }
-    source = template.format(checks=checks or "        pass", call=fast.call)
+    call = fast.call
+    if not definition.signature.is_async and not _is_known(definition.signature.returns):
+        call = f"whole({call}, {definition.name!r})"
+    source = template.format(
+        before="\n".join(f"        {line}" for line in before or ["pass"]),
+        within="\n".join(f"            {line}" for line in inside),
+        call=call,
+    )
     exec(compile(source, f"<lane of {definition.name}>", "exec"), scope)  # noqa: S102
     definition._lane = scope["make"]
     return definition._lane
 
 
+def _is_known(returns: Any) -> bool:
+    """Tell whether the return hint says that it is neither a generator nor a coroutine."""
+    return isinstance(returns, type) and returns is not object and returns is not Any
+
+
+def _runs_code(definition: Definition) -> bool:
+    """Tell whether a class that a parameter takes may run code of its own while arguments are structured."""
+    return definition.given is None and not all(is_closed(one.hint) for one in definition.signature.parameters)
+
+
 def plain(definition: Definition) -> bool:
-    """Tell whether the function can run in a lane: no generator, no context parameter, an own code object."""
-    code = getattr(getattr(definition.function, "__func__", definition.function), "__code__", None)
-    if code is None or code.co_flags & 0x220:
+    """Tell whether the function can run in a lane: no generator, nothing to await behind it, no context parameter."""
+    function: Any = definition.function
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None or code.co_flags & 0x220 or definition.context_parameters:
         return False
-    return not definition.context_parameters
+    if not definition.signature.is_async and is_async(inspect.unwrap(function)):
+        return False
+    returns = definition.signature.returns
+    return returned_items(returns) is returns or definition.signature.is_async

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
+
+import msgspec
+
+from praval_tools.execution.failures import StaleError, StoppedError
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,40 +24,82 @@ def loop_runs_here() -> bool:
     return events is not None and events._get_running_loop() is not None
 
 
+_GRACE = 2.0
+"""Seconds beyond its deadline after which a call is given up that the loop does not end."""
+
+
 class BackgroundLoop:
     """One event loop in a daemon thread, started at first use and kept until closed."""
 
     def __init__(self) -> None:
+        self._closed = False
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Begin without a loop; in a forked process the thread of its parent's is gone."""
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run *coroutine* there and wait for it; an interrupt of this thread cancels it."""
-        import asyncio
+    def run(self, coroutine: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:
+        """
+        Run *coroutine* there and wait for it; an interrupt of this thread cancels it.
 
+        Its deadline is its own; *seconds*, and some more, count where the loop is blocked and keeps none.
+
+        Raises:
+            ExpiredError: The loop does not answer.
+            StaleError: The loop was closed.
+            StoppedError: It was closed meanwhile, or the work cancelled itself.
+        """
+        import asyncio
+        from concurrent.futures import CancelledError
+
+        if self._process != os.getpid():
+            self._start_over()
         with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise StaleError
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="praval-tools-loop", daemon=True)
+                self._thread = threading.Thread(
+                    target=_serve, args=(self._loop,), name="praval-tools-loop", daemon=True
+                )
                 self._thread.start()
             loop = self._loop
-        waiting = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        waiting = asyncio.run_coroutine_threadsafe(_kept(coroutine), loop)
         try:
-            return waiting.result()
+            value, error = waiting.result(None if seconds is None else seconds + _GRACE)
+        except TimeoutError:
+            waiting.cancel()
+            raise ExpiredError from None
+        except CancelledError:
+            raise StoppedError from None
         except BaseException:
             waiting.cancel()
             raise
+        if error is not None:
+            raise error
+        return value
 
     @property
     def here(self) -> bool:
         """Whether this thread is the loop's own."""
         return self._thread is threading.current_thread()
 
-    def close(self) -> None:
-        """Cancel what runs there, stop the loop and close it; safe twice."""
+    def close(self, patience: float = 5.0) -> None:
+        """
+        Cancel what runs there, stop the loop and close it; safe twice.
+
+        What swallows its cancellation, or blocks the loop, is left behind in its thread after *patience* seconds.
+        """
+        if self._process != os.getpid():
+            self._start_over()
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+            self._closed = True
         if loop is None or thread is None:
             return
         import asyncio
@@ -63,52 +111,94 @@ class BackgroundLoop:
             await asyncio.gather(*others, return_exceptions=True)
             await loop.shutdown_asyncgens()
 
-        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        try:
+            asyncio.run_coroutine_threadsafe(end(), loop).result(patience)
+        except TimeoutError:
+            return
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread.join(patience)
+        if not thread.is_alive():
+            loop.close()
 
 
-class Deadline:
-    """One call's deadline on one loop."""
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run *loop* until it is stopped; a task's SystemExit, which ends a loop, is its awaiter's to handle."""
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except (KeyboardInterrupt, SystemExit):
+            continue
 
-    __slots__ = ("at", "expired", "task")
 
-    def __init__(self, at: float, task: Any) -> None:
-        self.at, self.task, self.expired = at, task, False
+def interrupted() -> bool:
+    """Tell whether a CancelledError here is of the work's own making: nobody has cancelled the task that awaits it."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return task is None or not task.cancelling()
+
+
+async def _kept(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """Await *work*; what would end the loop's thread is handed to the caller instead."""
+    try:
+        return await work, None
+    except (KeyboardInterrupt, SystemExit) as error:
+        return None, error
+
+
+class Deadline(msgspec.Struct, eq=False):
+    """One call's deadline on one loop, among the *others* of its timer."""
+
+    at: float
+    task: Any
+    others: Any
+    expired: bool = False
+
+    def uncancel(self) -> int:
+        """Take back the cancellation by which it rang; return how many others are left."""
+        task = self.task()
+        return task.uncancel() if task is not None else 0
+
+
+def _nobody() -> None:
+    """Stand for the task of work that runs in none."""
 
 
 class Deadlines:
     """The deadlines of one loop and one duration, in order, behind a single timer."""
 
-    __slots__ = ("_active", "_loop", "_seconds", "_timer")
+    __slots__ = ("_seconds", "active", "ringing")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        self._loop, self._seconds = loop, seconds
-        self._active: dict[Deadline, None] = {}
-        self._timer: Any = None
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.active: dict[Deadline, None] = {}
+        self.ringing = False
 
-    def start(self, task: Any) -> Deadline:
+    def start(self, loop: asyncio.AbstractEventLoop, task: Any) -> Deadline:
         """Give *task* the duration from now; it is cancelled when that has passed."""
-        made = Deadline(self._loop.time() + self._seconds, task)
-        self._active[made] = None
-        if self._timer is None:
-            self._timer = self._loop.call_at(made.at, self._ring)
+        # by weak reference: a task holds its loop, which would never be collected with the deadlines that it has here
+        made = Deadline(monotonic() + self._seconds, ref(task) if task is not None else _nobody, self.active)
+        self.active[made] = None
+        if not self.ringing:
+            self.ring_in(loop, self._seconds)
         return made
 
-    def stop(self, deadline: Deadline) -> None:
-        """Forget a deadline."""
-        self._active.pop(deadline, None)
+    def ring_in(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """Look again in *seconds*."""
+        self.ringing = True
+        loop.call_later(seconds, self._ring, loop)
 
-    def _ring(self) -> None:
-        self._timer, now = None, self._loop.time()
-        for deadline in list(self._active):
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.ringing, now = False, monotonic()
+        for deadline in list(self.active):
             if deadline.at > now:
-                self._timer = self._loop.call_at(deadline.at, self._ring)
+                self.ring_in(loop, deadline.at - now)
                 return
-            del self._active[deadline]
+            del self.active[deadline]
             deadline.expired = True
-            deadline.task.cancel()
+            if (task := deadline.task()) is not None:
+                task.cancel()
 
 
 _deadlines: WeakKeyDictionary[Any, dict[float, Deadlines]] = WeakKeyDictionary()
@@ -121,5 +211,64 @@ def deadlines(loop: asyncio.AbstractEventLoop, seconds: float) -> Deadlines:
         mine = _deadlines[loop] = {}
     found = mine.get(seconds)
     if found is None:
-        found = mine[seconds] = Deadlines(loop, seconds)
+        found = mine[seconds] = Deadlines(seconds)
     return found
+
+
+class ExpiredError(Exception):
+    """The deadline of an awaited call has passed."""
+
+
+def limit(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | None:
+    """Return what awaits a coroutine for at most *seconds*, else raises `ExpiredError`; None: without end."""
+    if seconds is None:
+        return None
+    import asyncio
+    from types import coroutine
+
+    @coroutine
+    def within(work: Any) -> Any:
+        # what never waits is never late, and asking for the running loop is dear: only who waits gets a deadline
+        try:
+            waiting = work.send(None)
+        except StopIteration as end:
+            return end.value
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        deadline = deadlines(loop, seconds).start(loop, task)
+        try:
+            value = yield from _driven(work, waiting)
+        except asyncio.CancelledError:
+            if deadline.expired and deadline.uncancel() <= before:
+                raise ExpiredError from None
+            raise
+        except Exception as error:
+            if deadline.expired:
+                deadline.uncancel()
+                raise ExpiredError from error
+            raise
+        finally:
+            deadline.others.pop(deadline, None)
+        if deadline.expired:  # it had its reasons to go on, and is done
+            deadline.uncancel()
+        return value
+
+    return within
+
+
+def _driven(work: Any, waiting: Any) -> Any:
+    """Drive a coroutine that has begun and waits; return its value."""
+    while True:
+        try:
+            answer = yield waiting
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:  # thrown into the work, which decides
+            step, given = work.throw, error
+        else:
+            step, given = work.send, answer
+        try:
+            waiting = step(given)
+        except StopIteration as end:
+            return end.value

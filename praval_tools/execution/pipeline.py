@@ -1,197 +1,172 @@
 """
 The pipeline of a call as a generator that does no waiting itself.
 
-It yields `Run` where the function is to be entered; the sync and the async driver send back what came of it.
-may the agent see the tool → arguments → decide on them → approval → admission and run → result.
+It yields a `Step` where something has to wait, and the sync and the async driver send back what came of it.
+may the agent see the tool → arguments → decide on them → limits → approval → admission and run → again or result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+import msgspec
 
-from praval_tools.access import Path, Verdict, choose, judge
-from praval_tools.errors import (
-    ToolArgumentsError,
-    ToolDefinitionError,
-    ToolExecutionError,
-)
-from praval_tools.execution.frames import Frame, Site, running
-from praval_tools.facts import GrantSpent
+from praval_tools.access import Facts, Paid, Path, Verdict, choose, judge
+from praval_tools.errors import ToolArgumentsError, ToolDefinitionError
+from praval_tools.execution.frames import CALL, Site, frame_of, running
+from praval_tools.execution.policies import asked_policies
+from praval_tools.execution.results import refused, stopped_by
+from praval_tools.execution.retries import retry_in
+from praval_tools.execution.steps import Approve, Run, Sleep, Step, Steps
+from praval_tools.model.approval import Allow, ApprovalRequest
+from praval_tools.model.arguments import plain_copy
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.context import ToolContext
-from praval_tools.model.decision import Ask, Decision, Deny
-from praval_tools.model.definition import MISS, Bound
+from praval_tools.model.decision import Ask, Decision
+from praval_tools.model.definition import Bound
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
-from praval_tools.naming import OPERATOR, near, shorten
-from praval_tools.state import Policy, State
+from praval_tools.naming import OPERATOR, shorten
 
 if TYPE_CHECKING:
-    from praval_tools.execution.executor import Executor
+    from praval_tools.execution.runtime import Runtime
 
 
-class StaleError(Exception):
-    """The records that decided are no longer the current ones: decide again."""
+class Course(msgspec.Struct, eq=False):
+    """What is known of one call through all its attempts."""
 
-
-@define(eq=False)
-class Run:
-    """A call that was decided and waits for a driver to enter its function."""
-
-    executor: Executor
+    runtime: Runtime
     call: ToolCall
     who: Principal | None
-    tool: Tool[..., Any]
-    bound: Bound
-    verdict: Verdict
-    path: Path
-    state: State
-    frame: Frame = field(init=False)
     attempts: int = 0
+    paid: frozenset[str] = frozenset()
+    limited: bool = False
+    ended: Callable[[], None] | None = None
+    approved: tuple[str, dict[str, Any]] | None = None
+    shown: dict[str, Any] = {}
 
-    def __attrs_post_init__(self) -> None:
-        actor = OPERATOR if self.who is None else self.who.agent
-        self.frame = Frame(Site(self.executor.home, self.who, actor, self.tool.name), self.bound.arguments)
-        self.frame.call = self.call
+    def approval_of(self, tool: Tool[..., Any]) -> dict[str, Any] | None:
+        """Return the arguments with which *tool*, as it is defined now, was approved; None: it was not."""
+        if self.approved is None or self.approved[0] != tool.fingerprint:
+            return None
+        return self.approved[1]
 
-    def admit(self) -> None:
-        """
-        Admit the call, or raise `StaleError`; the linearization point, directly before the function is entered.
-
-        Spends the grants that decided, in the same step.
-        """
-        state = self.executor.ledger.state
-        if self.path.counted:
-            self.executor.ledger.commit(self._spend)
-        elif state is not self.state or not self.path.lasting:
-            self._check(state)
-        self.attempts += 1
-
-    def _spend(self, state: State) -> list[GrantSpent]:
-        self._check(state)
-        counted = tuple(one.grant.id for one in self.path.grants if one.grant.max_calls is not None)
-        return [GrantSpent(grants=counted)]
-
-    def _check(self, state: State) -> None:
-        if state.record(self.tool.name) is not self.verdict.record or state.policies is not self.state.policies:
-            raise StaleError
-        if self.who is None:
-            return
-        new = judge(state, self.who, self.tool.name, self.executor.clock.now())
-        wanted = [one.grant.id for one in self.path.grants]
-        for path in new.paths:
-            if path.decision == self.path.decision and [one.grant.id for one in path.grants] == wanted:
-                return
-            if not path.counted and self.path.counted and not path.bounds:
-                raise StaleError
-        raise StaleError
-
-    def keywords(self) -> dict[str, Any]:
-        """Return the function's keywords, the context among them where it asks for it."""
-        names = self.tool.definition_.context_parameters
-        if not names:
-            return self.bound.values
-        call = self.frame.call = self.call = self.call.with_id()
-        who, key = self.who, str(call.tool_call_id)
-        context = ToolContext(
-            agent=who.agent if who else None, chain=who.chain if who else (), tool_call_id=key,
-            run_id=call.run_id, idempotency_key=key, registry=self.executor.home,
-        )  # fmt: skip
-        return {**self.bound.values, **dict.fromkeys(names, context)}
-
-    def enter(self) -> Any:
-        """Admit and run a sync function in this thread; generators are read to their end."""
-        turnstile = self.executor.turnstile
-        if not self.tool.metadata.concurrency_safe:
-            with turnstile.alone():
-                return self._entered()
-        while True:
-            turnstile.pass_through()
-            value = self._entered()
-            if value is not MISS:
-                return value
-
-    def _entered(self) -> Any:
-        gauge = self.executor.gauges.of(self.call.agent, self.tool.name)
-        gauge.append(None)
-        try:
-            if self.tool.metadata.concurrency_safe and self.executor.turnstile.holds_up():
-                return MISS
-            with running(self.frame):
-                self.admit()
-                value = self.tool.definition_.function(**self.keywords())
-                return list(value) if _is_generator(value) else value
-        finally:
-            gauge.pop()
-
-    async def aenter(self) -> Any:
-        """Admit and await an async function; async generators are read to their end."""
-        turnstile = self.executor.turnstile
-        if not self.tool.metadata.concurrency_safe:
-            async with turnstile.aalone():
-                return await self._aentered()
-        while True:
-            await turnstile.apass_through()
-            value = await self._aentered()
-            if value is not MISS:
-                return value
-
-    async def _aentered(self) -> Any:
-        gauge = self.executor.gauges.of(self.call.agent, self.tool.name)
-        gauge.append(None)
-        try:
-            if self.tool.metadata.concurrency_safe and self.executor.turnstile.holds_up():
-                return MISS
-            with running(self.frame):
-                self.admit()
-                value = self.tool.definition_.function(**self.keywords())
-                if hasattr(value, "__aiter__"):
-                    return [item async for item in value]
-                return await value if hasattr(value, "__await__") else value
-        finally:
-            gauge.pop()
+    def end(self, run: Run | None) -> None:
+        """Give its places under limits back, once its function has ended."""
+        ended, self.ended = self.ended, None
+        if ended is not None and run is not None and run.job is not None:
+            run.job.when_done(ended)
+        elif ended is not None:
+            ended()
 
 
-def _is_generator(value: object) -> bool:
-    return type(value).__name__ == "generator"
-
-
-def pipeline(
-    executor: Executor, call: ToolCall, who: Principal | None
-) -> Generator[Run, ToolResult | None, ToolResult]:
+def pipeline(runtime: Runtime, call: ToolCall, who: Principal | None) -> Steps:
     """
     Decide and run one call; *who* None: the operator.
 
     Every way out is a result. A driver answers `Run` with a result, or None where the call must be decided again.
     """
-    while True:
-        state = executor.ledger.state
-        verdict = _verdict(executor, state, call, who)
-        if verdict.refusal is not None:
-            return refused(executor, call, who, verdict.refusal)
-        tool = verdict.record.tool  # type: ignore[union-attr]
-        bound = _bind(executor, tool, call, verdict.decision)
+    course, run = Course(runtime, call, who), None
+    try:
+        while True:
+            runtime.ledger.refuse_calls()
+            decided = _decided(course)
+            if isinstance(decided, ToolResult):
+                return decided
+            run, asked = decided
+            stopped = _limited(course, run)
+            if stopped is None and asked is not None:
+                stopped = yield from _approved(course, run, asked)
+                if stopped is None:
+                    continue
+            if stopped is not None:
+                return stopped
+            result: ToolResult | None = yield run
+            course.attempts, course.paid = run.attempts, run.paid
+            if result is None:
+                continue
+            seconds = retry_in(runtime, run, result)
+            if seconds is None:
+                return result
+            yield Sleep(seconds)
+            if runtime.ledger.closed:
+                return result
+    finally:
+        course.end(run)
+
+
+def _decided(course: Course) -> ToolResult | tuple[Run, Ask | None]:
+    """Return the call as it may run now, with the wish for an approval that it has not yet; or why it may not."""
+    runtime, call, who = course.runtime, course.call, course.who
+    state = runtime.ledger.state
+    verdict = _verdict(runtime, Paid(state, course.paid) if course.paid else state, call, who)
+    if verdict.refusal is not None:
+        if verdict.refusal.rule == "definition" and verdict.record is not None:
+            return _undefined(call, verdict.record.tool, verdict.refusal)
+        return refused(runtime, call, who, verdict.refusal)
+    tool = verdict.record.tool  # type: ignore[union-attr]
+    approved = course.approval_of(tool)
+    site = Site(runtime.home, who, OPERATOR if who is None else who.agent)
+    with running(frame_of(site)):  # classes of parameters run code of their own
+        bound = _bind(runtime, tool, call, call.arguments if approved is None else approved, verdict.decision)
         if isinstance(bound, ToolResult):
             return bound
-        definition = tool.definition_
-        path, decision = choose(verdict, bound.arguments, partial(definition.filled, bound))
-        if path is None:
-            return refused(executor, call, who, decision, bound)
-        stopped = _policies(executor, state, call, who, tool, bound, decision)
-        if stopped is not None:
-            return stopped
-        result = yield Run(executor, call, who, tool, bound, verdict, path, state)
-        if result is not None:
-            return result
+        path, decision = choose(verdict, bound.arguments, partial(tool.definition_.filled, bound))
+    if path is None:
+        return refused(runtime, call, who, decision, bound)
+    shown = tool.definition_.shown(bound) if state.policies or tool.metadata.requires_approval else bound.arguments
+    denied, asked = asked_policies(runtime.home, state, call.agent, tool, shown)
+    if denied is not None:
+        return refused(runtime, call, who, denied, bound)
+    if tool.metadata.requires_approval and asked is None:
+        asked = Ask(tool.metadata.approval_reason)
+    run = Run(runtime, call, who, tool, bound, verdict, path, state, None, course.attempts, course.paid)
+    course.shown = shown
+    return run, asked if approved is None else None
 
 
-def _verdict(executor: Executor, state: State, call: ToolCall, who: Principal | None) -> Verdict:
+def _limited(course: Course, run: Run) -> ToolResult | None:
+    """Take the call's places under limits, once; return the refusal where there is none."""
+    if course.limited:
+        return None
+    why, course.ended = course.runtime.limits.begin(course.call.agent, run.tool.name, course.call.run_id)
+    if why:
+        return stopped_by(run, Outcome.LIMITED, f"Tool {run.tool.name!r} is limited: {why}.", "limited")
+    course.limited = True
+    return None
+
+
+def _approved(course: Course, run: Run, asked: Ask) -> Generator[Step, Any, ToolResult | None]:
+    """Have the call approved; return why it may not run, None where it may, after another look at everything."""
+    course.call = call = run.call.with_id()
+    tool, now, approvals = run.tool, course.runtime.clock.now(), course.runtime.approvals
+    run.frame[CALL] = call
+    request = ApprovalRequest(
+        tool_call_id=str(call.tool_call_id), tool=tool.name, agent=call.agent, chain=call.on_behalf_of,
+        arguments=plain_copy(course.shown), risk_level=tool.metadata.risk_level, reason=asked.reason,
+        fingerprint=tool.fingerprint, asked=now, expires=now + approvals.lasts,
+    )  # fmt: skip
+    answer = approvals.taken(request)
+    if answer is None:
+        answer = yield Approve(request)
+    if isinstance(answer, Allow):
+        arguments = run.bound.arguments if answer.arguments is None else answer.arguments
+        course.approved = request.fingerprint, plain_copy(arguments)
+        return None
+    if answer is None:
+        approvals.keep(request)
+        why = f" ({asked.reason})" if asked.reason else ""
+        text = f"Tool {tool.name!r} needs an approval{why} and did not run."
+        return stopped_by(run, Outcome.APPROVAL_REQUIRED, text, "approval-required")
+    why = f": {answer.reason}" if answer.reason else ""
+    text = f"The approval of tool {tool.name!r} was denied{why}."
+    return stopped_by(run, Outcome.APPROVAL_DENIED, text, "approval-denied")
+
+
+def _verdict(runtime: Runtime, state: Facts, call: ToolCall, who: Principal | None) -> Verdict:
     name = call.name if isinstance(call.name, str) else shorten(call.name)
-    now = executor.clock.now()
+    now = runtime.clock.now()
     if who is not None:
         return judge(state, who, name, now)
     record = state.record(name)
@@ -204,11 +179,39 @@ def _verdict(executor: Executor, state: State, call: ToolCall, who: Principal | 
     return Verdict(record, (Path(decision),))
 
 
-def _bind(executor: Executor, tool: Tool[..., Any], call: ToolCall, decision: Decision) -> Bound | ToolResult:
-    strict = tool.metadata.strict_arguments
-    strict = executor.options.strict_arguments if strict is None else strict
+def _undefined(call: ToolCall, tool: Tool[..., Any], decision: Decision) -> ToolResult:
+    """Return the result of a call to a tool whose hints lead nowhere."""
     try:
-        return tool.definition_.bind(call.arguments, strict=strict)
+        _ = tool.definition_.compiled
+        text, code, found = decision.reason, ToolDefinitionError.code, None
+    except ToolDefinitionError as error:
+        text, code, found = str(error), error.code, error
+    return ToolResult(
+        call.tool_call_id, tool.name, call.agent, Outcome.TOOL_ERROR, None, text, code, decision=decision,
+        exception=found,
+    )  # fmt: skip
+
+
+def bound_for(runtime: Runtime, tool: Tool[..., Any], arguments: Any) -> Bound:
+    """
+    Return the arguments as the tool will get them, under its options and the registry's.
+
+    Raises:
+        ToolArgumentsError: They do not fit.
+        ToolDefinitionError: A hint of the tool leads nowhere.
+    """
+    strict, options = tool.metadata.strict_arguments, runtime.options
+    return tool.definition_.bind(
+        arguments, strict=options.strict_arguments if strict is None else strict,
+        max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
+    )  # fmt: skip
+
+
+def _bind(
+    runtime: Runtime, tool: Tool[..., Any], call: ToolCall, arguments: Any, decision: Decision
+) -> Bound | ToolResult:
+    try:
+        return bound_for(runtime, tool, arguments)
     except ToolArgumentsError as error:
         return ToolResult(
             call.tool_call_id, tool.name, call.agent, Outcome.INVALID_ARGUMENTS, None, str(error), error.code,
@@ -219,88 +222,3 @@ def _bind(executor: Executor, tool: Tool[..., Any], call: ToolCall, decision: De
             call.tool_call_id, tool.name, call.agent, Outcome.TOOL_ERROR, None, str(error), error.code,
             decision=decision, exception=error,
         )  # fmt: skip
-
-
-def _policies(
-    executor: Executor, state: State, call: ToolCall, who: Principal | None, tool: Tool[..., Any], bound: Bound,
-    decision: Decision,
-) -> ToolResult | None:  # fmt: skip
-    asked = Ask(tool.metadata.approval_reason) if tool.metadata.requires_approval else None
-    for policy in state.policies:
-        answer = _ask(executor, policy, call, tool, bound)
-        if isinstance(answer, Deny):
-            reason = f"Policy {policy.name!r} refuses{': ' + answer.reason if answer.reason else ''}."
-            denied = Decision(False, "forbidden", "policy", call.agent, tool.name, reason,
-                              f"Change the arguments, or the policy {policy.name!r}.", policy)  # fmt: skip
-            return refused(executor, call, who, denied, bound)
-        asked = answer if isinstance(answer, Ask) else asked
-    if asked is None:
-        return None
-    why = f" ({asked.reason})" if asked.reason else ""
-    return ToolResult(
-        call.tool_call_id, tool.name, call.agent, Outcome.APPROVAL_REQUIRED, None,
-        f"Tool {tool.name!r} needs an approval{why} and did not run.", "approval-required",
-        repairs=bound.repairs, decision=decision,
-    )  # fmt: skip
-
-
-def _ask(executor: Executor, policy: Policy, call: ToolCall, tool: Tool[..., Any], bound: Bound) -> Deny | Ask | None:
-    """Ask one policy, in its own name; whatever is no clear answer refuses."""
-    site = Site(executor.home, Principal(policy.name), policy.name)
-    try:
-        with running(Frame(site)):
-            answer = policy.check(call.agent, tool, bound.arguments)
-    except Exception as error:  # isolation: a policy that fails refuses, and says so
-        return Deny(f"it raised {type(error).__name__}: {error}")
-    if answer is None or isinstance(answer, Deny | Ask):
-        return answer
-    if isinstance(answer, str):
-        return Deny(answer)
-    return Deny(f"it answered {shorten(answer)}, which is none of None, text, Deny and Ask")
-
-
-def refused(
-    executor: Executor, call: ToolCall, who: Principal | None, decision: Decision, bound: Bound | None = None
-) -> ToolResult:
-    """Return the result of a refusal; its text is for the model and names nothing that the model may not see."""
-    name = call.name if isinstance(call.name, str) else shorten(call.name)
-    shown = shorten(name, 140)
-    outcome = {"unknown": Outcome.UNKNOWN_TOOL, "disabled": Outcome.DISABLED}.get(decision.outcome, Outcome.FORBIDDEN)
-    if outcome is Outcome.UNKNOWN_TOOL or executor.options.refusals == "hide":
-        own = executor.visible(who) if who is not None else ()
-        match = near(name, own)
-        hint = f" Did you mean {' or '.join(map(repr, match))}?" if match else ""
-        outcome, text, code = Outcome.UNKNOWN_TOOL, f"Tool {shown} not found.{hint}", "unknown-tool"
-    elif outcome is Outcome.DISABLED:
-        text, code = f"Tool {shown} is disabled.", "disabled"
-    else:
-        why = f" with these arguments. {decision.reason}" if decision.rule == "granted" else "."
-        text, code = f"Tool {shown} is forbidden for this agent{why}", "forbidden"
-    return ToolResult(
-        call.tool_call_id, name, call.agent, outcome, None, text, code,
-        repairs=bound.repairs if bound else (), decision=decision,
-    )  # fmt: skip
-
-
-def succeeded(run: Run, value: Any, started: float) -> ToolResult:
-    """Return the result of a call that returned."""
-    return ToolResult(
-        run.call.tool_call_id, run.tool.name, run.call.agent, Outcome.OK, value, None, None,
-        (run.executor.clock.monotonic() - started) * 1000, run.attempts, run.bound.repairs, False, run.path.decision,
-    )  # fmt: skip
-
-
-def broke(run: Run, error: BaseException, started: float) -> ToolResult:
-    """Return the result of a call whose function raised."""
-    text = f"{error}" or type(error).__name__
-    if isinstance(error, SystemExit):
-        text = f"the tool tried to end the program (exit code {error.code!r})"
-    kind = error.error_type if isinstance(error, ToolExecutionError) else type(error).__name__
-    text, exception = run.executor.shown(run.tool, text), error
-    return ToolResult(
-        run.call.tool_call_id, run.tool.name, run.call.agent, Outcome.TOOL_ERROR, None, text, kind,
-        (run.executor.clock.monotonic() - started) * 1000, run.attempts, run.bound.repairs, False,
-        run.path.decision, exception,
-    )  # fmt: skip
-
-

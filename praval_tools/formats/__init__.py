@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from praval_tools.errors import UnknownFormatError
 from praval_tools.formats import anthropic, gemini, mcp, openai_chat, openai_responses
 
 Exporter = Callable[[str, str, dict[str, Any], Any], dict[str, Any]]
@@ -24,12 +25,12 @@ def exporter(api_format: str) -> Exporter:
     Return the function that writes a tool in *api_format*.
 
     Raises:
-        ValueError: No such format; the text lists those that there are.
+        UnknownFormatError: No such format; the text lists those that there are.
     """
     try:
         return FORMATS[api_format]
     except (KeyError, TypeError):
-        raise ValueError(f"Unknown format {api_format!r}; there are {', '.join(FORMATS)}.") from None
+        raise UnknownFormatError(str(api_format), FORMATS) from None
 
 
 def export(

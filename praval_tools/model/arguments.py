@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from praval_tools.model.given import check_given_schema
-from praval_tools.model.jsontext import BadArguments, parse
+from praval_tools.model.jsontext import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    BadArguments,
+    check_values,
+    parse,
+    plain_copy,
+    quick,
+    shown_json,
+)
 from praval_tools.model.repair import Repair
 from praval_tools.model.validator import Validator
 
-__all__ = ["BadArguments", "Repair", "Validator", "check_given_schema", "parse"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "BadArguments",
+    "Repair",
+    "Validator",
+    "check_given_schema",
+    "check_values",
+    "parse",
+    "plain_copy",
+    "quick",
+    "shown_json",
+]

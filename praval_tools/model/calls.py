@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import uuid
+import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve, field, frozen
+import msgspec
 
-from praval_tools.model.encode import Encoder
+from praval_tools.model.cutting import cut, cut_json
+from praval_tools.model.encode import encode, json_text
+from praval_tools.model.form import Unencodable
 
 if TYPE_CHECKING:
     from praval_tools.model.arguments import Repair
     from praval_tools.model.decision import Decision
+
+_ERROR: Final = 4_000
+"""Most characters of an error that a model sees."""
 
 
 class Outcome(StrEnum):
@@ -34,12 +38,20 @@ class Outcome(StrEnum):
     ENGINE_LOST = "engine_lost"
 
 
-@frozen
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """
     One request of an agent to run a tool.
 
     Making one never fails: `arguments` may be a dict, JSON text, bytes or junk, and is judged by the call.
+
+    Args:
+        tool_call_id: Stands for this call; None: one is made where something needs it.
+        name: The tool's name.
+        arguments: A dict, or JSON text of an object; None and empty text mean none.
+        agent: Who calls; None is forbidden, except through an agent or its toolset, which fill in their own name.
+        run_id: The journaled run that it belongs to.
+        on_behalf_of: For whom the agent acts, the nearest first.
+        parent_id: The id of the call from whose tool this one was made; filled in by the call.
     """
 
     tool_call_id: str | None = None
@@ -48,14 +60,16 @@ class ToolCall:
     agent: str | None = None
     run_id: str | None = None
     on_behalf_of: tuple[str, ...] = ()
+    parent_id: str | None = None
 
     def with_id(self) -> ToolCall:
         """Return the call with an id, made where none was given."""
-        return self if self.tool_call_id is not None else evolve(self, tool_call_id=uuid.uuid4().hex)
+        if self.tool_call_id is not None:
+            return self
+        return msgspec.structs.replace(self, tool_call_id=os.urandom(16).hex())
 
 
-@frozen
-class ToolResult:
+class ToolResult(msgspec.Struct, frozen=True):
     """
     What came of one call; `success` is true where the tool ran and returned.
 
@@ -65,13 +79,15 @@ class ToolResult:
         agent: Who called; None for the operator.
         outcome: How it ended.
         result: The tool's value, as Python.
-        error: One line for a model; None where the outcome is ok.
+        error: Text for a model; None where the outcome is ok.
         error_type: The class of the tool's exception, or the error's stable code.
         latency_ms: Milliseconds from the request to the result.
         attempts: How often the function was entered.
         repairs: What was mended in the arguments.
         replayed: The value was recorded earlier and the tool did not run.
         decision: Why the agent could call it, or not.
+        exception: What the tool raised, as it is; for the host program alone.
+        max_size: Characters of the value that a model sees; None: all.
     """
 
     tool_call_id: str | None
@@ -86,33 +102,50 @@ class ToolResult:
     repairs: tuple[Repair, ...] = ()
     replayed: bool = False
     decision: Decision | None = None
-    exception: BaseException | None = field(default=None, repr=False, eq=False)
+    exception: BaseException | None = None
+    max_size: int | None = None
 
     @property
     def success(self) -> bool:
         """Whether the outcome is `ok`."""
         return self.outcome is Outcome.OK
 
-    def for_model(self, limit: int = 4_000) -> str:
+    def for_model(self, limit: int | None = None) -> str:
         """
         Return the text that a model reads: the value as JSON or text, or type and message of the error.
 
-        Never a traceback; at most *limit* characters.
+        Never a traceback, and never an exception: a value that has no JSON form is said to have none.
+        JSON that is cut stays valid.
+
+        Args:
+            limit: Most characters; None: the tool's `max_result_size`, 4,000 for an error.
         """
+        if limit is None:
+            limit = self.max_size
         if self.outcome is not Outcome.OK:
             kind = f"{self.error_type}: " if self.error_type and self.outcome is Outcome.TOOL_ERROR else ""
-            return cut(f"{kind}{self.error or self.outcome.value}", limit)
+            return cut(_writable(f"{kind}{self.error or self.outcome.value}"), min(limit or _ERROR, _ERROR))
         if isinstance(self.result, str):
-            return cut(self.result, limit)
-        return cut(json.dumps(Encoder().value(self.result), ensure_ascii=False), limit)
+            text = _writable(self.result)
+            return text if limit is None else cut(text, limit)
+        try:
+            value = encode(self.result)
+            return json_text(value).decode() if limit is None else cut_json(value, limit)
+        except Exception as error:  # the seam to whatever a tool returned
+            said = str(error) if isinstance(error, Unencodable) else type(error).__name__
+            return cut(f"The tool returned what cannot be written as JSON: {said}", limit or _ERROR)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the tool's exception may be anything, and stays in its process
+        names = self.__struct_fields__
+        return ToolResult, tuple(None if name == "exception" else getattr(self, name) for name in names)
+
+    def __repr__(self) -> str:
+        shown = ("name", "agent", "outcome", "result", "error", "error_type")
+        given = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
+        return f"ToolResult({', '.join([repr(self.tool_call_id), *given])})"
 
 
-def cut(text: str, limit: int) -> str:
-    """Return *text* cut to *limit* characters: head and tail, with a marker between."""
-    if len(text) <= limit:
-        return text
-    marker = f"…[{len(text) - limit} characters left out]…"
-    if len(marker) >= limit:
-        return text[:limit]
-    keep = limit - len(marker)
-    return text[: keep - keep // 3] + marker + (text[-(keep // 3) :] if keep // 3 else "")
+def _writable(text: str) -> str:
+    """Return *text* without halves of surrogate pairs, which no wire carries."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

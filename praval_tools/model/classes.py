@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from attrs import NOTHING
@@ -31,6 +32,7 @@ from praval_tools.model.form import (
 from praval_tools.model.hints import hint_text
 from praval_tools.model.jsonvalue import check_json
 from praval_tools.model.scalars import refuse
+from praval_tools.model.validator import compiled
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
@@ -161,7 +163,7 @@ def is_pydantic_model(hint: Any) -> bool:
 
 def _model_schema(hint: Any, schemas: Schemas) -> JsonSchema:
     def build() -> JsonSchema:
-        made: JsonSchema = hint.model_json_schema()
+        made: JsonSchema = _closed(hint.model_json_schema())
         inner: dict[str, JsonSchema] = made.pop("$defs", {})
         refs: dict[str, str] = {}
         for name in inner:  # the names first, because the schemas refer to each other
@@ -192,11 +194,17 @@ def _tidy(node: Any, refs: Mapping[str, str], names: bool = False) -> Any:
 
 
 def _model_structure(hint: Any, _: Structures) -> Hook:
+    @cache
+    def fits() -> Any:
+        return compiled(_closed(hint.model_json_schema())).is_valid
+
     def structure(value: Any, _: Any) -> Any:
         import json
 
         from pydantic import ValidationError
 
+        if not fits()(value):  # pydantic takes more than it says, True for 1 among others
+            raise Mismatch(f"does not fit the schema of {hint.__name__}")
         try:
             return hint.model_validate_json(json.dumps(_integral(value), allow_nan=False), strict=True)
         except ValidationError as error:
@@ -215,6 +223,18 @@ def _integral(value: Any) -> Any:
     if isinstance(value, list):
         return [_integral(one) for one in value]
     return {key: _integral(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def _closed(node: Any) -> Any:
+    """Return *node* with objects that say nothing of other properties closed: pydantic would drop them silently."""
+    if isinstance(node, list):
+        return [_closed(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: one if key in ("enum", "const", "default", "examples") else _closed(one) for key, one in node.items()}
+    if made.get("type") == "object" and isinstance(made.get("properties"), dict):
+        made.setdefault("additionalProperties", False)
+    return made
 
 
 def _model_encode(hint: Any, _: Encodes) -> Encode:

@@ -7,20 +7,20 @@ from functools import cached_property
 from types import FunctionType, MethodType
 from typing import Any
 
-from attrs import NOTHING, frozen
+import msgspec
+from attrs import NOTHING
 
 from praval_tools.model.docs import parameter_descriptions
-from praval_tools.model.encode import Encoder
+from praval_tools.model.encode import Encoder, json_text
 from praval_tools.model.fast import FastBody, fast_body, taken_names
 from praval_tools.model.form import Encode, JsonSchema, Mismatch, Unencodable
 from praval_tools.model.returns import returned_items
 from praval_tools.model.schema import SchemaWalk, parameters_schema
 from praval_tools.model.signature import Signature
-from praval_tools.model.structure import Structurer, guarded
+from praval_tools.model.structure import Structurer, bounded, guarded
 
 
-@frozen(eq=False)
-class Compiled:
+class Compiled(msgspec.Struct, frozen=True, eq=False, dict=True):
     """
     What a tool's function takes and gives, ready for use; each part is made when first asked for.
 
@@ -94,6 +94,18 @@ class Compiled:
                 raise error.at(name) from None
         return made
 
+    def mismatches(self, json_args: Mapping[str, Any]) -> list[Mismatch]:
+        """Return why arguments that fit the schema cannot be structured: one reason for each parameter."""
+        found = []
+        for name, value in json_args.items():
+            structure = self._structures.get(name) or self._extra
+            try:
+                if structure is not None:
+                    structure(value)
+            except Mismatch as error:
+                found.append(error.at(name))
+        return found
+
     def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return *values*, Python keyword arguments, as JSON, `Decimal` left as it is.
@@ -114,6 +126,18 @@ class Compiled:
                 if value is not default:
                     raise error.at(name) from None
         return made
+
+    def json_of(self, name: str, value: Any) -> Any:
+        """Return *value* of a parameter as JSON, if it has the parameter's Python type; else as it is."""
+        encode = self._json_encodes.get(name)
+        try:
+            return value if encode is None else encode(value)
+        except Unencodable:
+            return value
+
+    @cached_property
+    def _json_encodes(self) -> dict[str, Encode]:
+        return {one.name: self._encoder.hook(one.hint) for one in self.signature.parameters if one.kind == "normal"}
 
     @cached_property
     def _context_names(self) -> frozenset[str]:
@@ -154,11 +178,28 @@ class Compiled:
                 raise declared from None
             return plain
 
+    def result_json(self, value: Any) -> bytes:
+        """
+        Return what the function gave as JSON text, in its declared form.
+
+        Raises:
+            Unencodable: It has no JSON form, or another one than declared; naming the place.
+        """
+        try:
+            return json_text(self._encode_result(value))
+        except Unencodable:
+            return json_text(self.encode_result(value))
+
     @cached_property
     def fast(self) -> FastBody:
         """The lines of the fast lane."""
         plain = isinstance(self.function, FunctionType | MethodType) and not hasattr(self.function, "__wrapped__")
-        return fast_body(self.signature, lambda hint: guarded(self._structurer.hook(hint)), by_name=not plain)
+        return fast_body(self.signature, self._lane_structure, by_name=not plain)
+
+    def _lane_structure(self, hint: Any) -> Callable[[Any], Any]:
+        structure = guarded(self._structurer.hook(hint))
+        walk = SchemaWalk(self._encoder, self._structurer)
+        return bounded(structure) if "$defs" in walk.finished(walk.of(hint)) else structure
 
 
 def _key(name: Any) -> str:

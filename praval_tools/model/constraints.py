@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
-from attrs import frozen
+import msgspec
 
 from praval_tools.model.form import JsonSchema, Mismatch
 from praval_tools.model.jsonvalue import canonical
@@ -29,8 +29,7 @@ _HARMLESS: Final = frozenset({"Unit", "Strict", "AllowInfNan"})
 _EXACT_INTEGER: Final = 2**53
 
 
-@frozen
-class Constraints:
+class Constraints(msgspec.Struct, frozen=True):
     """
     What the metadata of one `Annotated` says.
 

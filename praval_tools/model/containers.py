@@ -87,7 +87,7 @@ def items_encode(hint: Any, encodes: Encodes) -> Encode:
                 made.append(item(one))
         except Unencodable as error:
             raise error.at(len(made)) from None
-        return made
+        return in_order(made) if isinstance(value, abc.Set) else made
 
     return encode
 
@@ -179,10 +179,10 @@ def _set_structure(hint: Any, structures: Structures) -> Hook:
 def _set_encode(hint: Any, encodes: Encodes) -> Encode:
     encode_items, wanted = items_encode(hint, encodes), hint_text(hint)
 
-    def encode(value: Any) -> list[Any]:
+    def encode(value: Any) -> Any:
         if not isinstance(value, abc.Set):
             raise refuse(wanted, value)
-        return in_order(encode_items(value))
+        return encode_items(value)
 
     return encode
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from attrs import field, frozen
+import msgspec
 
 Allowed = Literal["allowed", "unknown", "disabled", "forbidden"]
 
 
-@frozen
-class Tried:
+class Tried(msgspec.Struct, frozen=True):
     """One rule that was looked at: whether it holds, why, and what would change that."""
 
     rule: str
@@ -19,8 +18,7 @@ class Tried:
     change: str = ""
 
 
-@frozen
-class Decision:
+class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """
     Whether an agent may call a tool, the rule that decided, and its source.
 
@@ -44,21 +42,20 @@ class Decision:
     reason: str = ""
     remedy: str = ""
     source: Any = None
-    tried: tuple[Tried, ...] = field(default=(), eq=False)
+    tried: tuple[Tried, ...] = ()
 
     def __bool__(self) -> bool:
         return self.allowed
 
 
-@frozen
-class Deny:
-    """A policy's no, with its reason."""
+class Deny(msgspec.Struct, frozen=True):
+    """A no, of a policy or of a person who was asked, with its reason."""
 
     reason: str = ""
+    by: str = ""
 
 
-@frozen
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """A policy's wish that a person approves the call first."""
 
     reason: str = ""

@@ -5,18 +5,31 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
-from attrs import NOTHING, define, field, frozen
+import msgspec
+from attrs import NOTHING
 
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
-from praval_tools.model.arguments import BadArguments, Repair, Validator, parse
+from praval_tools.model.arguments import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    BadArguments,
+    Repair,
+    Validator,
+    check_values,
+    parse,
+    plain_copy,
+    shown_json,
+)
 from praval_tools.model.compiled import Compiled, compile_signature
 from praval_tools.model.context import ToolContext
-from praval_tools.model.encode import Encoder
+from praval_tools.model.encode import Encoder, json_text
 from praval_tools.model.fast import FastBody
 from praval_tools.model.fingerprint import fingerprint
-from praval_tools.model.form import Mismatch
+from praval_tools.model.form import Mismatch, Unencodable
+from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.signature import Signature, read_signature
 from praval_tools.model.source import Source
 
@@ -24,8 +37,7 @@ MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})
 """What the fast check answers where the arguments are not a strict match as they stand."""
 
 
-@frozen
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """
     Arguments that fit: as JSON after repairs, as the keywords of the function, and what was repaired.
 
@@ -37,11 +49,26 @@ class Bound:
     repairs: tuple[Repair, ...] = ()
 
 
+_compiling: Final = threading.RLock()
+"""One for all: a definition is compiled once, and the compiler shares what it learned of a class."""
+
+
 def _undefined(signature: Signature) -> list[str]:
     hints = [(f"parameter {one.name!r}", one.hint) for one in signature.parameters] + [("return", signature.returns)]
     found = [f"{what}: the hint {hint!r} names something that is not defined" for what, hint in hints
              if isinstance(hint, str)]  # fmt: skip
     return [f"{one}; import or define it" for one in found or ["a hint names something that is not defined"]]
+
+
+def _given(arguments: Any, wrong: Mismatch) -> str:
+    """Return what was given at the place of a mismatch, as far as its steps lead into the arguments."""
+    here = arguments
+    for step in reversed(wrong.steps):
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            break
+    return shown_json(here)
 
 
 class GivenSchema:
@@ -59,9 +86,21 @@ class GivenSchema:
         filled: dict[str, Any] = self._validator.fill(dict(arguments))
         return filled
 
+    def json_of(self, name: str, value: Any) -> Any:
+        """Return the value: it is JSON."""
+        return value
+
+    def mismatches(self, arguments: Mapping[str, Any]) -> list[Mismatch]:
+        """Return nothing: what the schema takes, the function gets."""
+        return []
+
     def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values: they are JSON."""
         return dict(values)
+
+    def result_json(self, value: Any) -> bytes:
+        """Return what the function gave as JSON text."""
+        return json_text(self.encode_result(value))
 
     def structure_result(self, value: Any) -> Any:
         """Return the value: it is JSON."""
@@ -71,19 +110,22 @@ class GivenSchema:
     def fast(self) -> FastBody:
         """The lines of the fast lane."""
         return FastBody(
-            lines=("if not is_valid(arguments): return MISS", "arguments = fill(arguments)"),
+            lines=(
+                # whatever is wrong with a caller's objects, the pipeline says it
+                "try:\n    if not is_valid(check(arguments)): return MISS\nexcept Exception: return MISS",
+                "arguments = fill(arguments)",
+            ),
             call="function(**arguments)",
-            namespace={"is_valid": self._validator.is_valid, "fill": self._validator.fill},
+            namespace={"is_valid": self._validator.is_valid, "fill": self._validator.fill, "check": check_values},
         )
 
 
-@define(eq=False)
-class Definition:
+class Definition(msgspec.Struct, eq=False, weakref=True):
     """What a tool runs and takes; made once per declaration, compiled at first use."""
 
     function: Callable[..., Any]
     name: str
-    description: str
+    metadata: ToolMetadata
     signature: Signature
     given: dict[str, Any] | None = None
     source: Source = Source()
@@ -91,11 +133,12 @@ class Definition:
     module: str = ""
     qualname: str = ""
     doc: str | None = None
+    strict: bool = True
+    listed: bool = True
     _compiled: Compiled | GivenSchema | None = None
     _validator: Validator | None = None
     _fingerprint: str | None = None
     _lane: Any = None
-    _lock: Any = field(factory=threading.Lock)
 
     @property
     def compiled(self) -> Compiled | GivenSchema:
@@ -103,7 +146,7 @@ class Definition:
         return self._compiled or self._compile()
 
     def _compile(self) -> Compiled | GivenSchema:
-        with self._lock:
+        with _compiling:
             if self._compiled is None:
                 self._compiled = self._compile_function() if self.given is None else GivenSchema(self.given)
             return self._compiled
@@ -111,7 +154,7 @@ class Definition:
     def _compile_function(self) -> Compiled:
         signature = self.signature
         if signature.unresolved:
-            signature = read_signature(self.function, strict=True, context_types=(ToolContext,))
+            signature = read_signature(self.function, strict=self.strict, context_types=(ToolContext,))
             problems = list(signature.problems)
             if signature.unresolved:
                 problems.extend(_undefined(signature))
@@ -119,6 +162,14 @@ class Definition:
                 raise ToolDefinitionError(self.name, problems, str(self.source))
             self.signature = signature
         return compile_signature(signature, self.function, self.doc or "")
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be compiled; not where a hint leads nowhere, and `compiled` then says why."""
+        try:
+            return self.compiled is not None
+        except ToolDefinitionError:
+            return False
 
     @property
     def validator(self) -> Validator:
@@ -133,43 +184,74 @@ class Definition:
         if self._fingerprint is None:
             compiled = self.compiled
             self._fingerprint = fingerprint(
-                self.name, self.description, compiled.parameters_schema, compiled.result_schema
+                self.name, self.metadata.description, compiled.parameters_schema, compiled.result_schema
             )
         return self._fingerprint
 
-    def bind(self, raw: object, *, strict: bool = False) -> Bound:
+    def bind(
+        self, raw: object, *, strict: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+    ) -> Bound:
         """
         Turn what a caller gave into the function's keywords, repairing where the coercion table allows.
 
         Raises:
             ToolArgumentsError: With every problem at once.
         """
+        validator, repairs = self.validator, tuple[Repair, ...]()
         try:
-            arguments = parse(raw)
-            repairs: tuple[Repair, ...] = ()
-            problems = self.validator.problems(arguments)
+            arguments = parse(raw, max_bytes=max_bytes, max_depth=max_depth)
+            if arguments is raw:  # what is checked is what the function gets, whatever the caller does to its own
+                arguments = plain_copy(arguments)
+            problems = validator.problems(arguments)
             if problems and not strict:
-                arguments, repairs = self.validator.repair(arguments)
-                problems = self.validator.problems(arguments) if repairs else problems
+                arguments, repairs = validator.repair(arguments)
+                problems = validator.problems(arguments) if repairs else problems
         except BadArguments as bad:
             raise ToolArgumentsError(self.name, bad.problems) from None
+        except Exception as error:  # the seam to whatever objects a caller gave
+            reason = f"cannot be read as JSON: {type(error).__name__}"
+            raise ToolArgumentsError(self.name, [Problem(path="$", reason=reason)]) from error
         if problems:
             raise ToolArgumentsError(self.name, problems)
         try:
             values = self.compiled.structure(arguments)
-        except Mismatch as wrong:
-            raise ToolArgumentsError(self.name, [Problem(path=wrong.path, reason=wrong.reason)]) from wrong
+        except Mismatch as first:
+            wrong = self.compiled.mismatches(arguments) or [first]
+            problems = tuple(Problem(path=one.path, reason=one.reason, given=_given(arguments, one)) for one in wrong)
+            raise ToolArgumentsError(self.name, problems) from first
         return Bound(arguments, values, repairs)
 
     def filled(self, bound: Bound) -> dict[str, Any]:
         """Return what the tool will get as JSON: every default filled in, nested ones too."""
         if self.given is not None:
-            return bound.values
+            return {**self._own_defaults(), **bound.values}
         values = dict(bound.values)
         for parameter in self.signature.parameters:
             if parameter.kind == "normal" and parameter.default is not NOTHING:
                 values.setdefault(parameter.name, parameter.default)
         return self.compiled.encode_arguments(values)
+
+    def _own_defaults(self) -> dict[str, Any]:
+        """Return, for a given schema, what the function itself fills in, as far as it has a JSON form."""
+        made: dict[str, Any] = {}
+        for one in self.signature.parameters:
+            if one.kind == "normal" and one.default is not NOTHING:
+                with suppress(Unencodable):
+                    made[one.name] = Encoder().value(one.default)
+        return made
+
+    def shown(self, bound: Bound) -> dict[str, Any]:
+        """Return what policies and approvers are shown: as bounds see it, and what cannot be read back as given."""
+        try:
+            return {**bound.arguments, **self.filled(bound)}
+        except Unencodable:
+            return bound.arguments
+
+    def as_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments of the function's own Python types as JSON; what is JSON already stays."""
+        if not self.usable:
+            return dict(values)
+        return {name: self.compiled.json_of(name, value) for name, value in values.items()}
 
     @property
     def context_parameters(self) -> tuple[str, ...]:
@@ -186,6 +268,17 @@ class Definition:
         return notebook and (self.source.file != other.source.file or self.source.line == other.source.line)
 
 
+def calling_place() -> tuple[Source, object, str, str]:
+    """Return the place of the code outside of this package that is calling, where it is a module or notebook cell."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
+        frame = frame.f_back
+    source = Source(file=frame.f_code.co_filename, line=frame.f_lineno)
+    outside = frame.f_code.co_name == "<module>"
+    name = str(frame.f_globals.get("__name__", ""))
+    return source, frame.f_globals.get("__spec__"), name, "<module>" if outside else "<locals>"
+
+
 def place_of(function: Any) -> tuple[Source, object, str, str]:
     """Return where *function* is defined: source, the run of its module, module and qualified name."""
     inner = function
@@ -194,7 +287,7 @@ def place_of(function: Any) -> tuple[Source, object, str, str]:
     inner = getattr(inner, "__func__", inner)
     code = getattr(inner, "__code__", None)
     if code is None:
-        code = getattr(getattr(type(inner), "__call__", None), "__code__", None)
+        code = getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004
     source = Source(file=code.co_filename, line=code.co_firstlineno) if code is not None else Source()
     module = getattr(inner, "__module__", None) or type(inner).__module__
     scope = getattr(inner, "__globals__", None)

@@ -11,13 +11,12 @@ _TITLES: Final = frozenset(
     {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters", "returns"}
     | {"return", "raises", "raise", "except", "exceptions", "yields", "yield", "attributes"}
 )
-_FIELD: Final = re.compile(
+_FIELD: Final = (
     r":(?:param|parameter|arg|argument|key|keyword|type|raises?|except|exception|returns?|rtype|yields?|ytype)\b[^:]*:"
 )
-_SECTION: Final = re.compile(
+_SECTION: Final = (
     r"^\s*:(?:param|parameter|arg|argument|key|keyword)\b"
-    r"|^\s*(?:(?:Keyword )?Arg(?:ument)?s|(?:Other )?Parameters|Params|Attributes)\s*(?::\s*$|\n\s*-{3,})",
-    re.MULTILINE | re.IGNORECASE,
+    r"|^\s*(?:(?:Keyword )?Arg(?:ument)?s|(?:Other )?Parameters|Params|Attributes)\s*(?::\s*$|\n\s*-{3,})"
 )
 
 
@@ -25,6 +24,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+@lru_cache(maxsize=4096)
 def description_of(doc: str | None) -> str:
     """
     Return the docstring *doc* without its parts on arguments, results and exceptions.
@@ -54,7 +54,7 @@ def _section_end(lines: list[str], start: int) -> int | None:
     """Return where the part that starts at *start* ends; None if none starts there."""
     line = lines[start]
     title = line.strip()
-    if _FIELD.match(title):
+    if re.match(_FIELD, title):
         return _indented_end(lines, start + 1, _indent(line))
     if title.rstrip(":").lower() not in _TITLES:
         return None
@@ -88,6 +88,6 @@ def _parsed(doc: str) -> tuple[tuple[str, str], ...]:
 
 def parameter_descriptions(doc: str | None) -> dict[str, str]:
     """Return what the docstring *doc* says of each parameter, in Google, NumPy or Sphinx style."""
-    if not doc or not _SECTION.search(doc):
+    if not doc or not re.search(_SECTION, doc, re.MULTILINE | re.IGNORECASE):
         return {}
     return dict(_parsed(doc))

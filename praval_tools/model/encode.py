@@ -6,6 +6,8 @@ import collections.abc as abc
 from functools import cache, cached_property
 from typing import Any, Final
 
+import msgspec
+
 from praval_tools.model.containers import in_order
 from praval_tools.model.dispatch import Dispatcher
 from praval_tools.model.form import Encode, Unencodable
@@ -103,6 +105,16 @@ class Encoder:
 @cache
 def _shared_encoder(keep_decimal: bool) -> Encoder:
     return Encoder(keep_decimal=keep_decimal, shared=True)
+
+
+def json_text(value: Any) -> bytes:
+    """Return *value*, which is JSON already, as JSON text."""
+    try:
+        return msgspec.json.encode(value)
+    except (OverflowError, ValueError):  # integers of more than 64 bits
+        import json
+
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def encode(value: Any) -> Any:

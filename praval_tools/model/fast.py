@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Annotated, Any, Final, Literal, NewType, get_origin
 
-from attrs import NOTHING, frozen
+import msgspec
+from attrs import NOTHING
 
 from praval_tools.model.constraints import read_constraints
 from praval_tools.model.form import Mismatch, encodable
@@ -41,8 +42,7 @@ _CHECKS: Final[dict[Any, tuple[str, ...]]] = {
 }
 
 
-@frozen
-class FastBody:
+class FastBody(msgspec.Struct, frozen=True):
     """
     The middle of a function `def fast(arguments)` for one tool.
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic, get_origin
 
 import attrs
-from attrs import NOTHING, frozen
+import msgspec
+from attrs import NOTHING
 
 from praval_tools.model.hints import Unresolved, resolve, substitute
 
@@ -21,8 +22,7 @@ _MARKS: Final = tuple(
 )
 
 
-@frozen
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """
     One field of a class, as JSON and Python see it.
 
@@ -83,7 +83,7 @@ def fields_of(hint: Any) -> tuple[Field, ...]:
         read = _named_tuple_fields
     else:
         read = _attrs_fields if attrs.has(kind) else _dataclass_fields
-    return tuple(attrs.evolve(one, hint=substitute(one.hint, values)) for one in read(kind, hints))
+    return tuple(msgspec.structs.replace(one, hint=substitute(one.hint, values)) for one in read(kind, hints))
 
 
 def _parameters(hint: Any, kind: type) -> dict[Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 from praval_tools.model.form import JsonSchema
@@ -11,6 +10,8 @@ from praval_tools.model.jsonvalue import canonical
 
 def fingerprint(name: str, description: str, parameters_schema: JsonSchema, result_schema: JsonSchema | None) -> str:
     """Return the SHA-256 of a definition: equal exactly if all of it is equal."""
+    from hashlib import sha256  # loads OpenSSL: only who asks pays for it
+
     whole: dict[str, Any] = {
         "name": name,
         "description": description,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
-from attrs import frozen
+import msgspec
 
 Hook = Callable[[Any, Any], Any]
 """JSON value, hint → Python value: the shape that cattrs calls. The hint is ignored by ours."""
@@ -103,8 +103,7 @@ def no_hint(hint: Any) -> bool:
     return False
 
 
-@frozen(kw_only=True)
-class Form:
+class Form(msgspec.Struct, frozen=True, kw_only=True):
     """
     One row of the table of types: a kind of hint, in schema and in structuring and back.
 

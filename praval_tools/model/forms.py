@@ -85,7 +85,7 @@ def is_closed(hint: Any) -> bool:
         return hint is ... or ((is_class(hint) or hint is Any or hint is None) and hint in _OWN)
     if origin is Literal:
         return not any(isinstance(one, Enum) for one in hint.__args__)
-    return origin is not Annotated and all(map(is_closed, hint.__args__))
+    return origin is not Annotated and all(map(is_closed, getattr(hint, "__args__", ())))
 
 
 def holds_anything(hint: Any) -> bool:

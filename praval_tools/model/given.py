@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -13,10 +12,21 @@ from praval_tools.model.validator import compiled, shorten_text
 from praval_tools.naming import near, shorten
 
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
-_KEYWORDS: Final = frozenset(
-    "$schema $id $ref $defs definitions type properties required additionalProperties patternProperties allOf anyOf "
-    "oneOf not if then else title description default examples enum const".split()
+_MOST_NODES: Final = 100_000
+_DIALECTS: Final = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
 )
+_KEYWORDS: Final = frozenset(
+    (
+        "$schema", "$id", "$ref", "$defs", "definitions", "type", "properties", "required", "additionalProperties",
+        "patternProperties", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "title", "description", "default",
+        "examples", "enum", "const",
+    )
+)  # fmt: skip
 
 
 def check_given_schema(schema: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -37,6 +47,8 @@ def check_given_schema(schema: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
         return _short(made)
     problems = list(_root_problems(made))
     problems.extend(_reference_problems(made))
+    if not problems and _weight(made, made, [_MOST_NODES], ()) < 0:
+        problems.append("parameters: it is too large once its references are followed")
     if not problems:
         problems.extend(_meta_problems(made))
     if "type" not in made:
@@ -54,6 +66,24 @@ def _short(given: dict[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     properties = {name: {"type": kind} for name, kind in given.items()}
     made = {"type": "object", "properties": properties, "required": list(given), "additionalProperties": False}
     return made, tuple(problems)
+
+
+def _weight(schema: Any, root: dict[str, Any], left: list[int], within: tuple[str, ...]) -> int:
+    """Return how many places are left once the references of *schema* are followed, each into itself but once."""
+    left[0] -= 1
+    if left[0] < 0:
+        return left[0]
+    if isinstance(schema, list):
+        for one in schema:
+            _weight(one, root, left, within)
+    elif isinstance(schema, dict):
+        for key, one in schema.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(one, str):
+                if one not in within:
+                    _weight(_pointed(root, one), root, left, (*within, one))
+            elif key not in ("enum", "const", "default", "examples", "$defs", "definitions"):
+                _weight(one, root, left, within)
+    return left[0]
 
 
 def _root_problems(schema: dict[str, Any]) -> Iterator[str]:
@@ -91,11 +121,15 @@ def _references(schema: Any) -> Iterator[tuple[str, Any]]:
 def _meta_problems(schema: dict[str, Any]) -> Iterator[str]:
     import jsonschema_rs
 
+    dialect = schema.get("$schema", _DIALECTS[0])
+    if not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS:  # an unknown one would be fetched
+        yield f"parameters: $.$schema: {shorten(dialect)} is unknown; leave it out"
+        return
     try:
         jsonschema_rs.meta.validate(schema)
         compiled(schema)
     except jsonschema_rs.ValidationError as error:
         place = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
         yield f"parameters: {place} is no valid JSON Schema: {shorten_text(str(error.message))}"
-    except (ValueError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         yield f"parameters: no valid JSON Schema: {shorten_text(str(error))}"

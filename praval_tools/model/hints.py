@@ -151,7 +151,7 @@ def order_key(hint: Any) -> Any:
         return (Literal, *((type(one), one) for one in hint.__args__))
     if origin is None:
         return hint
-    return (origin, *map(order_key, hint.__args__))
+    return (origin, *map(order_key, getattr(hint, "__args__", ())))
 
 
 def hint_text(hint: Any) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from praval_tools.errors import Problem
+from praval_tools.model.jsonvalue import MOST_CONTAINERS
 from praval_tools.naming import shorten
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 64
+_SHOWN: Final = 400
+_SHORT: Final = 120
+"""Text of this length cannot be nested too deeply: a level takes two characters."""
+_LONG: Final = 65_536
 _PLAIN: Final = frozenset((str, int, float, bool, type(None)))
 _INT_LIMIT: Final = 10**4300
 """Python writes no integer of more digits as text, so none travels as JSON."""
@@ -21,7 +26,7 @@ _INT_LIMIT: Final = 10**4300
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class BadArguments(Exception):  # noqa: N818 - it becomes a ToolArgumentsError at once
+class BadArguments(Exception):
     """What was given is no JSON object; `problems` says why."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -29,16 +34,37 @@ class BadArguments(Exception):  # noqa: N818 - it becomes a ToolArgumentsError a
         super().__init__(self.problems)
 
 
-def bad(reason: str, path: str = "$", given: object = None, wanted: str = "a JSON object") -> BadArguments:
+def bad(reason: str, *, given: object = None) -> BadArguments:
     """Return the error for one problem."""
-    return BadArguments([Problem(path=path, reason=reason, given="" if given is None else shorten(given), wanted=wanted)])
+    shown = "" if given is None else shorten(given)
+    return BadArguments([Problem(path="$", reason=reason, given=shown, wanted="a JSON object")])
+
+
+def quick(raw: object) -> dict[str, Any] | None:
+    """
+    Return the JSON object that *raw* spells, or None where only `parse` can tell.
+
+    As many colons as keys: then no key stands twice, and nothing but empty objects and lists is inside.
+    """
+    kind = type(raw)
+    if kind is not str and kind is not bytes:
+        return None
+    if len(raw) > _SHORT and (len(raw) > _LONG or ("[" if kind is str else b"[") in raw):  # type: ignore[arg-type, operator]
+        return None
+    try:
+        value = _decode(raw)  # type: ignore[arg-type]
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    if type(value) is not dict or raw.count(":" if kind is str else b":") != len(value):  # type: ignore[attr-defined]
+        return None
+    return value
 
 
 def parse(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """
     Return the JSON object that *raw* is or spells; empty text and None are `{}`.
 
-    A dict is given back as it is where nothing in it has to change (tuples become lists).
+    A dict is given back as it is where nothing in it has to change (tuples become lists, other dicts plain ones).
 
     Args:
         raw: A dict, JSON text, or bytes of it.
@@ -82,6 +108,8 @@ def decode(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max_dep
         return None
     try:
         value = _decode(data)
+    except UnicodeDecodeError as error:
+        raise bad(f"is not UTF-8 from byte {error.start} on", given=data[:80].decode("utf-8", "replace")) from None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         return _second_opinion(data, error, max_depth)
     except RecursionError:
@@ -115,12 +143,15 @@ def _scan(data: bytes) -> Any:
             twice.extend(key for key, _ in members if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         return made
 
+    import json
+
     try:
         value = json.loads(data, object_pairs_hook=pairs)
     except RecursionError:
         raise bad("is nested too deeply") from None
     except ValueError as error:
-        raise bad(f"is not usable JSON: {str(error)[:100]}") from None
+        said = "holds a number of too many digits" if "digits" in str(error) else f"is not usable JSON: {error}"
+        raise bad(said[:120]) from None
     if twice:
         raise BadArguments(
             Problem(path="$", reason=f"has the key {shorten(key)} twice in one object", wanted="each key once")
@@ -131,16 +162,23 @@ def _scan(data: bytes) -> Any:
 
 def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
     """
-    Return *value* if all in it is JSON, tuples as lists; without recursion, so that no depth can hurt.
+    Return *value* if all in it is JSON, tuples as lists and other mappings as dicts.
+
+    Without recursion, so that no depth can hurt.
 
     Raises:
         BadArguments: With the first twenty places that are not.
     """
     problems: list[Problem] = []
-    tuples = False
+    foreign = False
     stack: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
+    left = MOST_CONTAINERS
     while stack and len(problems) < 20:
         here, path = stack.pop()
+        left -= 1
+        if left < 0:
+            problems = [Problem(path="$", reason=f"holds more than {MOST_CONTAINERS} lists and objects")]
+            break
         if len(path) > max_depth:
             problems = [Problem(path=path_text(path[:3]) + "…", reason=f"is nested more than {max_depth} levels deep")]
             break
@@ -150,13 +188,15 @@ def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
             if reason:
                 problems.append(Problem(path=path_text(path), reason=reason, given=shorten(here)))
         elif isinstance(here, dict):
+            foreign = foreign or kind is not dict
             for key, item in here.items():
                 if type(key) is not str or _plain_problem(key, str):
-                    problems.append(Problem(path=path_text(path), reason=f"has the key {shorten(key)}, which is no text"))
+                    reason = f"has the key {shorten(key)}, which is no text"
+                    problems.append(Problem(path=path_text(path), reason=reason))
                 elif type(item) not in _PLAIN or _plain_problem(item, type(item)):
                     stack.append((item, (*path, key)))
         elif isinstance(here, list | tuple):
-            tuples = tuples or isinstance(here, tuple)
+            foreign = foreign or kind is not list
             for index, item in enumerate(here):
                 if type(item) not in _PLAIN or _plain_problem(item, type(item)):
                     stack.append((item, (*path, index)))
@@ -165,13 +205,16 @@ def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
                                     given=shorten(here)))  # fmt: skip
     if problems:
         raise BadArguments(sorted(problems, key=lambda one: one.path))
-    return _as_lists(value) if tuples else value
+    return plain_copy(value) if foreign else value
 
 
-def _as_lists(value: Any) -> Any:
+def plain_copy(value: Any) -> Any:
+    """Return a copy of a JSON value that shares nothing with it: plain dicts and lists throughout."""
     if isinstance(value, dict):
-        return {key: _as_lists(item) for key, item in value.items()}
-    return [_as_lists(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: item if type(item) in _PLAIN else plain_copy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [item if type(item) in _PLAIN else plain_copy(item) for item in value]
+    return value
 
 
 def _plain_problem(value: Any, kind: type) -> str:
@@ -190,6 +233,31 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def shown_json(value: Any) -> str:
+    """Return *value* as JSON text of at most 80 characters."""
+    import json
+
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(_begun(value)):
+        text += piece
+        if len(text) > _SHOWN:  # what is longer is not written to its end
+            return f"{text[:56]}…"
+    return text if len(text) <= 80 else f"{text[:56]}…{text[-20:]}"
+
+
+def _begun(value: Any, left: int = 4) -> Any:
+    """Return the beginning of *value*, as much as could be shown, so that long texts and large numbers cost nothing."""
+    if isinstance(value, str):
+        return value[:_SHOWN]
+    if isinstance(value, int):
+        return value if -_INT_LIMIT < value < _INT_LIMIT else "a number of more than 4300 digits"
+    if isinstance(value, dict | list) and left == 0:
+        return value if not value else "…"
+    if isinstance(value, dict):
+        return {_begun(key): _begun(one, left - 1) for key, one in islice(value.items(), _SHOWN)}
+    return [_begun(one, left - 1) for one in value[:_SHOWN]] if isinstance(value, list) else value
 
 
 def path_text(steps: Iterable[str | int]) -> str:

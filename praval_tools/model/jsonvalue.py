@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
@@ -13,15 +13,16 @@ INT_LIMIT: Final = 10**4300
 """Python writes no integer of more digits as text, so none travels as JSON."""
 
 DEPTH_LIMIT: Final = 64
+MOST_CONTAINERS: Final = 1_000_000
 _EXACT: Final = 2.0**53
 
 
-def check_json(value: Any, depth: int = DEPTH_LIMIT) -> None:
+def check_json(value: Any) -> None:
     """
-    Accept *value* if it is made of JSON values only, at most *depth* levels deep.
+    Accept *value* if it is made of JSON values only, at most 64 levels deep.
 
     Raises:
-        Mismatch: Naming the first place where it is not.
+        Mismatch: Naming a place where it is not.
     """
     kind = type(value)
     if kind is str:
@@ -34,22 +35,50 @@ def check_json(value: Any, depth: int = DEPTH_LIMIT) -> None:
         if not -INT_LIMIT < value < INT_LIMIT:
             raise Mismatch("has more than 4300 digits")
     elif kind is list or kind is dict:
-        _check_inside(value, depth - 1)
+        for inner, path in containers(value):
+            _check_members(inner, path)
     elif kind is not bool and value is not None:
         raise Mismatch(f"is no JSON value but {kind.__name__}")
 
 
-def _check_inside(value: Any, depth: int) -> None:
-    if depth < 0:
-        raise Mismatch("is nested too deeply")
+Steps = tuple[Any, ...]
+
+
+def containers(value: Any) -> Iterator[tuple[Any, Steps]]:
+    """
+    Yield every list and dict in *value*, itself included, with the steps that lead there.
+
+    Without recursion, and not for ever where one list is held many times.
+
+    Raises:
+        Mismatch: They are nested more than 64 levels deep, or there are more than a million.
+    """
+    stack: list[tuple[Any, Steps]] = [(value, ())]
+    count = 0
+    while stack:
+        here, path = stack.pop()
+        kind, count = type(here), count + 1
+        if kind is not list and kind is not dict:
+            continue
+        if len(path) >= DEPTH_LIMIT or count > MOST_CONTAINERS:
+            raise Mismatch("is nested too deeply" if len(path) >= DEPTH_LIMIT else "holds too many lists and objects")
+        yield here, path
+        steps = enumerate(here) if kind is list else here.items()
+        stack += [(one, (*path, step)) for step, one in steps if type(one) is list or type(one) is dict]
+
+
+def _check_members(value: Any, path: Steps) -> None:
     steps = enumerate(value) if type(value) is list else value.items()
     for step, one in steps:
         try:
             if type(value) is dict:
                 _check_key(step)
-            check_json(one, depth)
+            if type(one) is not list and type(one) is not dict:
+                check_json(one)
         except Mismatch as error:
-            raise error.at(step if type(step) in (int, str) else repr(step)) from None
+            for outer in (step, *reversed(path)):
+                error.at(outer if type(outer) in (int, str) else repr(outer))
+            raise
 
 
 def _check_key(key: Any) -> None:
@@ -80,11 +109,15 @@ def json_key(value: Any) -> Any:
 
 def canonical(value: Any) -> str:
     """Return *value* as JSON text that is the same for equal values: sorted keys, no spaces."""
+    import json
+
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def compact(value: Any) -> str:
     """Return *value* as JSON text without spaces, keys in their own order."""
+    import json
+
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

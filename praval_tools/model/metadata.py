@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter, is_
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 
 from attrs import Attribute, evolve, field, fields, frozen
 
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
+from praval_tools.model.docs import description_of
 from praval_tools.model.source import Source
 from praval_tools.naming import check_agent_name, check_tool_name, near, shorten
 
@@ -21,8 +23,9 @@ RiskLevel = Literal["low", "medium", "high", "critical"]
 Speed = Literal["instant", "fast", "medium", "slow"]
 Safety = Literal["native", "sandboxed", "external"]
 ErrorStyle = Literal["message", "masked"]
+Engine = Literal["inline", "thread"]
 
-_TEXTS: Final = ("description", "version", "author", "approval_reason", "title")
+_TEXTS: Final = ("version", "author", "approval_reason", "title")
 _FLAGS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")
 
@@ -32,6 +35,18 @@ _NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | set | frozenset) else value
+
+
+def _as_owner(value: Any) -> Any:
+    """Return the name of an agent that is given as object."""
+    return value if value is None or type(value) is str else getattr(value, "name", value)
+
+
+def _as_extra(value: Any) -> Any:
+    """Return a copy that nobody else holds."""
+    if value is _NO_EXTRA or not isinstance(value, Mapping):
+        return value
+    return MappingProxyType(copy.deepcopy(dict(value)))
 
 
 def _as_exceptions(value: Any) -> Any:
@@ -84,15 +99,15 @@ class ToolMetadata:
     """
 
     tool_name: str
-    owned_by: str | None = None
-    description: str = ""
+    owned_by: str | None = field(default=None, converter=_as_owner)
+    _description: str | None = field(default=None, repr=False)
     category: str = "general"
     shared: bool = False
     version: str = "1.0.0"
     author: str = ""
     tags: tuple[str, ...] = field(default=(), converter=_as_tuple)
-    _parameters: Mapping[str, Any] | None = None
-    _return_type: str | None = None
+    _parameters: Mapping[str, Any] | None = field(default=None, repr=False)
+    _return_type: str | None = field(default=None, repr=False)
     requires_approval: bool = False
     risk_level: RiskLevel = "low"
     approval_reason: str = ""
@@ -112,14 +127,28 @@ class ToolMetadata:
     errors: ErrorStyle | None = None
     strict_arguments: bool | None = None
     title: str = ""
-    extra: Mapping[str, Any] = _NO_EXTRA
+    extra: Mapping[str, Any] = field(default=_NO_EXTRA, converter=_as_extra)
     source: Source | None = None
     _signature: Signature | None = field(default=None, repr=False, eq=False)
+    _doc: str | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         problems = list(_problems(self))
         if problems:
             raise ToolDefinitionError(str(self.tool_name), problems)
+
+    def __deepcopy__(self, memo: object) -> ToolMetadata:
+        return self
+
+    @property
+    def description(self) -> str:
+        """What a model reads: as given, else the docstring without its sections."""
+        return self._description if self._description is not None else description_of(self._doc)
+
+    @property
+    def described(self) -> bool:
+        """Whether a model is told anything; asked at every declaration, so it does not read a docstring through."""
+        return bool(self._description or (self._description is None and self._doc and self._doc.strip()))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -139,7 +168,7 @@ class ToolMetadata:
         """Return every field by name, lists instead of tuples; `source` as its text."""
         given = {name: getattr(self, name) for name in FIELD_NAMES}
         given["tags"], given["retry_on"] = list(self.tags), [kind.__name__ for kind in self.retry_on]
-        given["extra"], given["source"] = dict(self.extra), str(self.source or "")
+        given["extra"], given["source"] = copy.deepcopy(dict(self.extra)), str(self.source or "")
         return given
 
     def replace(self, **changes: Any) -> ToolMetadata:
@@ -147,8 +176,63 @@ class ToolMetadata:
         return evolve(self, **changes) if changes else self
 
 
+class Named(Protocol):
+    """What stands for its name: an agent."""
+
+    name: str
+
+
+class ToolFields(TypedDict, total=False):
+    """The fields of `ToolMetadata` as keywords, for type checkers."""
+
+    owned_by: str | Named | None
+    description: str | None
+    category: str
+    shared: bool
+    version: str
+    author: str
+    tags: Iterable[str]
+    parameters: Mapping[str, Any] | None
+    return_type: str | None
+    requires_approval: bool
+    risk_level: RiskLevel
+    approval_reason: str
+    speed: Speed
+    safety: Safety
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    retries: int | None
+    concurrency_safe: bool
+    private: bool
+    max_result_size: int | None
+    retry_on: type[Exception] | Iterable[type[Exception]]
+    engine: Engine | None
+    errors: ErrorStyle | None
+    strict_arguments: bool | None
+    title: str
+    extra: Mapping[str, Any]
+    source: Source | None
+
+
+class DeclaredFields(ToolFields, total=False):
+    """Every keyword of `@tool`, for type checkers."""
+
+    name: str | None
+    tool_name: str | None
+    namespace: str | None
+    method_name: str | None
+    metadata: ToolMetadata | None
+    strict: bool
+    register: bool
+    replace: bool
+    registry: Any
+
+
 FIELD_NAMES: Final = tuple(
-    one.alias or one.name for one in fields(ToolMetadata) if one.name != "_signature"
+    one.alias or one.name for one in fields(ToolMetadata) if one.name not in ("_signature", "_doc")
 )
 """Every keyword that `@tool` takes, beside `registry` and `register`."""
 
@@ -254,10 +338,18 @@ _CHECKS: Final[dict[str, Check]] = {
     "retry_on": _exceptions,
     "extra": _mapping,
     "source": _kind(Source, "a Source"),
+    "description": _kind(str, "a text"),
     **{name: _kind(str, "a text", none=False) for name in _TEXTS},
     **{name: _kind(bool, "True or False", none=False) for name in _FLAGS},
     **{name: _kind(bool, "True, False or None") for name in _HINTS},
 }
+
+
+def wrong_values(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the problem of each value that the field of that name does not take; None says nothing."""
+    for name, value in given.items():
+        if value is not None and (problem := _CHECKS[name](value)) is not None:
+            yield name, problem
 
 
 def _plan(one: Attribute[Any]) -> tuple[str, str, Any, Check]:
@@ -265,7 +357,7 @@ def _plan(one: Attribute[Any]) -> tuple[str, str, Any, Check]:
 
 
 _PLAN: Final = tuple(_plan(one) for one in fields(ToolMetadata) if (one.alias or one.name) in _CHECKS)
-_OFTEN: Final = tuple(row for row in _PLAN if row[0] in ("tool_name", "owned_by", "description", "category", "source"))
+_OFTEN: Final = tuple(row for row in _PLAN if row[0] in ("tool_name", "owned_by", "_description", "category", "source"))
 _SELDOM: Final = tuple(row for row in _PLAN if row not in _OFTEN)
 _seldom = attrgetter(*(row[0] for row in _SELDOM))
 _DEFAULTS: Final = tuple(row[2] for row in _SELDOM)

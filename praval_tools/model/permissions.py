@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+import msgspec
 from attrs import field, frozen
 
-from praval_tools.naming import OPERATOR
+from praval_tools.errors import InvalidNameError
+from praval_tools.naming import OPERATOR, check_agent_name, shorten
 
 if TYPE_CHECKING:
     from praval_tools.model.bounds import Bounds
+
+
+MOST_CHAINED: Final = 32
+"""How many agents may act for each other in a row."""
 
 
 @frozen(kw_only=True)
@@ -42,7 +48,7 @@ class Grant:
     reason: str = ""
     expires: datetime | None = None
     max_calls: int | None = None
-    where: Mapping[str, Any] | None = None
+    where: Mapping[str, Any] | None = field(default=None, hash=False)
     delegable: bool = False
     parent: str | None = None
     made: datetime | None = None
@@ -59,8 +65,7 @@ class Block:
     reason: str = ""
 
 
-@frozen(kw_only=True)
-class AgentProfile:
+class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """
     What the host's code says about an agent.
 
@@ -82,11 +87,10 @@ class AgentProfile:
     declared: bool = False
     retired: bool = False
     place: str = ""
-    run: Any = field(default=None, repr=False, eq=False)
+    run: Any = None
 
 
-@frozen
-class Delegation:
+class Delegation(msgspec.Struct, frozen=True):
     """How a sub-agent stands to its parent: `intersect`, `inherit` or `own`, and what it is narrowed to."""
 
     mode: str
@@ -94,8 +98,7 @@ class Delegation:
     tools: frozenset[str] | None = None
 
 
-@frozen
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """Who calls: an agent, and the delegation by which it acts, if any."""
 
     agent: str
@@ -108,6 +111,42 @@ class Principal:
             return ()
         parent = self.delegation.parent
         return (parent.agent, *parent.chain)
+
+
+class GrantTerms(TypedDict, total=False):
+    """What a grant may say besides tool and agent, as keywords, for type checkers."""
+
+    key: str | None
+    reason: str
+    expires: datetime | timedelta | None
+    max_calls: int | None
+    where: Mapping[str, Any] | None
+    delegable: bool
+
+
+class Target(TypedDict, total=False):
+    """What is switched off or on, as keywords, for type checkers."""
+
+    tool: Any
+    namespace: str | None
+    category: str | None
+    tag: str | None
+
+
+def acting_for(who: Principal, others: object) -> Principal:
+    """
+    Return *who* acting for *others* too, the nearest first: each of them must be allowed what it calls.
+
+    Raises:
+        InvalidNameError: *others* are no agents' names.
+    """
+    if not isinstance(others, tuple | list) or len(others) > MOST_CHAINED:
+        raise InvalidNameError(f"on_behalf_of={shorten(others)} is no tuple of at most {MOST_CHAINED} agents' names.")
+    above: Principal | None = None
+    for name in reversed((who.agent, *others)):
+        delegation = Delegation("intersect", above) if above is not None else None
+        above = Principal(check_agent_name(name), delegation)
+    return above or who
 
 
 def is_aware(moment: datetime) -> bool:

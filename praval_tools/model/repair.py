@@ -7,15 +7,14 @@ null where leaving out was meant. What is valid as it stands is never touched.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import frozen
+import msgspec
 
-from praval_tools.model.jsontext import BadArguments, decode, path_text
+from praval_tools.model.jsontext import BadArguments, decode, path_text, shown_json
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MOST_DIGITS: Final = 400
@@ -26,8 +25,7 @@ Path = tuple[str | int, ...]
 Schema = Mapping[str, Any] | bool
 
 
-@frozen
-class Repair:
+class Repair(msgspec.Struct, frozen=True):
     """
     One thing that was mended in the arguments.
 
@@ -42,11 +40,6 @@ class Repair:
     given: str
     became: str
     reason: str
-
-
-def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 80 else f"{text[:56]}…{text[-20:]}"
 
 
 class Repairer:
@@ -86,17 +79,19 @@ class Repairer:
         return None
 
     def _mend_union(self, part: Mapping[str, Any], branches: list[Any], value: Any, path: Path) -> Any:
-        """Take the first branch under which the mended value is valid; what fits as it stands stays."""
+        """Take the branch under which the fewest repairs make the value valid; what fits as it stands stays."""
         if not isinstance(value, str | dict | list) or self._budget <= 0 or self._fits(part, value):
             return value
+        before, best, made = len(self.repairs), list[Repair](), value
         for branch in branches:
             self._budget -= 1
-            before = len(self.repairs)
             mended = self.mend(branch, value, path)
-            if len(self.repairs) > before and self._fits(part, mended):
-                return mended
+            repairs = self.repairs[before:]
             del self.repairs[before:]
-        return value
+            if repairs and (not best or len(repairs) < len(best)) and self._fits(part, mended):
+                best, made = repairs, mended
+        self.repairs += best
+        return made
 
     def _mend_text(self, kinds: frozenset[str], value: str, path: Path) -> Any:
         mended = _scalar(kinds, value)
@@ -108,7 +103,7 @@ class Repairer:
             if (isinstance(found, list) and "array" in kinds) or (isinstance(found, dict) and "object" in kinds):
                 mended = found
         if mended is not value:
-            self._note(path, value, _json(mended), "was spelled as text")
+            self._note(path, value, shown_json(mended), "was spelled as text")
         return mended
 
     def _mend_object(self, part: Mapping[str, Any], value: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -145,7 +140,7 @@ class Repairer:
         return made
 
     def _note(self, path: Path, given: Any, became: str, reason: str) -> None:
-        self.repairs.append(Repair(path_text(path), _json(given), became, reason))
+        self.repairs.append(Repair(path_text(path), shown_json(given), became, reason))
 
 
 def _kinds(part: Mapping[str, Any]) -> frozenset[str]:

@@ -58,8 +58,8 @@ class SchemaWalk:
         self._defs[self._names[hint]] = schema
 
     def default(self, hint: Any, value: Any, into: JsonSchema) -> None:
-        """Put *value* into the schema as its default, if it has a JSON form there."""
-        if value is NOTHING:
+        """Put *value* into the schema as its default, if it has a JSON form there and is no secret."""
+        if value is NOTHING or (value is not None and _is_secret(into)):
             return
         try:
             plain = self._encoder.hook(hint)(value)
@@ -92,6 +92,10 @@ class SchemaWalk:
         while name in taken:
             name, number = f"{wanted}_{number}", number + 1
         return name
+
+
+def _is_secret(schema: JsonSchema) -> bool:
+    return schema.get("writeOnly") is True or any(map(_is_secret, schema.get("anyOf", ())))
 
 
 def parameters_schema(walk: SchemaWalk, signature: Signature, descriptions: Mapping[str, str]) -> JsonSchema:

@@ -14,7 +14,8 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from attrs import NOTHING, define, field, frozen
+import msgspec
+from attrs import NOTHING
 
 from praval_tools.model.annotations import annotations_of, names_near
 from praval_tools.model.forms import PLAIN, is_fine, judge
@@ -37,8 +38,7 @@ _ASYNC: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _GENERATOR: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
-@frozen
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True, gc=False):
     """
     One parameter of a function.
 
@@ -57,8 +57,7 @@ class Parameter:
     by_keyword: bool = False
 
 
-@frozen
-class Signature:
+class Signature(msgspec.Struct, frozen=True, gc=False):
     """
     What a function takes and gives back.
 
@@ -97,8 +96,7 @@ class Signature:
         return hint_text(self.returns)
 
 
-@define
-class _Reading:
+class _Reading(msgspec.Struct):
     """What is known while one function is read."""
 
     annotations: Mapping[str, Any]
@@ -106,8 +104,8 @@ class _Reading:
     near: Mapping[str, Any] | None
     strict: bool
     context_types: tuple[type, ...]
-    parameters: list[Parameter] = field(factory=list)
-    problems: list[str] = field(factory=list)
+    parameters: list[Parameter] = msgspec.field(default_factory=list)
+    problems: list[str] = msgspec.field(default_factory=list)
     unresolved: bool = False
 
     def hint(self, name: str, subject: str) -> Any:
@@ -142,7 +140,10 @@ class _Reading:
             return resolve(hint, self.names, {**known, **(self.near or {})})
 
     def _judged(self, name: str, hint: Any, subject: str) -> Any:
-        found = judge(returned_items(hint) if name == "return" else hint)
+        try:
+            found = judge(returned_items(hint) if name == "return" else hint)
+        except RecursionError:
+            found = ("its hint is nested too deeply",)
         self.problems += [f"{subject}: {problem}" for problem in found]
         return hint
 

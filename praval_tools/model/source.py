@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import frozen
+import msgspec
 
 SourceKind = Literal["code", "plugin", "config", "mcp", "openapi", "object"]
 
 
-@frozen
-class Source:
+class Source(msgspec.Struct, frozen=True, gc=False):
     """
     Where a tool comes from: the kind, the distribution that ships it, and the place of its definition.
 

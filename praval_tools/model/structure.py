@@ -9,6 +9,7 @@ from typing import Any
 from praval_tools.model.dispatch import Dispatcher
 from praval_tools.model.form import Hook, Mismatch
 from praval_tools.model.forms import is_closed, row_of
+from praval_tools.model.jsonvalue import containers
 
 
 class Structurer:
@@ -52,6 +53,17 @@ def guarded(hook: Hook) -> Callable[[Any], Any]:
             raise Mismatch("is nested too deeply") from None
 
     return structure
+
+
+def bounded(structure: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return *structure* for a hint that may contain itself: how deep a value is has to be looked at first."""
+
+    def shallow(value: Any) -> Any:
+        for _ in containers(value):
+            pass
+        return structure(value)
+
+    return shallow
 
 
 @cache

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 from uuid import UUID
 
-from attrs import frozen
+import msgspec
 
 from praval_tools.model.form import (
     Encode,
@@ -44,7 +44,7 @@ _PARTS: Final = f"(?:[0-9]{{1,8}}H(?:[0-9]{{1,8}}M)?(?:{_SECONDS})?|[0-9]{{1,8}}
 DATE: Final = f"^{_DATE}$"
 DATETIME: Final = f"^{_DATE}T{_CLOCK}{_OFFSET}$"
 TIME: Final = f"^{_CLOCK}{_OFFSET}?$"
-DURATION: Final = f"^-?P(?:[0-9]{{1,8}}W|[0-9]{{1,8}}D(?:T{_PARTS})?|T{_PARTS})$"
+DURATION: Final = f"^-?P(?:[0-9]{{1,7}}W|[0-9]{{1,8}}D(?:T{_PARTS})?|T{_PARTS})$"
 BASE64: Final = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 DECIMAL: Final = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?$"
 UUID_TEXT: Final = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -68,8 +68,7 @@ def text_structure(pattern: str, parse: Callable[[str], Any], reason: str) -> Ho
     return structure
 
 
-@frozen
-class _Text:
+class _Text(msgspec.Struct, frozen=True):
     """A type that JSON carries as text: what the text looks like, how it is read, and how it is written."""
 
     kind: type
@@ -129,17 +128,25 @@ def _read_duration(text: str) -> timedelta:
     return -total if text.startswith("-") else total
 
 
+_MOST: Final = 99_999_999
+_MOST_SECONDS: Final = 999_999_999_999
+
+
 def _write_duration(value: timedelta) -> str:
-    sign, value = ("-", -value) if value < timedelta() else ("", value)
-    if value.days > 99_999_999:
-        raise Unencodable(f"timedelta of {value.days} days is too long; at most 99999999 days")
-    minutes, seconds = divmod(value.seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    fraction = f".{value.microseconds:06d}".rstrip("0") if value.microseconds else ""
-    clock = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M")) if n)
-    clock += f"{seconds}{fraction}S" if seconds or fraction else ""
-    days = f"{value.days}D" if value.days else ""
-    return f"{sign}P{days}{'T' + clock if clock else ''}" if days or clock else "PT0S"
+    """Write days first and what is left in smaller units; each unit holds no more than can be read back."""
+    sign, rest = ("-", -value) if value < timedelta() else ("", value)
+    text = ""
+    for unit, mark in ((timedelta(days=1), "D"), (timedelta(hours=1), "H"), (timedelta(minutes=1), "M")):
+        count = min(rest // unit, _MOST)
+        rest -= count * unit
+        text += f"{count}{mark}" if count else ""
+        text += "T" if mark == "D" else ""
+    seconds, fraction = divmod(rest, timedelta(seconds=1))
+    if seconds > _MOST_SECONDS:
+        raise Unencodable(f"timedelta of {value.days} days is too long")
+    if rest:
+        text += f"{seconds}" + (f".{fraction.microseconds:06d}".rstrip("0") if fraction else "") + "S"
+    return f"{sign}P{text.removesuffix('T')}" if value else "PT0S"
 
 
 # ── Decimal: text or number ──────────────────────────────────────────────────────────────────────

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
 
+import msgspec
 from attrs import frozen
 
 from praval_tools.errors import (
@@ -14,12 +16,12 @@ from praval_tools.errors import (
     ToolDefinitionError,
     ToolDefinitionWarning,
     ToolUsageError,
+    outside,
 )
 from praval_tools.formats import export
 from praval_tools.model.arguments import check_given_schema
 from praval_tools.model.context import ToolContext
 from praval_tools.model.definition import Definition, place_of
-from praval_tools.model.docs import description_of
 from praval_tools.model.metadata import ToolMetadata, unknown_fields
 from praval_tools.model.signature import read_signature
 from praval_tools.naming import check_tool_name
@@ -28,8 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@frozen
-class ToolDefinition:
+class ToolDefinition(msgspec.Struct, frozen=True):
     """Name, description and JSON Schema of a tool: what a model is told."""
 
     name: str
@@ -81,7 +82,7 @@ class Tool(Generic[P, R]):
         name: str,
         description: str | None = None,
         parameters: Mapping[str, Any] | None = None,
-        callable: Callable[P, R] | None = None,  # noqa: A002
+        callable: Callable[P, R] | None = None,
         *,
         func: Callable[P, R] | None = None,
         is_async: bool | None = None,
@@ -90,6 +91,8 @@ class Tool(Generic[P, R]):
         metadata: ToolMetadata | None = None,
         **more: Any,
     ) -> None:
+        if callable is not None and func is not None and callable is not func:
+            raise ToolUsageError("callable= and func= are two names of one thing; pass one of them.")
         function = callable if callable is not None else func
         if namespace and not name.startswith((f"{namespace}-", f"{namespace}.")):
             name = f"{namespace}-{method_name or name}"
@@ -104,13 +107,15 @@ class Tool(Generic[P, R]):
     @classmethod
     def from_function(
         cls,
-        function: Callable[P, R],
+        function: Callable[P, R] | None = None,
         name: str | None = None,
         description: str | None = None,
         namespace: str | None = None,
         method_name: str | None = None,
         metadata: ToolMetadata | None = None,
         strict: bool = True,
+        *,
+        func: Callable[P, R] | None = None,
         **more: Any,
     ) -> Tool[P, R]:
         """
@@ -124,13 +129,18 @@ class Tool(Generic[P, R]):
             method_name: The name after the namespace.
             metadata: Every other field.
             strict: False: a missing hint means unconstrained.
+            func: Another name of *function*.
             more: Fields of `ToolMetadata`.
 
         Raises:
             ToolDefinitionError: With every problem of the function.
         """
+        function = function if function is not None else func
         own = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
-        base = (method_name if namespace else None) or name or own or type(function).__name__
+        given = method_name if namespace and method_name is not None else name
+        if given is None and metadata is not None:
+            given = metadata.tool_name
+        base = given if given is not None else own or type(function).__name__
         lambda_ = base == "<lambda>"
         full = f"{namespace}-{base}" if namespace else base
         kind: Any = AsyncTool if _is_async(function) else Tool
@@ -146,6 +156,12 @@ class Tool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} owned_by={self.metadata.owned_by!r}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     # ── what it is ───────────────────────────────────────────────────────────────────────────────
 
@@ -242,7 +258,7 @@ class Tool(Generic[P, R]):
 
         An existing `.` or `-` prefix counts as a namespace.
         """
-        base = self.method_name
+        base = self.method_name if self.namespace else None
         if base is None or not self.name.endswith(base):
             cut_at = max(self.name.find("-"), self.name.find("."))
             base = self.name[cut_at + 1 :] if cut_at > 0 else self.name
@@ -267,7 +283,7 @@ class Tool(Generic[P, R]):
         """
         values = self._keywords(parameters)
         if not self.is_async:
-            return self.definition_.function(**values)
+            return self._whole(self.definition_.function(**values))
         import asyncio
 
         try:
@@ -282,26 +298,31 @@ class Tool(Generic[P, R]):
     async def arun_raw(self, parameters: Mapping[str, Any]) -> Any:
         """Check the arguments and run the tool on this loop, raising what it raises."""
         outcome = self.definition_.function(**self._keywords(parameters))
-        return await outcome if self.is_async else outcome
+        return await _awaited(outcome) if self.is_async else self._whole(outcome)
 
     def run(self, parameters: Mapping[str, Any]) -> Any:
-        """Like `run_raw`, but an exception becomes a text (deprecated)."""
-        warnings.warn("Tool.run swallows errors and is deprecated, use run_raw", DeprecationWarning, stacklevel=2)
+        """Like `run_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
         try:
             return self.run_raw(parameters)
-        except Exception as error:  # the seed's promise: the text instead of the exception
+        except Exception as error:  # the promise of this way: the text instead of the exception
+            warnings.warn("Tool.run swallows errors and is deprecated, use run_raw", DeprecationWarning, stacklevel=2)
             return f"Error executing {self.name}: {error}"
 
     async def arun(self, parameters: Mapping[str, Any]) -> Any:
-        """Like `arun_raw`, but an exception becomes a text (deprecated)."""
-        warnings.warn("Tool.arun swallows errors and is deprecated, use arun_raw", DeprecationWarning, stacklevel=2)
+        """Like `arun_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
         try:
             return await self.arun_raw(parameters)
-        except Exception as error:  # the seed's promise: the text instead of the exception
+        except Exception as error:  # the promise of this way: the text instead of the exception
+            warnings.warn("Tool.arun swallows errors and is deprecated, use arun_raw", DeprecationWarning, stacklevel=2)
             return f"Error executing {self.name}: {error}"
 
+    @staticmethod
+    def _whole(outcome: Any) -> Any:
+        """Return what a function gave, the items of a generator as a list."""
+        return list(outcome) if type(outcome).__name__ == "generator" else outcome
+
     def _keywords(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        values = self.definition_.bind(parameters).values
+        values = self.definition_.bind(parameters, strict=bool(self.metadata.strict_arguments)).values
         for name in self.definition_.context_parameters:
             values[name] = ToolContext(agent=None, tool_call_id="", idempotency_key="")
         return values
@@ -310,12 +331,24 @@ class Tool(Generic[P, R]):
 class AsyncTool(Tool[P, Coroutine[Any, Any, R]], Generic[P, R]):
     """A tool whose function is `async def`; calling it gives an awaitable."""
 
-    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.definition_.function(*args, **kwargs)  # type: ignore[no-any-return]
 
 
-async def _awaited(awaitable: Awaitable[R]) -> R:
-    return await awaitable
+async def _awaited(outcome: Any) -> Any:
+    if hasattr(outcome, "__aiter__"):
+        return [item async for item in outcome]
+    return await outcome if hasattr(outcome, "__await__") else outcome
+
+
+def _inner(function: Any) -> Any:
+    """Return what is called in the end, whose docstring is the one that says something."""
+    while isinstance(function, partial):
+        function = function.func
+    if hasattr(function, "__name__") or not callable(function):
+        return function
+    called = type(function).__call__
+    return called if called.__doc__ else function
 
 
 def _is_async(function: object) -> bool:
@@ -327,7 +360,8 @@ def _is_async(function: object) -> bool:
     inner: Any = function
     while (deeper := getattr(inner, "func", None)) is not None:
         inner = deeper
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))
+    called = getattr(inner, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(called)
 
 
 def _build(
@@ -358,39 +392,44 @@ def _build(
     if given is not None:
         given, wrong = check_given_schema(given)
         problems.extend(wrong)
-    doc = getattr(function, "__doc__", None) if not isinstance(function, type) else None
-    try:
-        kept = _metadata(name, description, doc, metadata, more, signature, source)
-    except ToolDefinitionError as error:
-        problems.extend(error.problems)
-    except InvalidNameError as error:
-        problems.append(str(error))
-    if problems:
+        if isinstance(function, type):
+            problems.append("it is a class; make a tool of a function that builds one")
+    doc = getattr(_inner(function), "__doc__", None) if not isinstance(function, type) else None
+    kept = _metadata(name, description, doc, metadata, more, signature, source, problems)
+    if kept is None or problems:
         raise ToolDefinitionError(name, problems, str(source) if source.file else "")
-    if not kept.description:
-        warnings.warn(
-            f"Tool {name!r} has no docstring and no description; models will not know what it does.",
-            ToolDefinitionWarning,
-            stacklevel=_caller_depth(),
-        )
+    if not kept.described:
+        _warn_undescribed(name)
     definition = Definition(
-        function, name, kept.description, signature, dict(given) if given is not None else None, source, run,
-        module, qualname, doc,
+        function, name, kept, signature, dict(given) if given is not None else None, source, run,
+        module, qualname, doc, strict and not lambda_,
     )  # fmt: skip
     _fill(tool, name, kept, namespace, method_name, definition)
 
 
+def _warn_undescribed(name: str) -> None:
+    text = f"Tool {name!r} has no docstring and no description; models will not know what it does."
+    warnings.warn(text, ToolDefinitionWarning, stacklevel=outside())
+
+
 def _metadata(
     name: str, description: str | None, doc: str | None, metadata: ToolMetadata | None, more: dict[str, Any],
-    signature: Any, source: Any,
-) -> ToolMetadata:  # fmt: skip
-    known = {key: value for key, value in more.items() if not unknown_fields((key,))}
-    known.setdefault("source", source)
-    if metadata is not None:
-        text = description if description is not None else metadata.description or description_of(doc)
-        return metadata.replace(tool_name=name, description=text, signature=signature, **known)
-    text = description if description is not None else description_of(doc)
-    return ToolMetadata(name, description=text, signature=signature, **known)
+    signature: Any, source: Any, problems: list[str],
+) -> ToolMetadata | None:  # fmt: skip
+    """Return the metadata, or None with its problems added to *problems*."""
+    known = more if not problems else {key: value for key, value in more.items() if not unknown_fields((key,))}
+    try:
+        if metadata is None:
+            known = {"source": source, **known}
+            return ToolMetadata(name, description=description, signature=signature, doc=doc, **known)
+        text = description if description is not None else metadata.description or None
+        origin = {"source": source} if metadata.source is None else {}
+        return metadata.replace(tool_name=name, description=text, signature=signature, doc=doc, **{**origin, **known})
+    except ToolDefinitionError as error:
+        problems.extend(error.problems)
+    except InvalidNameError as error:
+        problems.append(str(error))
+    return None
 
 
 def _fill(
@@ -417,13 +456,3 @@ def _copy(tool: Tool[P, R], **changes: Any) -> Tool[P, R]:
     made.__dict__.update(tool.__dict__)
     made.__dict__.update(changes)
     return made
-
-
-def _caller_depth() -> int:
-    """Return the stacklevel of the first frame outside of this package, so that a warning names the user's line."""
-    import sys
-
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
-        frame, depth = frame.f_back, depth + 1
-    return depth

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from praval_tools.errors import Problem
-from praval_tools.model.jsontext import path_text
+from praval_tools.model.jsontext import path_text, shown_json
 from praval_tools.model.repair import Repair, Repairer, Schema
 from praval_tools.naming import near, shorten
 
 _MOST_PROBLEMS: Final = 200
+_MUCH_TEXT: Final = 1 << 24
 _MANY_NODES: Final = 20_000
 """From this size on only the first problem is looked for: the validator makes all of them before it gives one."""
 
@@ -22,7 +22,7 @@ def refuse(uri: str) -> Any:
     raise ValueError(f"the reference {shorten(uri)} leads outside of the schema and is not fetched")
 
 
-def compiled(schema: Schema) -> Any:
+def compiled(schema: Any) -> Any:
     """Return the validator of *schema*: formats are checked, nothing is fetched, patterns run in linear time."""
     import jsonschema_rs
 
@@ -70,7 +70,7 @@ class Validator:
             alone = part
             if isinstance(part, Mapping):
                 shared = {key: self.schema[key] for key in ("$defs", "definitions", "$schema") if key in self.schema}
-                alone = {**shared, **part}
+                alone = {**{key: one for key, one in part.items() if key != "$schema"}, **shared}
             kept = self._parts[id(part)] = (part, compiled(alone))
         return bool(kept[1].is_valid(value))
 
@@ -87,6 +87,8 @@ class Validator:
         whole = self._compiled
         if whole.is_valid(arguments):
             return ()
+        if _text_in(arguments) > _MUCH_TEXT:
+            return self._roughly(arguments)
         if _is_huge(arguments):
             return (*self._first(whole, arguments), Problem(path="$", reason="there may be more; this is the first"))
         found: dict[tuple[str, str], Problem] = {}
@@ -98,6 +100,19 @@ class Validator:
         if len(errors) > _MOST_PROBLEMS:
             ordered.append(Problem(path="$", reason=f"and {len(errors) - _MOST_PROBLEMS} more problems"))
         return tuple(ordered)
+
+    def _roughly(self, arguments: dict[str, Any]) -> tuple[Problem, ...]:
+        """Return which parameters are wrong, without the places in them: telling those would copy all the text."""
+        known = self.schema.get("properties") or {}
+        found = [Problem(path=path_text([name]), reason="is missing", wanted=self._wanted(["properties", name]))
+                 for name in self.schema.get("required") or () if name not in arguments]  # fmt: skip
+        for name, value in arguments.items():
+            if name not in known:
+                found.append(self._unknown([], name, {}, list(known)))
+            elif not self._fits(known[name], value):
+                found.append(Problem(path=path_text([name]), reason="does not fit, or something in it",
+                                     given=_given(value), wanted=self._wanted(["properties", name])))  # fmt: skip
+        return tuple(found) or (Problem(path="$", reason="does not fit as a whole"),)
 
     def _first(self, whole: Any, arguments: dict[str, Any]) -> tuple[Problem, ...]:
         import jsonschema_rs
@@ -121,18 +136,25 @@ class Validator:
         if name == "required":
             return [Problem(path=path_text([*steps, kind.property]), reason="is missing",
                             wanted=self._wanted([*error.schema_path[:-1], "properties", kind.property]))]  # fmt: skip
+        if name == "propertyNames":
+            key, at = str(kind.error.instance), list(error.schema_path).index("propertyNames")
+            wanted = self._wanted(error.schema_path[: at + 1]) or "another name"
+            place = path_text([*steps, key])
+            return [Problem(path=place, reason="has a name that is not allowed", given=_given(key), wanted=wanted)]
         if name in ("additionalProperties", "unevaluatedProperties"):
             known = self._at(error.schema_path[:-1])
             names = list((known.get("properties") or {}) if isinstance(known, Mapping) else ())
             return [self._unknown(steps, one, error.instance, names) for one in kind.unexpected[:50]]
-        return [Problem(path=path, reason=_reason(kind, error), given=given, wanted=_described(self._at(error.schema_path[:-1])))]
+        wanted = self._wanted(error.schema_path[:-1])
+        return [Problem(path=path, reason=reason_of(kind, error), given=given, wanted=wanted)]
 
     def _unknown(self, steps: list[str | int], key: str, inside: Any, names: list[str]) -> Problem:
         match = near(key, names)
         hint = f"; did you mean {' or '.join(map(repr, match))}?" if match else ""
         value = inside.get(key) if isinstance(inside, dict) else None
         wanted = "" if match else f"only {', '.join(map(repr, names[:10])) or 'nothing'}"
-        return Problem(path=path_text([*steps, key]), reason=f"unknown parameter {shorten(key, 64)}{hint}", given=_given(value), wanted=wanted)
+        reason = f"unknown parameter {shorten(key, 64)}{hint}"
+        return Problem(path=path_text([*steps, key]), reason=reason, given=_given(value), wanted=wanted)
 
     def _at(self, steps: list[Any]) -> Any:
         """Return the part of the schema at *steps*, through references."""
@@ -152,6 +174,19 @@ class Validator:
         return _described(self._at(steps))
 
 
+def _text_in(value: Any) -> int:
+    """Return how many characters of text there are; counts no further than what is much."""
+    count, stack = 0, [value]
+    while stack and count <= _MUCH_TEXT:
+        here = stack.pop()
+        if isinstance(here, str):
+            count += len(here)
+        elif isinstance(here, dict | list):
+            count += len(here)
+            stack.extend(here.values() if isinstance(here, dict) else here)
+    return count
+
+
 def _is_huge(value: Any) -> bool:
     """Tell whether there are more nodes than can be reported on; looks at no more than that."""
     count, stack = 0, [value]
@@ -167,12 +202,12 @@ def _is_huge(value: Any) -> bool:
 def _given(value: Any) -> str:
     if isinstance(value, str | list | dict) and len(value) > 200:
         value = value[:200] if isinstance(value, str | list) else f"an object of {len(value)} members"
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 80 else f"{text[:56]}…{text[-20:]}"
+    return shown_json(value)
 
 
-def _reason(kind: Any, error: Any) -> str:
-    simple = {
+def reason_of(kind: Any, error: Any) -> str:
+    """Say in a few words what is wrong with a value."""
+    simple: dict[str, Callable[[], str]] = {
         "type": lambda: "is not " + " or ".join(_article(one) for one in kind.types),
         "enum": lambda: "is none of the allowed values",
         "const": lambda: "is not the one allowed value",
@@ -189,8 +224,8 @@ def _reason(kind: Any, error: Any) -> str:
         "uniqueItems": lambda: "has equal items",
         "pattern": lambda: "does not have the right form",
         "format": lambda: f"is not in the form {kind.format}",
-    }.get(kind.name)
-    return simple() if simple is not None else shorten_text(str(error.message))
+    }
+    return simple[kind.name]() if kind.name in simple else shorten_text(str(error.message))
 
 
 def _article(kind: str) -> str:

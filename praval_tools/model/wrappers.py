@@ -20,6 +20,7 @@ from praval_tools.model.form import (
 )
 from praval_tools.model.hints import alias_value, bare, hint_text, is_alias, is_union
 from praval_tools.model.scalars import refuse
+from praval_tools.model.secret import is_secret
 
 # ── Annotated ────────────────────────────────────────────────────────────────────────────────────
 
@@ -39,7 +40,8 @@ def annotated_form(takes_of: Callable[[Any], frozenset[str]]) -> Form:
         if found.keys() & inner.keys():
             inner = {"allOf": [inner]}
         described = {"description": read.description} if read.description else {}
-        return {**inner, **found, **described}
+        secret = {"writeOnly": True} if is_secret(hint.__metadata__) else {}
+        return {**inner, **found, **described, **secret}
 
     def structure(hint: Any, structures: Structures) -> Hook:
         found, inner = keywords(hint), structures.hook(hint.__origin__)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from praval_tools.errors import MissingExtraError
+
 if TYPE_CHECKING:
     from praval_tools.testing.assertions import assert_can_call, assert_cannot_call
     from praval_tools.testing.strategies import arguments_for
@@ -25,5 +27,10 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
+        try:
+            return getattr(import_module(_PLACES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "hypothesis":
+                raise
+            raise MissingExtraError(name, "testing") from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

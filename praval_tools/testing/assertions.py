@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from praval_tools import Decision, Tool, ToolRegistry, get_tool_registry
-from praval_tools.agents import AgentBase
+from praval_tools.agents import Agent
 
 
 def assert_can_call(
-    agent: str | AgentBase,
+    agent: str | Agent,
     tool: str | Tool[..., Any],
     arguments: Mapping[str, Any] | None = None,
     *,
@@ -36,7 +36,7 @@ def assert_can_call(
 
 
 def assert_cannot_call(
-    agent: str | AgentBase,
+    agent: str | Agent,
     tool: str | Tool[..., Any],
     *,
     rule: str | None = None,
@@ -44,12 +44,13 @@ def assert_cannot_call(
     registry: ToolRegistry | None = None,
 ) -> Decision:
     """
-    Assert that *agent* may not call *tool*, and by which rule.
+    Assert that *agent* may not call *tool*, and by which rule; a tool that does not exist fails, unless it is meant.
 
     Args:
         agent: An agent, or its name.
         tool: A tool, or its name.
-        rule: The rule that must have decided: "blocked", "no-way", "disabled", "unknown" …; by default any.
+        rule: The rule that must have decided: "blocked", "no-way", "disabled", "unknown" …; by default any
+            but "unknown" and "invalid-arguments", which may be a slip of the test.
         arguments: Checked against the bounds of grants, and against policies.
         registry: Where a name is looked up; by default the agent's own registry, else the default one.
 
@@ -60,6 +61,9 @@ def assert_cannot_call(
     decision = _decision(agent, tool, arguments, registry)
     if decision.allowed:
         raise AssertionError(f"{decision.agent!r} can call {decision.tool!r}{_with(arguments)}.\n{_told(decision)}")
+    if rule is None and decision.rule in _SLIPS:
+        text = f"{_SLIPS[decision.rule]}; where that is meant, pass rule={decision.rule!r}."
+        raise AssertionError(f"{decision.tool!r}: {text}\n{_told(decision)}")
     if rule is not None and decision.rule != rule:
         raise AssertionError(
             f"{decision.agent!r} cannot call {decision.tool!r}, but by rule {decision.rule!r}, not {rule!r}.\n"
@@ -68,8 +72,12 @@ def assert_cannot_call(
     return decision
 
 
+_SLIPS = {"unknown": "there is no tool of this name", "invalid-arguments": "the arguments do not fit"}
+"""Rules that refuse because of a slip in the test as likely as not."""
+
+
 def _decision(
-    agent: str | AgentBase,
+    agent: str | Agent,
     tool: str | Tool[..., Any],
     arguments: Mapping[str, Any] | None,
     registry: ToolRegistry | None,

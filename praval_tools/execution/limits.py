@@ -1,0 +1,161 @@
+"""How often, and how many at once: limits per agent, per tool, or for one agent and one tool."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from praval_tools.errors import ToolUsageError
+from praval_tools.naming import shorten
+
+Key = tuple[str | None, str | None]
+_MINUTE = 60.0
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What calls may do together.
+
+    Args:
+        agent: The agent whose calls count; None: of all together.
+        tool: The tool whose calls count; None: all together.
+        per_minute: Calls begun within any sixty seconds.
+        concurrent: Calls inside at once; one that ran out of time counts until it has ended.
+        per_run: Calls of one journaled run.
+    """
+
+    agent: str | None = None
+    tool: str | None = None
+    per_minute: int | None = None
+    concurrent: int | None = None
+    per_run: int | None = None
+
+
+class _Use:
+    """What has been used of one limit."""
+
+    __slots__ = ("inside", "limit", "recent", "runs")
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit, self.inside = limit, 0
+        self.recent: deque[float] = deque()
+        self.runs: dict[str, int] = {}
+
+    def refusal(self, run: str | None, now: float) -> str:
+        """Return why no further call may begin; empty: it may."""
+        limit = self.limit
+        while self.recent and self.recent[0] <= now - _MINUTE:
+            self.recent.popleft()
+        if limit.concurrent is not None and self.inside >= limit.concurrent:
+            return f"at most {limit.concurrent} at once"
+        if limit.per_minute is not None and len(self.recent) >= limit.per_minute:
+            wait = self.recent[len(self.recent) - limit.per_minute] + _MINUTE - now
+            return f"at most {limit.per_minute} a minute; try again in {max(wait, 0.1):.1f} s"
+        if limit.per_run is not None and run is not None and self.runs.get(run, 0) >= limit.per_run:
+            return f"at most {limit.per_run} in one run"
+        return ""
+
+    def begin(self, run: str | None, now: float) -> None:
+        """Count a call."""
+        self.inside += 1
+        if self.limit.per_minute is not None:
+            self.recent.append(now)
+        if self.limit.per_run is not None and run is not None:
+            self.runs[run] = self.runs.get(run, 0) + 1
+
+
+class Limits:
+    """
+    The limits of one registry, kept outside of its tools; every one that fits a call must leave room for it.
+
+    Only the operator sets them. `operator` raises for everybody else, `changed` makes every call look again.
+    """
+
+    def __init__(self, operator: Callable[[str], None], changed: Callable[[], None], tick: Callable[[], float]) -> None:
+        self._operator, self._changed, self._tick = operator, changed, tick
+        self.start_over()
+        self._uses: dict[Key, _Use] = {}
+
+    def start_over(self) -> None:
+        """Take a new lock; in a forked process another thread of the parent may have held the old one."""
+        self._lock = threading.RLock()
+
+    def set(
+        self, *, agent: Any = None, tool: Any = None, per_minute: int | None = None, concurrent: int | None = None,
+        per_run: int | None = None,
+    ) -> None:  # fmt: skip
+        """
+        Set the limit of an agent, of a tool, or of the one calling the other; all left out removes it.
+
+        What has been used of the limit that it replaces still counts.
+
+        Raises:
+            NotOwnerError: It is not the operator who asks.
+            ToolUsageError: Neither agent nor tool, or a number that is no whole number from 1 on.
+        """
+        self._operator("set a limit")
+        numbers = {"per_minute": per_minute, "concurrent": concurrent, "per_run": per_run}
+        wrong = [f"{name}={shorten(one)}" for name, one in numbers.items()
+                 if one is not None and (type(one) is not int or one < 1)]  # fmt: skip
+        if wrong:
+            raise ToolUsageError(f"{', '.join(wrong)}: a limit is a whole number from 1 on; None removes it.")
+        key = (_text(agent), _text(tool))
+        if key == (None, None):
+            raise ToolUsageError("A limit is for an agent, a tool, or both: pass agent=… or tool=….")
+        limit = Limit(agent=key[0], tool=key[1], **numbers)
+        with self._lock:
+            use = self._uses.get(key)
+            if all(one is None for one in numbers.values()):
+                self._uses.pop(key, None)
+            elif use is None:
+                self._uses[key] = _Use(limit)
+            else:
+                use.limit = limit
+        self._changed()
+
+    def all(self) -> list[Limit]:
+        """Return every limit, in the order in which they were first set."""
+        with self._lock:
+            return [one.limit for one in self._uses.values()]
+
+    def apply(self, agent: str | None, tool: str) -> bool:
+        """Tell whether any limit fits calls of *tool* by *agent*."""
+        return bool(self._uses) and any(True for _ in self._fitting(agent, tool))
+
+    def begin(self, agent: str | None, tool: str, run: str | None) -> tuple[str, Callable[[], None] | None]:
+        """Count a call: return why it may not begin, or what is to be called when it has ended."""
+        now = self._tick()
+        with self._lock:
+            uses = list(self._fitting(agent, tool))
+            for one in uses:
+                if refusal := one.refusal(run, now):
+                    return f"{_subject(one.limit)}: {refusal}", None
+            for one in uses:
+                one.begin(run, now)
+        return "", self._end(uses) if uses else None
+
+    def _end(self, uses: list[_Use]) -> Callable[[], None]:
+        def end() -> None:
+            with self._lock:
+                for one in uses:
+                    one.inside -= 1
+
+        return end
+
+    def _fitting(self, agent: str | None, tool: str) -> Iterator[_Use]:
+        for key in ((agent, tool), (agent, None), (None, tool)):
+            if key != (None, None) and (found := self._uses.get(key)) is not None:
+                yield found
+
+
+def _text(one: Any) -> str | None:
+    return one if one is None or isinstance(one, str) else str(getattr(one, "name", one))
+
+
+def _subject(limit: Limit) -> str:
+    who = f"calls of {limit.agent!r}" if limit.agent is not None else "calls"
+    return f"{who} to {limit.tool!r}" if limit.tool is not None else who

@@ -1,0 +1,51 @@
+"""What an agent sees of a registry now: lists, exports and explanations, all by the one resolver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from praval_tools.access import judge
+from praval_tools.execution.pipeline import bound_for
+from praval_tools.execution.policies import asked_policies
+from praval_tools.model.decision import Decision
+from praval_tools.model.permissions import Principal
+from praval_tools.model.tool import Tool
+from praval_tools.views import callable_tools, explained, exported
+
+if TYPE_CHECKING:
+    from praval_tools.execution.runtime import Runtime
+
+
+class Lookup:
+    """What agents see of one registry, at the moment of asking."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime, self._ledger, self._now = runtime, runtime.ledger, runtime.clock.now
+
+    def tools(self, who: Principal) -> list[Tool[..., Any]]:
+        """Return the tools that *who* may call, in registration order."""
+        return callable_tools(self._ledger.present(), who, self._now())
+
+    def names(self, who: Principal) -> list[str]:
+        """Return their names."""
+        return [tool.name for tool in self.tools(who)]
+
+    def tool(self, who: Principal, name: str) -> tuple[Tool[..., Any] | None, bool]:
+        """Return the tool if *who* may call it, and whether only a change of state can alter that."""
+        verdict = judge(self._ledger.present(), who, name, self._now())
+        if verdict.refusal is not None or verdict.record is None:
+            return None, False
+        return verdict.record.tool, verdict.paths[0].lasting
+
+    def explain(self, who: Principal, name: str, arguments: Any) -> Decision:
+        """Return the decision with every rule that was tried, on *arguments* where they are not None."""
+        state, home = self._ledger.present(), self._runtime.home
+        return explained(
+            state, who, name, self._now(), arguments,
+            lambda tool, given: bound_for(self._runtime, tool, given),
+            lambda tool, bound: asked_policies(home, state, who.agent, tool, tool.definition_.shown(bound))[0],
+        )  # fmt: skip
+
+    def export(self, who: Principal, api_format: str) -> tuple[list[dict[str, Any]], bool]:
+        """Return the tools in a format, sorted by name, and whether only a change of state can alter them."""
+        return exported(self._ledger.present(), who, self._now(), api_format)

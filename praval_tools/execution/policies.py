@@ -1,0 +1,46 @@
+"""Policies: what they answer at each call, in their own name."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from praval_tools.execution.failures import said
+from praval_tools.execution.frames import Site, frame_of, running
+from praval_tools.model.decision import Ask, Decision, Deny
+from praval_tools.model.tool import Tool
+from praval_tools.naming import shorten
+from praval_tools.state import Policy, State
+
+
+def asked_policies(
+    home: Any, state: State, agent: str | None, tool: Tool[..., Any], arguments: dict[str, Any]
+) -> tuple[Decision | None, Ask | None]:
+    """Ask every policy; return the refusal of the first that denies, and the last wish for an approval."""
+    asked: Ask | None = None
+    for policy in state.policies:
+        answer = _ask(home, policy, agent, tool, arguments)
+        if isinstance(answer, Deny):
+            reason = f"Policy {policy.name!r} refuses{': ' + answer.reason if answer.reason else ''}."
+            return Decision(False, "forbidden", "policy", agent, tool.name, reason,
+                            f"Change the arguments, or the policy {policy.name!r}.", policy.name), None  # fmt: skip
+        asked = answer if isinstance(answer, Ask) else asked
+    return None, asked
+
+
+def _ask(home: Any, policy: Policy, agent: str | None, tool: Tool[..., Any], arguments: Any) -> Deny | Ask | None:
+    """Ask one policy, in its own name; whatever is no clear answer refuses."""
+    site = Site(home, None, policy.name)
+    try:
+        with running(frame_of(site)):
+            answer = policy.check(agent, tool, copy.deepcopy(arguments))
+            if hasattr(answer, "__await__"):
+                answer.close()
+                return Deny("it is async, and policies are asked in place; make it a plain function")
+    except Exception as error:  # isolation: a policy that fails refuses, and says so
+        return Deny(f"it raised {type(error).__name__}: {said(error)}")
+    if answer is None or isinstance(answer, Deny | Ask):
+        return answer
+    if isinstance(answer, str):
+        return Deny(answer)
+    return Deny(f"it answered {shorten(answer)}, which is none of None, text, Deny and Ask")

@@ -1,0 +1,180 @@
+"""What the calls of one registry share: its options, engines and gauges."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import AbstractContextManager
+from random import Random
+from typing import Any
+from weakref import WeakSet
+
+import msgspec
+
+from praval_tools.authority import operator_only
+from praval_tools.clock import Clock
+from praval_tools.errors import ToolError, ToolExecutionError, ToolUsageError
+from praval_tools.execution.approvals import Approvals
+from praval_tools.execution.failures import said
+from praval_tools.execution.frames import SITE, Site, actor, calls_inside, frame_of, running
+from praval_tools.execution.gauges import Gauges
+from praval_tools.execution.limits import Limits
+from praval_tools.execution.loops import BackgroundLoop, loop_runs_here
+from praval_tools.execution.threads import ThreadEngine
+from praval_tools.execution.turnstile import Turnstile
+from praval_tools.ledger import Ledger
+from praval_tools.model.arguments import MAX_BYTES, MAX_DEPTH
+from praval_tools.model.metadata import wrong_values
+from praval_tools.model.permissions import Principal
+from praval_tools.model.tool import Tool
+from praval_tools.naming import OPERATOR
+from praval_tools.views import callable_tools
+
+_CHECKED = ("strict_arguments", "timeout", "retries", "errors", "max_result_size", "engine")
+
+
+_LONGEST = 86_400
+
+
+def _operator(verb: str) -> None:
+    """Refuse everybody but the operator."""
+    operator_only(actor(None, verb), verb)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a registry sets for all its calls; `timeout` in seconds."""
+
+    strict_arguments: bool = False
+    timeout: float | None = 30
+    retries: int = 0
+    errors: str = "message"
+    max_result_size: int | None = None
+    engine: str | None = None
+    refusals: str = "tell"
+    max_argument_bytes: int = MAX_BYTES
+    max_argument_depth: int = MAX_DEPTH
+    retry_wait: float = 2.0
+
+    def __post_init__(self) -> None:
+        given = {name: getattr(self, name) for name in _CHECKED}
+        wrong = [f"{name}: {problem}" for name, problem in wrong_values(given)]
+        if self.refusals not in ("tell", "hide"):
+            wrong.append(f"refusals: {self.refusals!r} is none of 'tell', 'hide'")
+        if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _LONGEST:
+            wrong.append(f"retry_wait: {self.retry_wait!r} is no number of seconds from 0 to {_LONGEST:,}")
+        for name, most in (("max_argument_bytes", None), ("max_argument_depth", MAX_DEPTH)):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1 or (most is not None and value > most):
+                wrong.append(f"{name}: {value!r} is not a whole number from 1{f' to {most}' if most else ' on'}")
+        if wrong:
+            raise ToolUsageError(f"A registry cannot have these options: {'; '.join(wrong)}.")
+
+    @property
+    def usual_arguments(self) -> bool:
+        """Whether the limits of arguments are those that the short road keeps."""
+        return self.max_argument_bytes >= MAX_BYTES and self.max_argument_depth == MAX_DEPTH
+
+
+_runtimes: WeakSet[Runtime] = WeakSet()
+
+
+def _forked() -> None:
+    for one in list(_runtimes):
+        one.start_over()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class Runtime:
+    """What the calls of one registry share; `home` is that registry, which frames and contexts hand on."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, options: Options, home: Any) -> None:
+        self.ledger, self.clock, self.options, self.home = ledger, clock, options, home
+        self.gauges = Gauges()
+        self.threads = ThreadEngine()
+        self.background = BackgroundLoop()
+        # a new pointer makes every lane ask the pipeline, which waits at the turnstile
+        self.turnstile = Turnstile(self.gauges, ledger.renew, home, options.timeout)
+        self.limits = Limits(_operator, ledger.renew, clock.monotonic)
+        self.approvals = Approvals(_operator, clock.now)
+        self.closing = threading.Event()
+        _runtimes.add(self)
+        self.chance = Random()  # noqa: S311  # spreads retries in time, and hides nothing
+
+    def start_over(self) -> None:
+        """Forget, in a forked process, what other threads of its parent held: locks, turns, places inside."""
+        mine = list(calls_inside(self.home))
+        self.ledger.start_over()
+        self.gauges.start_over([(one[SITE].who.agent if one[SITE].who else None, one[SITE].tool) for one in mine])
+        self.turnstile.start_over(mine)
+        self.limits.start_over()
+        self.approvals.start_over()
+
+    def timeout(self, tool: Tool[..., Any]) -> float | None:
+        """Return the seconds that a call of *tool* may take; not the registry's for a sync tool in place."""
+        own = tool.metadata.timeout
+        return own if own is not None or not tool.is_async else self.options.timeout
+
+    def shown(self, tool: Tool[..., Any], error: BaseException, site: Site) -> str:
+        """
+        Return the text of a tool's exception as a model may see it: an error id instead, where masked.
+
+        What a tool raises on purpose is shown: our own errors, and the types of its `retry_on`.
+        """
+        meta = tool.metadata
+        masked = (meta.errors or self.options.errors) == "masked"
+        on_purpose = isinstance(error, (ToolError, *meta.retry_on)) and not isinstance(error, ToolExecutionError)
+        if masked and not on_purpose:
+            return f"The tool failed (error id {os.urandom(6).hex()})."
+        with running(frame_of(site)):  # its text may be code of the tool
+            return said(error)
+
+    def patience(self, tool: Tool[..., Any]) -> float | None:
+        """Return the seconds after which a call on the thread engine is given up: its own, else the registry's."""
+        own = tool.metadata.timeout
+        return own if own is not None else self.options.timeout
+
+    def retries(self, tool: Tool[..., Any]) -> int:
+        """Return how often a call of *tool* that failed is tried again."""
+        own = tool.metadata.retries
+        return own if own is not None else self.options.retries
+
+    def most(self, tool: Tool[..., Any]) -> int | None:
+        """Return how many characters of the tool's value a model sees; None: all."""
+        own = tool.metadata.max_result_size
+        return own if own is not None else self.options.max_result_size
+
+    def as_operator(self) -> AbstractContextManager[Any]:
+        """Act as the operator inside, whoever is running."""
+        return running(frame_of(Site(self.home, None, OPERATOR)))
+
+    def visible(self, who: Principal) -> list[str]:
+        """Return the names that the agent may call now."""
+        return [tool.name for tool in callable_tools(self.ledger.present(), who, self.clock.now())]
+
+    def drain(self, agent: str | None, tool: str | None, timeout: float | None) -> int:
+        """Wait until nobody is inside but the calls of this context; return how many others still are."""
+        own = [one[SITE] for one in calls_inside(self.home)]
+        fits = (one for one in own if agent in (None, one.actor) and tool in (None, one.tool))
+        return self.gauges.drain(agent, tool, timeout, sum(1 for _ in fits))
+
+    def close(self) -> None:
+        """Refuse new calls and changes, wait for those inside, end threads and background loop; safe twice."""
+        ledger = self.ledger
+        if ledger.closed:
+            return
+        ledger.refuse_calls()
+        if self.background.here or (loop_runs_here() and self.drain(None, None, 0)):
+            raise ToolUsageError(
+                f"Registry {ledger.name!r} cannot be closed here: calls are inside that the event loop of this "
+                f"thread runs, and close() would block it. Await aclose() instead.",
+                "sync-call-in-event-loop",
+            )
+        ledger.closed = True
+        self.closing.set()
+        ledger.renew()
+        self.drain(None, None, self.options.timeout)
+        self.threads.close()
+        self.background.close()
