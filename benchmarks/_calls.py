@@ -37,7 +37,10 @@ def sync_cases(registry: ToolRegistry) -> Iterator[Case]:
         e=toolset.execute, C=ToolCall, d=ARGUMENTS,
     )  # fmt: skip
     yield sync_case(
-        "call:json", "registry.execute(JSON text) → JSON text", "e(C('id', 'add', d, 'calculator')).for_model()",
+        "call:json", "toolset.call_json(JSON text) → JSON text", "c('add', d)", c=toolset.call_json, d=TEXT
+    )
+    yield sync_case(
+        "call:json-result", "registry.execute(JSON text).for_model()", "e(C('id', 'add', d, 'calculator')).for_model()",
         e=registry.execute, C=ToolCall, d=TEXT,
     )  # fmt: skip
     yield sync_case(

@@ -43,7 +43,10 @@ def declaring(installed: dict[str, str], count: int) -> Iterator[Figure]:
     """Yield what declaring costs: time, bytes, many at once, and the schema that is made at first use."""
 
     def ours(registry: ToolRegistry) -> Callable[[Callable[..., Any]], object]:
-        return lambda function: tool(owned_by="bench", registry=registry)(function)
+        def declare(function: Callable[..., Any]) -> object:
+            return tool(owned_by="bench", registry=registry)(function)
+
+        return declare
 
     registry = ToolRegistry(name="declaring")
     yield _times("declare:time", ours(registry), 2_000)
@@ -227,7 +230,6 @@ def exporting(rounds: int) -> Iterator[Figure]:
     cases = [
         sync_case("export:schemas_json", "toolset.schemas_json()", "s()", s=toolset.schemas_json),
         sync_case("export:schemas", "toolset.schemas()", "s()", s=toolset.schemas),
-        sync_case("export:registry", "registry.schemas(agent)", "s('exporter')", s=registry.schemas),
     ]
     for key, series in compare(bare(), cases, rounds=rounds).items():
         if key != "bare":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def importing(installed: dict[str, str], rounds: int) -> Iterator[Figure]:
 
 
 def _seconds(modules: str) -> float:
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM.format(modules=modules)], capture_output=True, text=True, check=True
-    )
+    keeps = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    program = [sys.executable, "-c", _PROGRAM.format(modules=modules)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, env=keeps)
     return float(done.stdout.split()[-1])

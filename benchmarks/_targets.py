@@ -67,7 +67,7 @@ TARGETS: Final = (
     Target("registry.execute(ToolCall) → ToolResult", "call:registry.execute", 100, "x", versus=_BARE),
     Target("await toolset.acall, async tool in place", "faster:pydantic-ai", 15, "x", "at least", "Pydantic AI"),
     Target("await registry.aexecute, the same", "faster:pydantic-ai-result", 15, "x", "at least", "Pydantic AI"),
-    Target("JSON text → call → JSON text", "call:json", 30, "x", versus=_BARE),
+    Target("toolset.call_json, JSON text → JSON text", "call:json", 30, "x", versus=_BARE),
     Target("declare a tool with @tool", "declare:time", 30, "us"),
     Target("memory of a declared tool", "declare:bytes", 2.0, "KB"),
     Target("declare 10,000 tools", "declare:10000", 0.3, "s"),
