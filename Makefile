@@ -2,25 +2,34 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint types docs bench build wheel-test clean
 
-$(READY): constraints.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . \
-	    pytest hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' pydantic numpy
-	touch $@
+$(INSTALLED): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
+	@echo "Installing praval_tools in $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable .
+	@touch $@
 
-demo: $(READY)
-	$(BIN)/praval-tools demo
+$(READY): $(INSTALLED)
+	@echo "Installing what the tests need in $(VENV) ..."
+	@$(PIP) \
+	    pytest hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' pydantic numpy
+	@touch $@
+
+demo: $(INSTALLED)
+	@$(BIN)/praval-tools demo
 
 test: $(READY)
 	$(BIN)/python -m pytest
 
 lint: $(READY)
 	$(BIN)/ruff check praval_tools tests benchmarks examples
+	$(BIN)/ruff format --check tests
 	$(BIN)/lint-imports
 
 types: $(READY)

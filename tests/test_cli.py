@@ -151,8 +151,8 @@ class TestStart:
         """
         code, out, err = run()
 
-        assert code == 2
-        assert "praval-tools demo" in out + err
+        assert (code, err) == (0, "")
+        assert "praval-tools demo" in out
 
 
 class TestFindingTheRegistry:
@@ -482,7 +482,7 @@ class TestCall:
             (["symbol=a", "symbol=b"], "Argument 'symbol' is given twice."),
             (["{broken"], "The arguments are no JSON object"),
             (["[1]"], "The arguments are no JSON object"),
-            (["symbool=a"], "'symbool'"),
+            (["symbool=a"], "symbool"),
             (["symbol=a", "days=many"], "$.days"),
         ],
     )
@@ -583,7 +583,7 @@ class TestCheck:
         assert [(one["kind"], one["subject"]) for one in found["problems"]] == [("unknown-tool", "clerk")]
 
 
-HOSTILE = '''
+HOSTILE = """
 from praval_tools import Agent, Tool, ToolRegistry
 
 registry = ToolRegistry()
@@ -594,7 +594,7 @@ registry.register_tool(Tool(
     callable=lambda **given: "\\x1b[2Jgone", shared=True, category="[blink]\\x1b[5m", tags=["\\x1b[7m"],
 ))
 Agent("[red]robot", registry=registry)
-'''
+"""
 
 
 class TestHostileText:

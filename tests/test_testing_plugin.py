@@ -106,7 +106,7 @@ class TestFixtures:
             _ = testing.nope
 
 
-SUITE = '''
+SUITE = """
 from praval_tools import get_tool_registry, tool
 from praval_tools.testing import assert_can_call, assert_cannot_call
 
@@ -135,7 +135,7 @@ def test_failure_is_told(agent_factory):
     import pytest
     with pytest.raises(AssertionError, match="nope"):
         assert_can_call(agent_factory("a"), "nope")
-'''
+"""
 
 
 class TestAssertions:

@@ -1,0 +1,168 @@
+"""
+Every example of the documentation runs, and prints what the page says.
+
+Blocks of a page run in order. `python` blocks share one module, until `<!-- new -->` starts another with an empty
+registry; one with a `title` is a file, which is saved and not run by itself. `console` blocks are typed in. What a
+`python` block prints is the `text` block that follows it, and a block without one prints nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import zip_longest
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from praval_tools import ToolRegistry, use_registry
+from praval_tools.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+RUN = ("python", "console")
+SHOWN = ("text", "toml", "ini", "sh")
+
+_FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_SECONDS = re.compile(r"\d+\.\d+s")
+
+
+class Block(NamedTuple):
+    """One fenced block of a page, with the text between the block before and this one."""
+
+    kind: str
+    file: str | None
+    text: str
+    line: int
+    before: str
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the examples start again here."""
+        return "<!-- new -->" in self.before
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    text, found, end = page.read_text(encoding="utf-8"), [], 0
+    for match in _FENCE.finditer(text):
+        line = text.count("\n", 0, match.start(3))
+        found.append(Block(match[1], match[2], match[3], line, text[end : match.start()]))
+        end = match.end()
+    return found
+
+
+class Reader:
+    """Somebody who follows one page, block by block, in an empty folder."""
+
+    def __init__(self, page: Path, folder: Path, capsys: pytest.CaptureFixture[str], stack: ExitStack) -> None:
+        self._page, self._folder, self._capsys, self._stack = page, folder, capsys, stack
+        self.start()
+
+    def start(self) -> None:
+        """Begin again: nothing is defined, nothing is registered."""
+        self._stack.enter_context(use_registry(self._stack.enter_context(ToolRegistry())))
+        self._module = sys.modules["example"] = ModuleType("example")
+
+    def follow(self, block: Block) -> str:
+        """Run a block and return what it prints; a file is saved."""
+        if block.fresh:
+            self.start()
+        if block.file is not None:
+            path = self._folder / block.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+            compile(block.text, block.file, "exec", dont_inherit=True)
+        elif block.kind == "python":
+            place = self._page.relative_to(ROOT).as_posix()
+            exec(compile("\n" * block.line + block.text, place, "exec", dont_inherit=True), self._module.__dict__)
+        return self._capsys.readouterr().out
+
+    def type_in(self, command: str) -> str:
+        """Return what a command prints, errors included."""
+        program, *arguments = shlex.split(command)
+        if program == "pytest":
+            run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+            return subprocess.run(run, capture_output=True, text=True, cwd=self._folder).stdout
+        assert "praval-tools" == program, f"{command!r} is a command that this test does not know"
+        with pytest.raises(SystemExit):
+            main(arguments)
+        said = self._capsys.readouterr()
+        return said.out + said.err
+
+
+def sessions(block: Block) -> Iterator[tuple[str, str]]:
+    """Yield the commands of a console block, each with what it is said to print."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        yield command, printed
+
+
+def plain(text: str) -> str:
+    """Return a text without what differs from run to run: seconds, and spaces at the ends of lines."""
+    return _SECONDS.sub("…s", "\n".join(line.rstrip() for line in text.strip("\n").splitlines()))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working directory; modules that are imported from it are forgotten after the test."""
+    known = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        if name == "example" or str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+class TestExamples:
+    """What a page shows is what happens."""
+
+    @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+    def test_a_page_prints_what_it_says(self, page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Every example of a page runs as printed, and its output is the output on the page."""
+        blocks = blocks_of(page)
+        with ExitStack() as stack:
+            reader = Reader(page, folder, capsys, stack)
+            for block, following in zip_longest(blocks, blocks[1:]):
+                expected = following.text if following is not None and following.kind == "text" else ""
+                if block.kind == "python":
+                    assert plain(expected) == plain(reader.follow(block)), f"{page.name}, line {block.line}"
+                elif block.kind == "console":
+                    for command, printed in sessions(block):
+                        assert plain(printed) == plain(reader.type_in(command)), f"{page.name}: {command}"
+
+    @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+    def test_no_block_is_passed_over(self, page: Path) -> None:
+        """Each fence of a page is one that the test reads; no example hides from it by its spelling."""
+        fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("```")]
+
+        assert 2 * len(blocks_of(page)) == len(fences)
+        assert set() == {block.kind for block in blocks_of(page)} - {*RUN, *SHOWN}
+
+
+class TestReadme:
+    """The front page is true."""
+
+    def test_its_picture_is_what_the_demo_prints(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Every line of the picture stands in the demo's output, in that order, in 80 columns."""
+        picture = next(one for one in blocks_of(ROOT / "README.md") if "<!-- from the demo -->" in one.before).text
+        with pytest.raises(SystemExit):
+            main(["demo"])
+        printed = iter(capsys.readouterr().out.splitlines())
+
+        assert [] == [line for line in picture.splitlines() if line and line not in printed]
+        assert 80 >= max(map(len, picture.splitlines()))
+
+    def test_its_links_lead_somewhere(self) -> None:
+        """Each relative link names a file of the project."""
+        links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+
+        assert [] == [link for link in links if "://" not in link and not (ROOT / link).is_file()]

@@ -1,0 +1,239 @@
+"""Discovery, `problems()`, and what a declaration takes and keeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from praval_tools import (
+    Agent,
+    DiscoveryError,
+    Tool,
+    ToolMetadata,
+    ToolRegistry,
+    ToolUsageError,
+    agent,
+    discover_tools,
+    tool,
+)
+from praval_tools.testing import assert_can_call, assert_cannot_call
+
+BODY = '''
+from praval_tools import get_tool_registry, tool
+
+@tool("{name}", owned_by="finder")
+def {name}(x: int) -> int:
+    """Find."""
+    return x
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working directory, on the path; what is imported from it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+class TestDiscovery:
+    def test_a_file_that_fails_leaves_nothing(self, folder: Path) -> None:
+        """Its tools, grants, blocks and agents are gone, what was there before it is untouched, the rest is found."""
+        registry = ToolRegistry()
+
+        @registry.tool("old", owned_by="ann")
+        def old() -> None:
+            """Be old."""
+
+        more = """
+from praval_tools import Agent
+Agent("broken agent")
+home = get_tool_registry()
+home.assign_tool_to_agent("old", "eve")
+home.block("old", "ann")
+raise RuntimeError("half-way")
+"""
+        (folder / "a_broken.py").write_text(BODY.format(name="half") + more)
+        (folder / "b_sound.py").write_text(BODY.format(name="sound"))
+        before = registry.state
+        with pytest.raises(DiscoveryError) as caught:
+            discover_tools(pattern="*.py", registry=registry)
+        assert ["sound"] == [one.name for one in caught.value.found]
+        assert ["old", "sound"] == [one.name for one in registry]
+        assert (before.accesses, before.agents) == (registry.state.accesses, registry.state.agents)
+        assert registry.agent("broken agent") != "declared"
+        assert [] == registry.agents
+
+    def test_by_pattern_and_by_module(self, folder: Path) -> None:
+        """A file that a pattern found and its module are the same, in either order."""
+        (folder / "pack").mkdir()
+        (folder / "pack" / "__init__.py").write_text("")
+        (folder / "pack" / "one.py").write_text(BODY.format(name="one"))
+        (folder / "alone.py").write_text(BODY.format(name="alone"))
+        registry = ToolRegistry()
+        assert ["alone", "one"] == sorted(one.name for one in discover_tools(pattern="**/*.py", registry=registry))
+        assert ["one"] == [one.name for one in discover_tools("pack", registry=registry)]
+        assert ["alone"] == [one.name for one in discover_tools("alone", registry=registry)]
+        again = ToolRegistry()
+        assert ["one"] == [one.name for one in discover_tools("pack.one", registry=again)]
+        assert ["alone", "one"] == sorted(one.name for one in discover_tools(pattern="**/*.py", registry=again))
+
+    def test_a_file_off_the_path(self, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+        """A file that no import finds is loaded by its path, once."""
+        other = tmp_path_factory.mktemp("other") / "away.py"
+        other.write_text(BODY.format(name="away"))
+        registry = ToolRegistry()
+        for _ in range(2):
+            assert ["away"] == [one.name for one in discover_tools(pattern=str(other), registry=registry)]
+
+
+class TestProblems:
+    def test_tools_that_nobody_can_reach(self) -> None:
+        """Private tools without a grant, and those of an owner that has no way to them, are reported."""
+        registry = ToolRegistry()
+        Agent("ann", registry=registry, auto_discover_tools=False)
+        Agent("bob", registry=registry, tool_categories=["money"], tools=["listed"])
+
+        def function() -> None:
+            """Do nothing."""
+
+        declared: dict[str, dict[str, Any]] = {
+            "hidden": {"private": True},
+            "granted": {"private": True},
+            "shut": {"owned_by": "ann"},
+            "listed": {"owned_by": "ann"},
+            "asked": {"category": "money"},
+            "shared": {"shared": True},
+            "private_shared": {"shared": True, "private": True},
+            "off": {},
+        }
+        for name, metadata in declared.items():
+            registry.register_tool(Tool.from_function(function, name, **metadata))
+        registry.grant("granted", "bob")
+        registry.disable(tool="off")
+        found = [one.subject for one in registry.problems() if one.kind == "unreachable"]
+        assert ["hidden", "shut", "private_shared"] == found
+
+    def test_a_spent_grant_reaches_nobody(self) -> None:
+        """A tool whose last grant is spent is out of reach."""
+        registry = ToolRegistry()
+
+        @registry.tool("once")
+        def once() -> None:
+            """Run once."""
+
+        registry.grant("once", "bob", max_calls=1)
+        assert [] == registry.problems()
+        registry.agent("bob").call("once")
+        assert ["unreachable"] == [one.kind for one in registry.problems()]
+
+
+class TestDeclaring:
+    def test_an_owner_given_as_object(self) -> None:
+        """An agent stands for its name as owner, in `register_object` and as delegate."""
+        registry = ToolRegistry()
+        ann = Agent("ann", registry=registry)
+        bob = Agent("bob", registry=registry)
+
+        class Till:
+            """A till."""
+
+            def total(self) -> int:
+                """Give the total."""
+                return 7
+
+        @registry.tool("add", owned_by=ann)
+        def add(x: int) -> int:
+            """Add."""
+            return x
+
+        registry.register_object(Till(), owned_by=ann)
+        assert ["ann", "ann"] == [one.metadata.owned_by for one in registry]
+        assert 1 == ann.delegate(bob, mode="inherit").call("add", x=1)
+        assert ["add"] == [one.name for one in registry.search_tools("add", owned_by=ann)]
+
+    def test_extra_is_a_copy(self) -> None:
+        """What is given as `extra` is not shared with the caller, nested or not."""
+        given = {"a": [1]}
+        metadata = ToolMetadata("t", extra=given)
+        given["a"].append(2)
+        metadata.to_dict()["extra"]["a"].append(3)
+        assert {"a": [1]} == dict(metadata.extra)
+
+    def test_generators_run_raw(self) -> None:
+        """`run_raw` and `arun_raw` read generators and async generators to their end."""
+
+        @tool(register=False)
+        def three() -> Iterator[int]:
+            """Count."""
+            yield from (1, 2, 3)
+
+        @tool(register=False)
+        async def four() -> AsyncIterator[int]:
+            """Count."""
+            for one in (1, 2, 3, 4):
+                yield one
+
+        assert [1, 2, 3] == three.run_raw({})
+        assert [1, 2, 3, 4] == four.run_raw({})
+
+    def test_agents_of_callable_objects(self) -> None:
+        """A callable instance makes an agent named after its class; a method without its object is refused."""
+        registry = ToolRegistry()
+
+        class Planner:
+            """Plans."""
+
+            def __call__(self, what: str) -> str:
+                return f"plan {what}"
+
+            def plan(self) -> str:
+                """Plan."""
+                return "plan"
+
+        made = agent(registry=registry)(Planner())
+        assert ("Planner", "plan a trip") == (made.name, made("a trip"))
+        assert "plan" == agent("other", registry=registry)(Planner().plan)()
+        with pytest.raises(ToolUsageError, match="bound"):
+            agent("bad", registry=registry)(Planner.plan)
+        assert ["Planner", "other"] == registry.agents
+
+
+class TestAssertions:
+    def test_a_tool_that_does_not_exist(self, tool_registry: ToolRegistry) -> None:
+        """A misspelt tool fails `assert_cannot_call`, unless that is what is meant."""
+        with pytest.raises(AssertionError, match="no tool"):
+            assert_cannot_call("ann", "nope")
+        assert_cannot_call("ann", "nope", rule="unknown")
+
+    def test_arguments_that_do_not_fit(self, tool_registry: ToolRegistry) -> None:
+        """Bad arguments are a failed assertion, not another exception."""
+
+        @tool_registry.tool("add", owned_by="ann")
+        def add(x: int) -> int:
+            """Add."""
+            return x
+
+        with pytest.raises(AssertionError, match="integer"):
+            assert_can_call("ann", "add", {"x": "many"})
+        assert_cannot_call("ann", "add", rule="invalid-arguments", arguments={"x": "many"})
+
+    def test_policies_count(self, tool_registry: ToolRegistry) -> None:
+        """A policy's refusal shows in explain and the assertions once arguments are given."""
+
+        @tool_registry.tool("add", owned_by="ann")
+        def add(x: int) -> int:
+            """Add."""
+            return x
+
+        tool_registry.add_policy(lambda agent, tool, arguments: "too much" if arguments["x"] > 5 else None)
+        assert_can_call("ann", "add", {"x": 5})
+        decision = assert_cannot_call("ann", "add", rule="policy", arguments={"x": 6})
+        assert "too much" in decision.reason

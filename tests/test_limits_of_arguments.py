@@ -1,0 +1,54 @@
+"""The limits of arguments can be set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from praval_tools import Outcome, ToolCall, ToolRegistry, tool
+
+
+def registry_with(**options: Any) -> ToolRegistry:
+    """Return a registry with a tool that takes anything."""
+    registry = ToolRegistry(**options)
+
+    @tool(registry=registry, shared=True)
+    def echo(value: Any = None) -> int:
+        """Take anything."""
+        return 1
+
+    return registry
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        ("arguments", "outcome"),
+        [
+            ('{"value": "12345"}', Outcome.OK),
+            ('{"value": "1234567890"}', Outcome.INVALID_ARGUMENTS),
+            (b'{"value": "1234567890"}', Outcome.INVALID_ARGUMENTS),
+            ({"value": [[1]]}, Outcome.OK),
+            ({"value": [[[[1]]]]}, Outcome.INVALID_ARGUMENTS),
+            ('{"value": [[[1]]]}', Outcome.INVALID_ARGUMENTS),
+        ],
+        ids=str,
+    )
+    def test_that_are_set_hold_on_every_road(self, arguments: Any, outcome: Outcome) -> None:
+        """
+        Text longer, or values deeper, than the registry allows are refused, twice.
+        """
+        registry = registry_with(max_argument_bytes=18, max_argument_depth=2)
+
+        for _ in range(2):
+            assert outcome is registry.execute(ToolCall("1", "echo", arguments, "ann")).outcome
+
+    def test_a_longer_text_can_be_allowed(self) -> None:
+        """
+        A mebibyte is the default, not the end.
+        """
+        text = '{"value": "' + "x" * (1 << 20) + '"}'
+        call = ToolCall("1", "echo", text, "ann")
+
+        assert Outcome.INVALID_ARGUMENTS is registry_with().execute(call).outcome
+        assert Outcome.OK is registry_with(max_argument_bytes=1 << 22).execute(call).outcome

@@ -1,0 +1,310 @@
+"""Retries and limits, from sync and from async code."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from praval_tools import (
+    NotOwnerError,
+    Outcome,
+    RetryableToolError,
+    ToolCall,
+    ToolExecutionError,
+    ToolRegistry,
+    ToolResult,
+    ToolUsageError,
+    current_agent,
+)
+from praval_tools.clock import SystemClock
+
+Execute = Callable[[ToolCall], ToolResult]
+
+
+class Hand(SystemClock):
+    """A clock moved by hand."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now(self) -> datetime:
+        """Return a moment that never changes."""
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:  # type: ignore[override]
+        """Return the seconds to which it was moved."""
+        return self.passed
+
+
+@pytest.fixture
+def clock() -> Hand:
+    """A clock moved by hand."""
+    return Hand()
+
+
+@pytest.fixture
+def errors() -> list[BaseException | None]:
+    """What the tools raise, call by call; None: they return."""
+    return []
+
+
+@pytest.fixture
+def registry(clock: Hand, errors: list[BaseException | None]) -> ToolRegistry:
+    """A registry whose tools fail as told."""
+    made = ToolRegistry(clock=clock, retries=3, retry_wait=0)
+
+    def work() -> str:
+        error = errors.pop(0) if errors else None
+        if error is not None:
+            raise error
+        return "done"
+
+    @made.tool("plain", owned_by="ann", retry_on=(ConnectionError,))
+    def plain() -> str:
+        """Work."""
+        return work()
+
+    @made.tool("later", owned_by="ann", retry_on=(ConnectionError,))
+    async def later() -> str:
+        """Work later."""
+        await asyncio.sleep(0)
+        return work()
+
+    return made
+
+
+@pytest.fixture(params=["sync", "async"])
+def execute(request: pytest.FixtureRequest, registry: ToolRegistry) -> Execute:
+    """Runs a call from sync or from async code."""
+    if request.param == "sync":
+        return registry.execute
+    return lambda call: asyncio.run(registry.aexecute(call))
+
+
+def call(name: str, agent: str = "ann", run: str | None = None) -> ToolCall:
+    """Return a call."""
+    return ToolCall("1", name, {}, agent, run)
+
+
+@pytest.mark.parametrize("name", ["plain", "later"])
+class TestRetries:
+    def test_what_may_succeed_later(self, execute: Execute, errors: list[BaseException | None], name: str) -> None:
+        """Errors that say so, and the types that the tool lists, are tried again until it works."""
+        errors[:] = [RetryableToolError("soon"), ConnectionResetError("down"), None]
+        result = execute(call(name))
+        assert (Outcome.OK, "done", 3) == (result.outcome, result.result, result.attempts)
+
+    def test_gives_up(self, execute: Execute, errors: list[BaseException | None], name: str) -> None:
+        """After so many retries the last error is the result."""
+        errors[:] = [RetryableToolError(str(at)) for at in range(9)]
+        result = execute(call(name))
+        assert (Outcome.TOOL_ERROR, "3", 4, 5) == (result.outcome, result.error, result.attempts, len(errors))
+
+    def test_nothing_else(self, registry: ToolRegistry, execute: Execute, errors: Any, name: str) -> None:
+        """Other errors, bad arguments and refusals are not tried again."""
+        errors[:] = [ValueError("no"), None]
+        assert 1 == execute(call(name)).attempts
+        assert 1 == len(errors)
+        registry.configure(name, retries=0)
+        errors[:] = [RetryableToolError("soon"), None]
+        assert 1 == execute(call(name)).attempts
+        assert 0 == execute(ToolCall("1", name, {"x": 1}, "ann")).attempts
+
+    def test_spend_nothing(self, registry: ToolRegistry, execute: Execute, errors: Any, name: str) -> None:
+        """A call under a grant for one call is tried again, and spends one use."""
+        grant = registry.grant(name, "bob", max_calls=1)
+        errors[:] = [RetryableToolError("soon"), RetryableToolError("soon"), None]
+        assert (Outcome.OK, 3) == ((result := execute(call(name, "bob"))).outcome, result.attempts)
+        assert 0 == registry.uses_left(grant)
+        assert Outcome.FORBIDDEN is execute(call(name, "bob")).outcome
+
+    def test_a_revocation_between(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
+        """A call that waits for its next try is refused once the tool was taken away."""
+
+        @registry.tool("takes", owned_by="ann", replace=True)
+        def takes() -> None:
+            """Have itself taken away, and fail."""
+            with registry.as_operator():
+                registry.remove_tool_from_agent("takes", "ann")
+            raise RetryableToolError("soon")
+
+        result = execute(call("takes"))
+        assert Outcome.FORBIDDEN is result.outcome
+
+
+class TestTimeOuts:
+    @pytest.mark.parametrize(("idempotent", "attempts"), [(True, 2), (None, 1), (False, 1)])
+    def test_of_idempotent_tools(
+        self, registry: ToolRegistry, execute: Execute, idempotent: bool | None, attempts: int
+    ) -> None:
+        """Only a tool that may run twice is tried again after a time-out."""
+        tries: list[int] = []
+
+        @registry.tool("slow", owned_by="ann", timeout=0.02, idempotent=idempotent)
+        async def slow() -> str:
+            """Be slow once."""
+            tries.append(1)
+            if len(tries) == 1:
+                await asyncio.Event().wait()
+            return "done"
+
+        assert attempts == execute(call("slow")).attempts == len(tries)
+
+    def test_closing_ends_the_wait(self) -> None:
+        """A call that waits for its next try ends with its last error when the registry closes."""
+        registry, failed = ToolRegistry(retries=1, retry_wait=3600), threading.Event()
+
+        @registry.tool("fails", owned_by="ann")
+        def fails() -> None:
+            """Fail."""
+            failed.set()
+            raise RetryableToolError("soon")
+
+        results: list[ToolResult] = []
+        caller = threading.Thread(target=lambda: results.append(registry.execute(call("fails"))))
+        caller.start()
+        failed.wait(30)
+        registry.close()
+        caller.join(30)
+        assert [Outcome.TOOL_ERROR] == [one.outcome for one in results]
+
+
+@pytest.mark.parametrize("name", ["plain", "later"])
+class TestLimits:
+    def test_per_minute(self, registry: ToolRegistry, execute: Execute, clock: Hand, name: str) -> None:
+        """Calls beyond the limit are `limited` until a minute has passed; the text says when."""
+        execute(call(name))
+        registry.limits.set(tool=name, per_minute=2)
+        outcomes = [execute(call(name)).outcome for _ in range(3)]
+        assert [Outcome.OK, Outcome.OK, Outcome.LIMITED] == outcomes
+        clock.passed = 59
+        assert "1.0 s" in str(execute(call(name)).error)
+        clock.passed = 61
+        assert Outcome.OK is execute(call(name)).outcome
+
+    def test_of_an_agent_a_tool_and_both(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
+        """Every limit that fits must leave room; other agents and tools are not touched."""
+        registry.share_tool(name)
+        registry.limits.set(agent="ann", per_minute=3)
+        registry.limits.set(agent="ann", tool=name, per_minute=1)
+        other = "later" if name == "plain" else "plain"
+        assert [Outcome.OK, Outcome.LIMITED] == [execute(call(name)).outcome for _ in range(2)]
+        assert [Outcome.OK, Outcome.OK, Outcome.LIMITED] == [execute(call(other)).outcome for _ in range(3)]
+        assert [Outcome.OK, Outcome.OK] == [execute(call(name, "bob")).outcome for _ in range(2)]
+
+    def test_per_run(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
+        """A limit per run counts each run by itself."""
+        registry.limits.set(tool=name, per_run=1)
+        runs = ["a", "b", "a", None, None]
+        expected = [Outcome.OK, Outcome.OK, Outcome.LIMITED, Outcome.OK, Outcome.OK]
+        assert expected == [execute(call(name, run=run)).outcome for run in runs]
+
+    def test_refusals_take_no_place(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
+        """A call that is refused or badly made does not count, and retries count once."""
+        registry.limits.set(tool=name, per_minute=1)
+        execute(call(name, "eve"))
+        execute(ToolCall("1", name, {"x": 1}, "ann"))
+        assert Outcome.OK is execute(call(name)).outcome
+
+    def test_removing(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
+        """A limit set to nothing is gone, and a tighter one counts what was used."""
+        registry.limits.set(tool=name, per_minute=5)
+        execute(call(name))
+        registry.limits.set(tool=name, per_minute=1)
+        assert Outcome.LIMITED is execute(call(name)).outcome
+        registry.limits.set(tool=name)
+        assert ([], Outcome.OK) == (registry.limits.all(), execute(call(name)).outcome)
+
+
+class TestConcurrent:
+    def test_threads(self, registry: ToolRegistry) -> None:
+        """With eight threads and a limit of two, never three are inside, and every place is given back."""
+        inside: list[int] = []
+        most: list[int] = []
+
+        @registry.tool("busy", owned_by="ann")
+        def busy() -> None:
+            """Be inside."""
+            inside.append(1)
+            most.append(len(inside))
+            inside.pop()
+
+        registry.limits.set(tool="busy", concurrent=2)
+        outcomes: list[Outcome] = []
+
+        def work() -> None:
+            outcomes.extend(registry.execute(call("busy")).outcome for _ in range(200))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join(60)
+        assert (True, 1600) == (max(most) <= 2, len(outcomes))
+        assert [Outcome.OK] * 3 == [registry.execute(call("busy")).outcome for _ in range(3)]
+
+    def test_nested_and_failed_calls_give_back(self, registry: ToolRegistry) -> None:
+        """A call inside of a call takes a place of its own; errors and cancellations give theirs back."""
+
+        @registry.tool("deep", owned_by="ann")
+        async def deep(left: int) -> int:
+            """Go deeper, or fail."""
+            if left < 0:
+                raise ValueError
+            return 0 if left == 0 else 1 + await current_agent().acall("deep", left=left - 1)
+
+        registry.limits.set(tool="deep", concurrent=2)
+        ann = registry.agent("ann")
+        for _ in range(3):
+            assert 1 == asyncio.run(ann.acall("deep", left=1))
+            with pytest.raises(ToolExecutionError, match="at most 2 at once"):
+                ann.call("deep", left=2)
+            assert Outcome.TOOL_ERROR is ann.execute(ToolCall("1", "deep", {"left": -1})).outcome
+
+    def test_a_thread_that_runs_on(self, registry: ToolRegistry) -> None:
+        """A call that ran out of time keeps its place until its function has ended."""
+        go, ended = threading.Event(), threading.Event()
+
+        @registry.tool("slow", owned_by="ann", timeout=0.01, retries=0)
+        def slow() -> None:
+            """Wait."""
+            go.wait(30)
+            ended.set()
+
+        registry.limits.set(tool="slow", concurrent=1)
+        assert [Outcome.TIMEOUT, Outcome.LIMITED] == [registry.execute(call("slow")).outcome for _ in range(2)]
+        go.set()
+        ended.wait(30)
+        assert 0 == registry.drain(timeout=30)
+        outcomes = iter(lambda: registry.execute(call("slow")).outcome, Outcome.OK)
+        assert all(one is Outcome.LIMITED for one in outcomes)
+
+
+class TestSetting:
+    def test_only_the_operator(self, registry: ToolRegistry) -> None:
+        """A tool's body sets no limit."""
+
+        @registry.tool("sneak", owned_by="ann")
+        def sneak() -> None:
+            """Try."""
+            registry.limits.set(tool="plain")
+
+        assert "NotOwnerError" == registry.execute(call("sneak")).error_type
+        with pytest.raises(NotOwnerError):
+            raise registry.execute(call("sneak")).exception  # type: ignore[misc]
+
+    @pytest.mark.parametrize("wrong", [{"per_minute": 0}, {"concurrent": 1.5}, {"per_run": True}, {"per_minute": "5"}])
+    def test_odd_numbers(self, registry: ToolRegistry, wrong: dict[str, Any]) -> None:
+        """Numbers that are no whole numbers from 1 on are refused."""
+        with pytest.raises(ToolUsageError, match="whole number"):
+            registry.limits.set(tool="plain", **wrong)
+
+    def test_of_nothing(self, registry: ToolRegistry) -> None:
+        """A limit is for an agent or a tool."""
+        with pytest.raises(ToolUsageError, match="agent"):
+            registry.limits.set(per_minute=1)

@@ -1,0 +1,210 @@
+"""The short road and the pipeline give the same answer for the same call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from functools import wraps
+from typing import Any, Literal
+
+import pytest
+from attrs import frozen
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from praval_tools import Agent, Outcome, ToolCall, ToolCallError, ToolRegistry, ToolResult, tool
+
+
+class Colour(Enum):
+    """A colour."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@frozen
+class Point:
+    """A place."""
+
+    x: float
+    y: float = 0.0
+
+
+def two(x: float, y: float) -> float:
+    """Divide, so that some calls raise."""
+    return x / y
+
+
+def many(a: int, b: str = "b", c: bool | None = None, d: list[int] | None = None) -> list[Any]:
+    """Take several."""
+    return [a, b, c, d]
+
+
+def forms(point: Point, colour: Colour = Colour.RED, kind: Literal["a", "b"] = "a", when: date | None = None) -> str:
+    """Take structured values."""
+    return f"{point} {colour} {kind} {when}"
+
+
+def extra(n: int, **more: int) -> int:
+    """Take what comes."""
+    return n + sum(more.values())
+
+
+def exact(amount: Decimal) -> str:
+    """Take a decimal."""
+    return str(amount)
+
+
+def none() -> None:
+    """Take nothing."""
+
+
+FUNCTIONS = (two, many, forms, extra, exact, none)
+
+
+def later(function: Any) -> Any:
+    """Return the same as a coroutine function."""
+
+    @wraps(function)
+    async def made(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return made
+
+
+def homes() -> tuple[ToolRegistry, ToolRegistry]:
+    """Return a registry whose calls take the short road, and one whose calls cannot."""
+    made = (ToolRegistry(name="short"), ToolRegistry(name="long"))
+    for registry in made:
+        for function in FUNCTIONS:
+            tool(function.__name__, owned_by="ann", registry=registry)(function)
+
+            tool(f"{function.__name__}_later", owned_by="ann", registry=registry)(later(function))
+        Agent("ann", registry=registry)
+    made[1].add_policy(lambda agent, tool, arguments: None)
+    return made
+
+
+SHORT, LONG = homes()
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.integers(), st.floats(), st.text(max_size=3),
+    st.sampled_from(["3", "3.5", "true", "red", "a", "2020-02-30", "2020-02-29", "1e400", "NaN", " 3", "[1]", "{}"]),
+)  # fmt: skip
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyn") | st.text(max_size=2), inner),
+    max_leaves=5,
+)
+NAMES = ("x", "y", "a", "b", "c", "d", "point", "colour", "kind", "when", "n", "m", "amount", "self", "name")
+arguments = st.one_of(
+    st.dictionaries(st.sampled_from(NAMES), values, max_size=4),
+    st.fixed_dictionaries({"x": scalars, "y": scalars}),
+    st.fixed_dictionaries({"a": scalars}, optional={"b": scalars, "c": scalars, "d": values}),
+    st.fixed_dictionaries({"point": values}, optional={"colour": scalars, "kind": scalars, "when": scalars}),
+    st.fixed_dictionaries({"n": scalars}, optional={"m": scalars, "k": scalars}),
+    st.fixed_dictionaries({"amount": scalars}),
+    values,
+)
+names = st.sampled_from([function.__name__ for function in FUNCTIONS])
+
+
+def seen(result: ToolResult) -> tuple[Any, ...]:
+    """Return what must not depend on the road."""
+    decision = result.decision
+    return (
+        result.outcome, repr(result.result), result.error, result.error_type, result.repairs, result.attempts,
+        decision and (decision.allowed, decision.rule, decision.reason), result.for_model(),
+    )  # fmt: skip
+
+
+class TestSameAnswer:
+    @given(names, arguments)
+    @example("two", {"x": 1, "y": 0})
+    @example("two", {"x": True, "y": 1})
+    @example("many", {"a": 10**400})
+    def test_results(self, name: str, given_: Any) -> None:
+        """
+        Outcome, value, error, repairs and decision are the same; twice, so that the lane is known.
+        """
+        call = ToolCall("1", name, given_, "ann")
+        expected = seen(LONG.execute(call))
+
+        assert expected == seen(SHORT.execute(call)) == seen(SHORT.execute(call))
+
+    @given(names, arguments)
+    def test_results_of_text(self, name: str, given_: Any) -> None:
+        """
+        The same for arguments as JSON text and bytes.
+        """
+        text = json.dumps(given_)
+        call = ToolCall("1", name, text, "ann")
+        expected = seen(LONG.execute(call))
+
+        assert expected == seen(SHORT.execute(call))
+        assert expected == seen(SHORT.execute(ToolCall("1", name, text.encode(), "ann")))
+
+    @given(names, arguments)
+    def test_async_results(self, name: str, given_: Any) -> None:
+        """
+        The same for awaited calls.
+        """
+        call = ToolCall("1", f"{name}_later", given_, "ann")
+
+        async def both() -> tuple[ToolResult, ToolResult]:
+            return await LONG.aexecute(call), await SHORT.aexecute(call)
+
+        expected, found = asyncio.run(both())
+
+        assert seen(expected) == seen(found)
+
+    @given(names, st.dictionaries(st.sampled_from(NAMES), values, max_size=3))
+    def test_values_and_errors(self, name: str, given_: dict[str, Any]) -> None:
+        """
+        `call` gives the same value or raises the same error.
+        """
+        given_.pop("self", None)
+        given_.pop("name", None)
+
+        assert _called(LONG, name, given_) == _called(SHORT, name, given_)
+
+
+def _called(registry: ToolRegistry, name: str, given_: dict[str, Any]) -> tuple[Any, ...]:
+    try:
+        return "value", repr(registry.agent("ann").call(name, **given_))
+    except ToolCallError as error:
+        return type(error).__mro__[:-2], str(error), type(error.__cause__)
+
+
+class TestJson:
+    @pytest.mark.parametrize("registry", [SHORT, LONG], ids=["short", "long"])
+    def test_text_in_text_out(self, registry: ToolRegistry) -> None:
+        """
+        `call_json` takes JSON text and gives JSON text, in the declared form of the result.
+        """
+        toolset = registry.toolset("ann")
+
+        assert b"0.5" == toolset.call_json("two", '{"x": 1, "y": 2}')
+        assert b"0.5" == toolset.call_json("two", b'{"x": "1", "y": 2}')
+        assert b'[1,"b",null,[1,2]]' == toolset.call_json("many", '{"a": 1, "d": [1, 2]}')
+        assert b"null" == toolset.call_json("none", "")
+        assert b"0.5" == asyncio.run(toolset.acall_json("two_later", '{"x": 1, "y": 2}'))
+
+    def test_a_result_without_a_json_form_is_an_error(self) -> None:
+        """
+        What cannot be encoded names its type.
+        """
+        registry = ToolRegistry()
+
+        @tool(registry=registry, shared=True)
+        def bad() -> float:
+            """Give what JSON has not."""
+            return float("nan")
+
+        toolset = registry.toolset("ann")
+        for _ in range(2):
+            with pytest.raises(ToolCallError, match="nan has no JSON form"):
+                toolset.call_json("bad", "{}")
+        assert Outcome.OK is registry.execute(ToolCall("1", "bad", {}, "ann")).outcome

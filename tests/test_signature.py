@@ -1,0 +1,517 @@
+"""Which functions can be tools, what is refused at definition, and what is read of those that can."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+from type_strategies import ask, given_tool
+
+from praval_tools import (
+    AsyncTool,
+    Outcome,
+    Tool,
+    ToolArgumentsError,
+    ToolContext,
+    ToolDefinitionError,
+    ToolDefinitionWarning,
+    ToolError,
+    ToolRegistry,
+    ToolValidationError,
+    tool,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from nowhere import Missing  # type: ignore[import-not-found]
+
+
+class Opaque:
+    """A class without fields."""
+
+
+class Counter:
+    """Counts from a start."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def plus(self, step: int) -> int:
+        """Add."""
+        return self.start + step
+
+    async def later(self, step: int) -> int:
+        """Add later."""
+        return self.start + step
+
+    @staticmethod
+    def twice(number: int) -> int:
+        """Double."""
+        return 2 * number
+
+    @classmethod
+    def named(cls, text: str) -> str:
+        """Name."""
+        return f"{cls.__name__} {text}"
+
+    def __call__(self, step: int, *, times: int = 1) -> int:
+        """Add many times."""
+        return self.start + step * times
+
+
+def add(first: int, second: int = 2) -> int:
+    """Add."""
+    return first + second
+
+
+def no_hint(first, second: int) -> int:  # type: ignore[no-untyped-def]
+    """Do."""
+
+
+def no_return(first: int):  # type: ignore[no-untyped-def]
+    """Do."""
+
+
+def opaque(first: Opaque) -> None:
+    """Do."""
+
+
+def opaque_result() -> list[Opaque]:
+    """Do."""
+
+
+def positional(first: int, /, second: int) -> None:
+    """Do."""
+
+
+def starred(*numbers: int) -> None:
+    """Do."""
+
+
+def bare_self(self, number: int) -> None:  # type: ignore[no-untyped-def]
+    """Do."""
+
+
+def broken_hint(first: "list[") -> None:  # type: ignore[valid-type]  # noqa: F722
+    """Do."""
+
+
+def opaque_extra(**more: Opaque) -> None:
+    """Do."""
+
+
+def everything(first, second: Opaque, /, third: complex, *rest: int, last):  # type: ignore[no-untyped-def]
+    """Do."""
+
+
+ONE: list[tuple[Any, list[str]]] = [
+    (no_hint, ["'first'", "no type hint", "`first: str`"]),
+    (no_return, ["no return hint", "`-> None`"]),
+    (opaque, ["'first'", "Opaque", "no JSON form", "attrs class, a dataclass or a TypedDict"]),
+    (opaque_result, ["result", "Opaque", "attrs class"]),
+    (positional, ["'first'", "positional-only", "remove the `/`"]),
+    (starred, ["`*numbers`", "take a list parameter"]),
+    (bare_self, ["`self`", "register_object"]),
+    (Counter.plus, ["`self`", "register_object"]),
+    (broken_hint, ["'first'", "cannot be evaluated"]),
+    (opaque_extra, ["`**more`", "Opaque"]),
+    (Counter, ["class", "register_object"]),
+    (int, ["class"]),
+    (3, ["not callable", "int"]),
+    ("add", ["not callable", "str"]),
+    (None, ["not callable"]),
+    (len, ["len", "wrap it in a function"]),
+    (lambda number: number, ["lambda", "name="]),
+]
+"""What cannot be a tool, and the words of the error."""
+
+
+def refusal(make: Callable[[], object]) -> ToolDefinitionError:
+    """Return the error of a definition that must be refused."""
+    with warnings.catch_warnings(), pytest.raises(ToolDefinitionError) as caught:
+        warnings.simplefilter("ignore", ToolDefinitionWarning)
+        make()
+    return caught.value
+
+
+class TestRefused:
+    @pytest.mark.parametrize(("function", "words"), ONE, ids=lambda one: getattr(one, "__name__", "") or str(one)[:20])
+    def test_one_problem_says_what_and_the_fix(self, function: Any, words: list[str]) -> None:
+        """The error names the parameter, what is wrong, and what to write instead."""
+        error = refusal(lambda: Tool.from_function(function))
+
+        assert 1 == len(error.problems)
+        for word in words:
+            assert word in str(error)
+
+    def test_all_problems_come_in_one_error(self) -> None:
+        """One run finds everything that is wrong with a function and its metadata."""
+        error = refusal(lambda: Tool.from_function(everything, risk_level="crticial", sped="fast", name="no name"))
+
+        for word in ("'first'", "'second'", "'third'", "'last'", "`*rest`", "no return hint", "Opaque", "complex",
+                     "'crticial'", "did you mean 'critical'", "'sped'; did you mean 'speed'", "'no name'"):  # fmt: skip
+            assert word in str(error)
+        assert len(error.problems) >= 11
+
+    def test_the_place_of_the_function_is_named(self) -> None:
+        """The error leads to file and line."""
+        error = refusal(lambda: Tool.from_function(no_hint))
+
+        assert f"{no_hint.__code__.co_filename}:{no_hint.__code__.co_firstlineno}" == error.where
+        assert error.where in str(error)
+        assert "'no_hint'" in str(error)
+
+    def test_the_error_has_both_names_and_is_a_value_error(self) -> None:
+        """Programs that catch the seeds' names or ValueError keep working."""
+        assert ToolDefinitionError is ToolValidationError
+        assert issubclass(ToolDefinitionError, ToolError)
+        assert issubclass(ToolDefinitionError, ValueError)
+
+    @pytest.mark.parametrize("spelling", [
+        lambda: tool(register=False)(no_hint), lambda: tool("x", register=False)(no_hint),
+        lambda: ToolRegistry().tool(no_hint), lambda: ToolRegistry().tool()(no_hint),
+        lambda: Tool("x", callable=no_hint),        lambda: Tool("x", func=no_hint),
+    ])  # fmt: skip
+    def test_every_spelling_refuses(self, spelling: Callable[[], object]) -> None:
+        """However a tool is declared, the same is refused."""
+        assert "'first'" in str(refusal(spelling))
+
+    @pytest.mark.parametrize("name", ["", " ", "1st", "a b", "é", "a/b", "-a", "x" * 129, "a\n", "a\0"])
+    @pytest.mark.parametrize("spelling", [
+        lambda name: Tool(name, callable=add), lambda name: Tool.from_function(add, name=name),
+        lambda name: tool(name, register=False)(add), lambda name: tool(name=name, register=False)(add),
+        lambda name: tool(tool_name=name, register=False)(add),
+        lambda name: Tool(name=name, parameters={}, callable=lambda: 1),
+    ], ids=["Tool", "from_function", "tool", "tool name=", "tool tool_name=", "given schema"])  # fmt: skip
+    def test_bad_and_empty_names_are_refused(self, spelling: Callable[[str], object], name: str) -> None:
+        """A declared name is checked, never changed, and an empty one is no way to say none."""
+        assert "name" in str(refusal(lambda: spelling(name)))
+
+    @pytest.mark.parametrize("name", ["a", "_", "a-b", "a.b", "A9_", "x" * 128])
+    def test_good_names_are_taken(self, name: str) -> None:
+        """Letters, digits, `_`, `-` and `.` up to 128 characters are a name."""
+        assert name == Tool.from_function(add, name=name).name
+
+    def test_without_a_docstring_there_is_a_warning_at_the_declaration(self) -> None:
+        """A tool that models know nothing about is pointed at, where it was declared."""
+
+        def silent(number: int) -> int:
+            return number
+
+        with pytest.warns(ToolDefinitionWarning, match="'silent'") as found:
+            Tool.from_function(silent)
+        assert __file__ == found[0].filename
+
+
+class TestGivenSchema:
+    @pytest.mark.parametrize(
+        ("schema", "word"),
+        [
+            ({"type": "array"}, "object"),
+            ({"type": "string"}, "object"),
+            ({"type": ["object", "null"]}, "object"),
+            ({"type": "object", "properties": {"a": {"type": "strnig"}}}, "no valid JSON Schema"),
+            ({"type": "object", "properties": []}, "no valid JSON Schema"),
+            ({"type": "object", "required": "a"}, "no valid JSON Schema"),
+            ({"type": "object", "properties": {"a": {"pattern": "("}}}, "no valid JSON Schema"),
+            ({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}, "never fetched"),
+            ({"type": "object", "properties": {"a": {"$ref": "file:///a.json"}}}, "never fetched"),
+            ({"type": "object", "properties": {"a": {"$ref": "other.json#/a"}}}, "never fetched"),
+            ({"type": "object", "properties": {"a": {"$ref": "#/$defs/no"}}}, "leads nowhere"),
+            ({"q": "strnig"}, "did you mean 'string'"),
+            ({1: 2}, "no text"),
+            ([], "no JSON Schema"),
+            ("object", "no JSON Schema"),
+        ],
+        ids=lambda one: ascii(one)[:50],
+    )
+    def test_that_cannot_be_one_is_refused(self, schema: Any, word: str) -> None:
+        """A root that is no object, an invalid schema, or a reference outside is refused at definition."""
+        assert word in str(refusal(lambda: given_tool(schema)))
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {},
+            {"q": "string"},
+            {"type": "object"},
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}},
+            {"type": "object", "properties": {"a": {"$ref": "#"}}},
+            {"properties": {"a": {}}},
+        ],
+        ids=lambda one: ascii(one)[:50],
+    )
+    def test_that_can_be_one_is_taken(self, schema: dict[str, Any]) -> None:
+        """No parameters, the short form, references inside, and an object without a named type are taken."""
+        assert "object" == given_tool(schema).parameters["type"]
+
+    def test_the_short_form_names_required_properties(self) -> None:
+        """`{"q": "string"}` is short for one required property."""
+        assert {
+            "type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"], "additionalProperties": False,
+        } == given_tool({"q": "string"}).parameters  # fmt: skip
+
+    @pytest.mark.parametrize("function", [Counter, 3, None])
+    def test_does_not_make_a_tool_of_what_is_no_function(self, function: Any) -> None:
+        """A class and what is not callable are refused there, too."""
+        refusal(lambda: Tool("x", "X.", {"q": "string"}, function))
+
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_a_wrong_claim_of_being_async_is_refused(self, is_async: bool) -> None:
+        """`is_async` is checked against the function."""
+        function = add if is_async else Counter(1).later
+
+        assert "async" in str(refusal(lambda: Tool("x", "X.", {"q": "string"}, function, is_async=is_async)))
+
+
+def ran(function: Any, arguments: dict[str, Any], **more: Any) -> Any:
+    """Return the value of a call of a tool made of *function*."""
+    result = ask(Tool.from_function(function, **more), arguments)
+    assert Outcome.OK is result.outcome, result.error
+    return result.result
+
+
+def counting(number: int) -> Iterator[int]:
+    """Count."""
+    yield from range(number)
+
+
+def generating(number: int) -> Generator[str, None, str]:
+    """Count."""
+    yield from map(str, range(number))
+    return "done"
+
+
+async def counting_later(number: int) -> AsyncIterator[int]:
+    """Count."""
+    for one in range(number):
+        yield one
+
+
+def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap *function*."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("function", "name", "arguments", "expected"),
+        [
+            (Counter(3).plus, "plus", {"step": 4}, 7),
+            (Counter(3).later, "later", {"step": 4}, 7),
+            (Counter.twice, "twice", {"number": 4}, 8),
+            (vars(Counter)["twice"], "twice", {"number": 4}, 8),
+            (Counter.named, "named", {"text": "x"}, "Counter x"),
+            (Counter(3), "Counter", {"step": 4, "times": 2}, 11),
+            (functools.partial(add, second=5), "add", {"first": 1}, 6),
+            (functools.partial(add, 5), "add", {"second": 1}, 6),
+            (functools.partial(Counter(3).plus), "plus", {"step": 1}, 4),
+            (functools.partial(functools.partial(add, 1), 2), "add", {}, 3),
+            (wrapped(add), "add", {"first": 1, "second": 1}, 2),
+            (counting, "counting", {"number": 3}, [0, 1, 2]),
+            (generating, "generating", {"number": 2}, ["0", "1"]),
+            (counting_later, "counting_later", {"number": 3}, [0, 1, 2]),
+        ],
+        ids=lambda one: ascii(one)[:30],
+    )
+    def test_of_callables_work(self, function: Any, name: str, arguments: dict[str, Any], expected: Any) -> None:
+        """Methods, partials, callable instances, static methods, coroutines and generators are tools."""
+        assert name == Tool.from_function(function).name
+        assert expected == ran(function, arguments)
+
+    @pytest.mark.parametrize(("function", "schema"), [
+        (counting, {"type": "array", "items": {"type": "integer"}}),
+        (generating, {"type": "array", "items": {"type": "string"}}),
+        (counting_later, {"type": "array", "items": {"type": "integer"}}),
+    ])  # fmt: skip
+    def test_items_of_generators_form_a_list(self, function: Any, schema: dict[str, Any]) -> None:
+        """The result schema of a generator is that of a list of its items."""
+        assert schema == Tool.from_function(function).result_schema
+
+    @pytest.mark.parametrize("function", [Counter(1).later, functools.partial(Counter(1).later)])
+    def test_coroutine_functions_make_async_tools(self, function: Any) -> None:
+        """A tool of an `async def` says so."""
+        made = Tool.from_function(function)
+
+        assert isinstance(made, AsyncTool)
+        assert made.is_async
+
+    def test_what_a_partial_binds_is_gone_for_callers(self) -> None:
+        """A bound argument is no parameter, and nobody can put another value in its place."""
+        made = Tool.from_function(functools.partial(add, second=5))
+
+        assert ["first"] == list(made.parameters["properties"])
+        result = ask(made, {"first": 1, "second": 9})
+        assert Outcome.INVALID_ARGUMENTS is result.outcome
+
+    def test_what_a_partial_binds_does_not_come_back_as_an_extra(self) -> None:
+        """With `**kwargs`, too, the name is refused at its own place."""
+
+        def free(first: int, second: int = 2, **more: int) -> int:
+            """Add."""
+            return first + second + sum(more.values())
+
+        result = ask(Tool.from_function(functools.partial(free, second=5)), {"first": 1, "second": 9})
+
+        assert isinstance(result.exception, ToolArgumentsError)
+        assert ["$.second"] == [one.path for one in result.exception.problems]
+
+    @pytest.mark.parametrize(("function", "expected"), [(functools.partial(add, second=5), "Add."),
+                                                        (Counter(3).plus, "Add."),
+                                                        (wrapped(add), "Add.")])  # fmt: skip
+    def test_the_description_is_that_of_the_function(self, function: Any, expected: str) -> None:
+        """What a model reads is what the function under the wrapper says of itself, not what partial says."""
+        assert expected == Tool.from_function(function).description
+
+    def test_a_named_lambda_takes_anything(self) -> None:
+        """A lambda cannot have hints: with a name it is taken, its parameters unconstrained."""
+        made = Tool.from_function(lambda number, other=3: [number, other], name="pair", description="Pair.")
+
+        assert {"number": {}, "other": {"default": 3}} == made.parameters["properties"]
+        assert ["x", 3] == ask(made, {"number": "x"}).result
+
+
+class TestParameters:
+    def test_extra_keywords_are_additional_properties_of_their_type(self) -> None:
+        """`**kwargs: int` takes any other name, with an integer."""
+
+        def free(first: int, **more: int) -> dict[str, int]:
+            """Gather."""
+            return {"first": first, **more}
+
+        made = Tool.from_function(free)
+        assert {"type": "integer"} == made.parameters["additionalProperties"]
+        assert {"first": 1, "other": 2, "more": 3} == ran(free, {"first": 1, "other": 2, "more": 3})
+        assert Outcome.INVALID_ARGUMENTS is ask(made, {"first": 1, "other": "x"}).outcome
+        assert 1 == len(ask(made, {"first": 1, "other": "2"}).repairs)
+
+    def test_keyword_only_and_defaults(self) -> None:
+        """Required is what has no default; JSON-able defaults stand in the schema."""
+
+        def shaped(first: int, second: str = "x", *, third: float, fourth: list[int] | None = None) -> None:
+            """Shape."""
+
+        schema = Tool.from_function(shaped).parameters
+        assert ["first", "third"] == schema["required"]
+        assert {"second": "x", "fourth": None} == {
+            name: one["default"] for name, one in schema["properties"].items() if "default" in one
+        }
+
+    def test_without_strictness_missing_hints_mean_anything(self) -> None:
+        """`strict=False` takes functions that others wrote; hints without a JSON form stay refused."""
+        made = Tool.from_function(no_hint, strict=False)
+
+        assert {"first": {}, "second": {"type": "integer"}} == made.parameters["properties"]
+        assert "Opaque" in str(refusal(lambda: Tool.from_function(opaque, strict=False)))
+
+    def test_the_context_is_injected_and_never_in_the_schema(self) -> None:
+        """A parameter typed ToolContext is filled by the call; a model cannot pass one."""
+
+        def asked(number: int, context: ToolContext, other: ToolContext | None = None) -> list[Any]:
+            """Ask."""
+            return [number, context.agent, context.tool_call_id, other is not None]
+
+        made = Tool.from_function(asked)
+        assert ["number"] == list(made.parameters["properties"])
+        assert "context" not in made.metadata.parameters
+        assert [3, "agent", "1", True] == ask(made, {"number": 3}).result
+        for forged in (
+            {"number": 3, "context": {}},
+            {"number": 3, "context": None},
+            {"number": 3, "other": {"agent": "x"}},
+        ):
+            assert Outcome.INVALID_ARGUMENTS is ask(made, forged).outcome
+
+    def test_the_context_does_not_get_in_through_extra_keywords(self) -> None:
+        """With `**kwargs` the name of the context stays reserved."""
+
+        def asked(context: ToolContext, **more: Any) -> str | None:
+            """Ask."""
+            return context.agent
+
+        result = ask(Tool.from_function(asked), {"context": {"agent": "admin"}})
+        assert Outcome.INVALID_ARGUMENTS is result.outcome
+
+    def test_hints_are_shown_as_python_text(self) -> None:
+        """The metadata has each type as the text that one would write."""
+
+        def shaped(first: list[int], second: int | None = None) -> float:
+            """Shape."""
+            return 1.0
+
+        metadata = Tool.from_function(shaped).metadata
+        assert {
+            "first": {"type": "list[int]", "required": True, "default": None},
+            "second": {"type": "int | None", "required": False, "default": None},
+        } == metadata.parameters
+        assert "float" == metadata.return_type
+
+
+class TestForwardReferences:
+    def test_are_resolved_at_first_use(self) -> None:
+        """A class that is defined after the function is found when the tool is first used."""
+        names: dict[str, Any] = {}
+        exec("def late(one: 'Late', more: 'list[Late]') -> 'Late':\n    'Give.'\n    return more[0]", names)
+        made = Tool.from_function(names["late"])
+        names["Late"] = attrs.make_class("Late", {"x": attrs.field(type=int)})
+
+        assert 2 == ask(made, {"one": {"x": 1}, "more": [{"x": 2}]}).result.x
+
+    def test_that_lead_nowhere_are_refused_at_first_use(self) -> None:
+        """A name that is still missing at first use is refused then, with what to do."""
+
+        def lost(one: Missing) -> Missing:
+            """Lose."""
+
+        error = refusal(lambda: Tool.from_function(lost).parameters)
+        assert "'one'" in str(error)
+        assert "Missing" in str(error)
+        assert "import or define" in str(error)
+
+    def test_that_lead_nowhere_end_a_call_in_a_result(self) -> None:
+        """A call of such a tool gives a result like every other call, and raises nothing."""
+
+        def lost(one: Missing) -> int:
+            """Lose."""
+            return 1
+
+        result = ask(Tool.from_function(lost), {"one": 1})
+
+        assert Outcome.TOOL_ERROR is result.outcome
+        assert "Missing" in str(result.error)
+
+    def test_are_found_by_the_registry_check(self) -> None:
+        """What leads nowhere is among the registry's problems before any call meets it."""
+
+        def lost(one: Missing) -> int:
+            """Lose."""
+            return 1
+
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(lost))
+
+        assert ["definition"] == [one.kind for one in registry.problems() if "Missing" in str(one)]
+
+    def test_do_not_make_a_tool_strict(self) -> None:
+        """A tool that was declared with `strict=False` stays so when its references resolve."""
+        names: dict[str, Any] = {}
+        exec("def late(one, more: 'Late'):\n    'Give.'\n    return [one, more.x]", names)
+        made = Tool.from_function(names["late"], strict=False)
+        names["Late"] = attrs.make_class("Late", {"x": attrs.field(type=int)})
+
+        assert ["a", 2] == ask(made, {"one": "a", "more": {"x": 2}}).result
+
+    def test_to_the_context_are_resolved_without_an_import(self) -> None:
+        """ToolContext may be imported for type checkers only."""
+        names: dict[str, Any] = {}
+        exec("def asked(context: 'ToolContext') -> str:\n    'Ask.'\n    return context.agent", names)
+
+        assert "agent" == ran(names["asked"], {})
