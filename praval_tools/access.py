@@ -43,12 +43,17 @@ class ToolRecord(msgspec.Struct, frozen=True):
 
 
 class GrantRecord(msgspec.Struct, frozen=True):
-    """A grant with what was spent of it; `ended` says why it is over, empty while it lives."""
+    """
+    A grant with what was spent of it; `ended` says why it is over, empty while it lives.
+
+    `stored`: the journal holds it.
+    """
 
     grant: Grant
     seq: int
     spent: int = 0
     ended: str = ""
+    stored: bool = False
 
     @property
     def left(self) -> int | None:
@@ -57,10 +62,16 @@ class GrantRecord(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What stands between one agent and one tool: live grants, a removal, blocks."""
+    """
+    What stands between one agent and one tool: live grants, a removal, blocks.
+
+    `lost`: grants that were over, and `settled`: the removal was made, before this process looked at the journal.
+    """
 
     grants: tuple[str, ...] = ()
     removed: bool = False
+    settled: bool = False
+    lost: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
 
 

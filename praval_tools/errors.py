@@ -411,6 +411,49 @@ class RunBusyError(ToolError):
         )
 
 
+class ReplayMismatchError(ToolError):
+    """A call is not the one that the run recorded in its place; `recorded` and `asked` say what each is."""
+
+    code: ClassVar[str] = "replay-mismatch"
+
+    def __init__(self, run: str, call: str, recorded: str, asked: str) -> None:
+        super().__init__(run, call, recorded, asked)
+        self.run, self.call, self.recorded, self.asked = run, call, recorded, asked
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run!r} recorded as call {self.call!r}: {self.recorded}; asked for is: {self.asked}. "
+            f"Use the id for one call only, or another run for another program."
+        )
+
+
+class UnusedCallsError(ToolError):
+    """A strict replay ended, and recorded calls were not asked for again; `calls` holds their ids."""
+
+    code: ClassVar[str] = "unused-calls"
+
+    def __init__(self, run: str, calls: Sequence[str]) -> None:
+        super().__init__(run, calls)
+        self.run, self.calls = run, tuple(calls)
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(repr, self.calls[:5])) + (" …" if len(self.calls) > 5 else "")
+        return (
+            f"Run {self.run!r} recorded {len(self.calls)} calls that were not asked for again: {shown}. "
+            f"The program is not the one that was recorded; open the run without strict=True to go on."
+        )
+
+
+class ToolInDoubtError(ToolCallError):
+    """The call was begun before, and nobody knows whether its tool did its work; `run` and `call` name it."""
+
+    code: ClassVar[str] = "in-doubt"
+
+    def __init__(self, message: str, run: str | None = None, call: str | None = None) -> None:
+        super().__init__(message)
+        self.run, self.call = run, call
+
+
 class EventFormatError(ToolError, ValueError):
     """An event cannot be written as JSON or read from it; `problems` lists every reason at once."""
 
@@ -456,6 +499,10 @@ class AccessWarning(UserWarning):
 
 class SubscriberWarning(RuntimeWarning):
     """A callback that listens to changes raised; the change itself stands."""
+
+
+class JournalWarning(RuntimeWarning):
+    """The journal failed, and the operator wants the registry to go on."""
 
 
 class StatsWarning(RuntimeWarning):

@@ -23,6 +23,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         id: Stands for this event in the journal; empty as long as it is in none.
         time: When it was journaled.
         process: Which process wrote it.
+        stored: It was read from the journal: an earlier process did it, or another one.
     """
 
     by: str = OPERATOR
@@ -30,6 +31,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     time: datetime | None = None
     process: str = ""
+    stored: bool = False
 
 
 class ToolRegistered(Fact, frozen=True, kw_only=True):
@@ -156,6 +158,35 @@ class PolicyRemoved(Fact, frozen=True, kw_only=True):
     name: str
 
 
+class GrantsCounted(Fact, frozen=True, kw_only=True):
+    """The store says how many calls these grants have left; other processes spend them, too."""
+
+    left: Mapping[str, int]
+
+
+class ActKept(Fact, frozen=True, kw_only=True):
+    """
+    The journal holds an act on a tool; it counts for the one of this name that comes from `source`.
+
+    Args:
+        tool: The tool's name.
+        source: Where that tool comes from.
+        kind: What it is: `grant`, `ended`, `owner`, `shared`, `configured`.
+        key: What stands for it among its kind.
+        act: The act; None: it does not hold any more.
+        left: How many calls a grant has left; None: it is not counted.
+        revision: The change that made it, for their order.
+    """
+
+    tool: str
+    source: str
+    kind: str
+    key: str
+    act: Fact | None
+    left: int | None = None
+    revision: int = 0
+
+
 class RegistryCleared(Fact, frozen=True, kw_only=True):
     """Everything was forgotten."""
 
@@ -163,6 +194,15 @@ class RegistryCleared(Fact, frozen=True, kw_only=True):
 Event = (
     ToolRegistered | ToolUnregistered | AgentDeclared | AgentRetired | ToolListed | ToolAssigned | GrantRevoked
     | GrantSpent | ToolUnassigned | ToolBlocked | ToolUnblocked | OwnershipTransferred | ToolShared | ToolUnshared
-    | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | RegistryCleared
+    | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | GrantsCounted | ActKept
+    | RegistryCleared
 )  # fmt: skip
 """The closed union of all events."""
+
+WIDENING = (ToolAssigned, ToolUnblocked, OwnershipTransferred, ToolShared, ToolEnabled, ToolConfigured)
+"""The acts that may allow more than before: durable first, then visible; all others are visible first."""
+
+ACTS = (
+    *WIDENING, ToolUnassigned, ToolBlocked, ToolDisabled, ToolUnshared, ToolUnregistered, GrantRevoked, AgentRetired,
+)  # fmt: skip
+"""What is done at run time and kept in a journal; what code declares at every start is not."""

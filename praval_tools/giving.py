@@ -27,8 +27,8 @@ def assign(registry: Any, tool: str, to: str, by: Any, terms: GrantTerms) -> boo
         return False
     try:
         made = _granted(registry, tool, to, by, terms)
-    except lending.Blocked as blocked:
-        warnings.warn(blocked.message, AccessWarning, stacklevel=outside())
+    except lending.Declined as declined:
+        warnings.warn(str(declined), AccessWarning, stacklevel=outside())
         return False
     state = registry._ledger.present()
     if state.profile(to).retired:
@@ -43,8 +43,8 @@ def grant(registry: Any, tool: str, to: str, by: Any, terms: GrantTerms) -> Gran
     """Grant a tool, or raise the error that says why not."""
     try:
         return _granted(registry, tool, to, by, terms)
-    except lending.Blocked as blocked:
-        raise GrantError(tool, [blocked.message]) from None
+    except lending.Declined as declined:
+        raise GrantError(tool, [str(declined)]) from None
 
 
 def _granted(registry: Any, tool: str, to: str, by: Any, terms: GrantTerms) -> Grant:

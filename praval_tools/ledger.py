@@ -11,10 +11,20 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from copy import copy
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
-from praval_tools.errors import RegistryClosedError, SubscriberWarning, ToolError, ToolUsageError, outside
-from praval_tools.facts import Event
+from msgspec.structs import replace
+
+from praval_tools.errors import (
+    JournalError,
+    RegistryClosedError,
+    SubscriberWarning,
+    ToolError,
+    ToolUsageError,
+    outside,
+)
+from praval_tools.facts import ACTS, WIDENING, ActKept, Event, GrantRevoked, RegistryCleared, ToolRegistered
+from praval_tools.kept import released
 from praval_tools.naming import shorten
 from praval_tools.state import State, apply
 
@@ -36,24 +46,59 @@ def _task() -> int:
     return id(tasks.current_task())
 
 
+class Keeping(Protocol):
+    """Keeps acts where they outlast the process; see `Keeper`, which is imported for registries with a journal only."""
+
+    def stamped(self, events: Iterable[Event]) -> list[Event]:
+        """Return *events*, those that are acts with id, time and process."""
+
+    def write(self, base: State, events: Iterable[Event], *, checked: bool) -> State | None:
+        """Make the acts among *events* durable; return the state after them, None: *base* is not the present."""
+
+    def excused(self, error: JournalError) -> None:
+        """Raise *error*, unless the operator wants to live with it."""
+
+    def news(self, state: State) -> tuple[list[Event], int]:
+        """Return what others changed since *state*, and the revision that it then is of."""
+
+
 class _Change:
     """Several changes on their way: the state that they lead to, their events, and how they came about."""
 
-    __slots__ = ("base", "draft", "events", "plans", "state", "task", "thread")
+    __slots__ = ("base", "draft", "events", "keeper", "plans", "state", "task", "thread")
 
-    def __init__(self, state: State, draft: bool = False) -> None:
+    def __init__(self, state: State, keeper: Keeping | None = None, draft: bool = False) -> None:
         self.base = self.state = state
+        self.keeper = keeper
         self.draft, self.events, self.plans = draft, list[Event](), list[tuple[str, Plan]]()
         self.thread, self.task = threading.get_ident(), _task()
 
     def extend(self, plan: Plan) -> tuple[Event, ...]:
         """Add what *plan* makes; all of it or nothing."""
-        events, state = tuple(plan(self.state)), self.state
-        for event in events:
+        planned: Iterable[Event] = plan(self.state)
+        return self.take(planned if self.keeper is None else self.keeper.stamped(planned))
+
+    def take(self, events: Iterable[Event]) -> tuple[Event, ...]:
+        """Add *events*, and what acts of the journal do to the tools that they bring; all of it or nothing."""
+        made, state, tools = list(events), self.state, dict[str, None]()
+        for event in made:
             state = apply(state, event)
+            if isinstance(event, ToolRegistered):
+                tools[event.tool.name] = None
+            elif isinstance(event, ActKept):
+                tools[event.tool] = None
+        for name in tools if len(state.kept) else ():
+            for event in released(state, name):
+                state = apply(state, event)
+                made.append(event)
         self.state = state
-        self.events.extend(events)
-        return events
+        self.events.extend(made)
+        return tuple(made)
+
+    def rebase(self, base: State) -> None:
+        """Make the change one of *base*, on top of what came in between."""
+        self.base = base
+        self.state = reduce(apply, self.events, base)
 
 
 _open: ContextVar[tuple[Ledger, _Change] | None] = ContextVar("praval_tools_change", default=None)
@@ -73,6 +118,7 @@ class Ledger:
         self.name = name
         self.state = state if state is not None else State()
         self.closed = False
+        self.keeper: Keeping | None = None
         self.start_over()
         self._subscribers: tuple[tuple[Subscriber, Speaking], ...] = ()
         self._told: deque[Event] = deque()
@@ -128,20 +174,21 @@ class Ledger:
                 change.plans.append((_caller(), plan))
             return change.extend(plan)
         self._refuse_reentry()
-        with self._lock:
-            events = self._published([plan])
-        if self._told:
-            self._notify()
-        return events
+        try:
+            with self._lock:
+                return self._published([plan])
+        finally:
+            if self._told:
+                self._notify()
 
     def _published(self, plans: Iterable[Plan]) -> tuple[Event, ...]:
         """Publish what *plans* make of the present state, anew where that changes meanwhile."""
         while True:
             self._refuse_closed()
-            change = _Change(self.state)
+            change = _Change(self.state, self.keeper)
             for plan in plans:
                 change.extend(plan)
-            if self._publish(change):
+            if self._made(change):
                 return tuple(change.events)
 
     @contextmanager
@@ -157,20 +204,22 @@ class Ledger:
                 raise
             return
         self._refuse_reentry()
-        with self._lock:
-            change = _Change(self.state)
-            token = _open.set((self, change))
-            try:
-                self._writing = change
-                self.state = change.base = copy(self.state)  # short roads look again, and come to `refuse_calls`
-                yield
-            finally:
-                self._writing = None
-                _open.reset(token)
-            while not self._publish(change):  # a signal came in between: on top of what it changed
-                change.base = self.state
-                change.state = reduce(apply, change.events, change.base)
-        self._notify()
+        try:
+            with self._lock:
+                change = _Change(self.state, self.keeper)
+                token = _open.set((self, change))
+                try:
+                    self._writing = change
+                    self.state = change.base = copy(self.state)  # short roads look again, and come to `refuse_calls`
+                    yield
+                finally:
+                    self._writing = None
+                    _open.reset(token)
+                while not self._made(change):  # a signal or another process came in between
+                    change.rebase(self.state)
+        finally:
+            if self._told:
+                self._notify()
 
     @contextmanager
     def draft(self, lost: Callable[[str], bool]) -> Iterator[None]:
@@ -183,7 +232,7 @@ class Ledger:
             with self.change():
                 yield
             return
-        change = _Change(self.state, draft=True)
+        change = _Change(self.state, self.keeper, draft=True)
         token = _open.set((self, change))
         try:
             yield
@@ -204,6 +253,84 @@ class Ledger:
             self.commit(plan)
         except ToolError as refused:
             error.add_note(f"and a change that was to stand was refused: {refused}")
+
+    def _made(self, change: _Change) -> bool:
+        """Keep and publish *change*; False: it is not one of the present state, and nothing was done."""
+        keeper = self.keeper
+        if keeper is None or not any(isinstance(one, ACTS) for one in change.events):
+            if not self._publish(change):
+                return False
+            if keeper is not None and any(isinstance(one, RegistryCleared) for one in change.events):
+                self._take_news(keeper)  # what the store holds is not forgotten by that
+            return True
+        if not any(isinstance(one, WIDENING) for one in change.events):
+            return self._narrowed(keeper, change)
+        try:
+            after = keeper.write(change.base, change.events, checked=True)
+        except JournalError as error:
+            self._lost(keeper, change, error)
+            return True
+        if after is None:
+            self._take_news(keeper)
+            return False
+        change.state = after
+        while not self._publish(change):  # what is durable counts, whatever a signal changed meanwhile
+            change.rebase(replace(self.state, revision=after.revision))
+            change.base = self.state
+        return True
+
+    def _narrowed(self, keeper: Keeping, change: _Change) -> bool:
+        """Publish what allows nothing new, then make it durable."""
+        if not self._publish(change):
+            return False
+        try:
+            after = keeper.write(change.base, change.events, checked=False)
+        except JournalError as error:
+            keeper.excused(error)
+            return True
+        if after is not None:
+            self._put(lambda state: replace(state, revision=after.revision))
+        return True
+
+    def _lost(self, keeper: Keeping, change: _Change, error: JournalError) -> None:
+        """Do what can be done where acts are not durable: what narrows counts, the rest where the operator says so."""
+        kept = _Change(change.base)
+        try:
+            keeper.excused(error)
+        except JournalError:
+            for event in change.events:
+                known = not isinstance(event, GrantRevoked) or event.grant in kept.state.grants
+                if known and not isinstance(event, WIDENING):
+                    kept.take([event])
+            self._publish(kept)
+            raise
+        kept.take(replace(one, id="") if isinstance(one, ACTS) and not one.stored else one for one in change.events)
+        self._publish(kept)
+
+    def _put(self, change: Callable[[State], State]) -> None:
+        """Publish what *change* makes of the present state, without events."""
+        while True:
+            one = _Change(self.state)
+            one.state = change(one.base)
+            if self._publish(one):
+                return
+
+    def absorb(self) -> None:
+        """Take over what other processes changed, as the store says."""
+        if (keeper := self.keeper) is None:
+            return
+        with self._lock:
+            self._take_news(keeper)
+        self._notify()
+
+    def _take_news(self, keeper: Keeping) -> None:
+        while True:
+            change = _Change(self.state)
+            events, revision = keeper.news(change.base)
+            change.take(events)
+            change.state = replace(change.state, revision=revision)
+            if self._publish(change):
+                return
 
     def _publish(self, change: _Change) -> bool:
         """Make a change count, for everybody, from the assignment on; False: the state is not its base any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,11 +12,10 @@ from attrs import evolve
 from praval_tools import facts
 from praval_tools.access import GrantRecord, ToolRecord, dead, judge
 from praval_tools.authority import Events, known, own
-from praval_tools.errors import AccessWarning, GrantError, NotOwnerError, UnknownGrantError
-from praval_tools.model.bounds import Bounds, satisfiable
-from praval_tools.model.oneway import one_way
+from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
+from praval_tools.model.bounds import satisfiable
 from praval_tools.model.permissions import MOST_CHAINED, Grant, Principal, expiry, is_aware
-from praval_tools.model.tool import Tool
+from praval_tools.model.sight import bounds_on
 from praval_tools.naming import OPERATOR, shorten
 from praval_tools.state import State
 
@@ -43,11 +42,24 @@ def grant(state: State, wish: Wish, actor: str, now: datetime, new_id: str) -> t
     made = _checked(record, wish, actor, now, new_id)
     if lenders is not None:
         made = _narrowest(state, record, made, lenders)
-    for grant_id in state.access(made.agent, made.tool).grants:
-        old_one = state.grants[grant_id]
-        if made.key is None and not dead(old_one, now) and _identical(old_one.grant, made):
-            return [], old_one.grant, ""
+    if made.key is None:
+        for grant_id in state.access(made.agent, made.tool).grants:
+            old_one = state.grants[grant_id]
+            if not dead(old_one, now) and _identical(old_one.grant, made):
+                return [], old_one.grant, ""
+        _refuse_settled(state, made)
     return [facts.ToolAssigned(grant=made, by=actor, reason=wish.reason)], made, _idle(state, made, now)
+
+
+def _refuse_settled(state: State, made: Grant) -> None:
+    """Refuse what an earlier process lost: start-up code, which knows nothing of that, must not bring it back."""
+    access = state.access(made.agent, made.tool)
+    removed = access.removed and access.settled
+    if removed or any(_identical(state.grants[one].grant, made) for one in access.lost):
+        raise Declined(
+            f"{made.tool!r} was taken from {made.agent!r} before this process looked; the assignment changes nothing. "
+            f"To give it back, say so with a new key: key='…'."
+        )
 
 
 def _same(old: Grant, wish: Wish) -> Grant:
@@ -74,9 +86,7 @@ def _checked(record: ToolRecord, wish: Wish, actor: str, now: datetime, new_id: 
             problems.append("expires is not in the future")
     if wish.where is not None:
         try:
-            schema = record.tool.definition_.compiled.parameters_schema
-            bounds = Bounds.compile(wish.where, schema, wish.tool)
-            problems.extend(_unseen(record.tool, bounds))
+            bounds = bounds_on(record.tool.definition_, wish.where, wish.tool)
         except GrantError as error:
             problems.extend(error.problems)
     if problems:
@@ -87,20 +97,14 @@ def _checked(record: ToolRecord, wish: Wish, actor: str, now: datetime, new_id: 
     )  # fmt: skip
 
 
-def _unseen(tool: Tool[..., Any], bounds: Bounds) -> Iterator[str]:
-    """Yield what the bounds speak of and could not see: they are checked on what the tool gets, as JSON again."""
-    for one in tool.definition_.signature.parameters if tool.definition_.given is None else ():
-        if bounds.whole is not None or one.name in bounds.schemas:
-            for lost in one_way(one.hint):
-                yield f"where: {lost} cannot be read back from what the tool gets, so no bounds on {one.name!r} hold"
-
-
 def _lenders(state: State, record: ToolRecord, agent: str, actor: str, now: datetime) -> list[GrantRecord] | None:
     """Return the grants that *actor* may lend from, the latest first; None where it needs none: operator, owner."""
     tool, owner = record.tool.name, record.tool.metadata.owned_by
     if actor == OPERATOR:
         if state.access(agent, tool).blocks:
-            raise Blocked(tool, agent)
+            raise Declined(
+                f"{agent!r} is blocked from {tool!r}; the assignment changes nothing. Lift it with unblock()."
+            )
         return None
     access = state.access(actor, tool)
     lost = access.removed and not access.grants
@@ -129,13 +133,8 @@ def _narrowest(state: State, record: ToolRecord, made: Grant, lenders: list[Gran
     return _narrower(state, record, made, lenders[-1])
 
 
-class Blocked(Exception):
-    """The operator assigns a blocked tool: nothing happens, and the caller says so."""
-
-    def __init__(self, tool: str, agent: str) -> None:
-        super().__init__(tool, agent)
-        self.message = f"{agent!r} is blocked from {tool!r}; the assignment changes nothing. Lift it with unblock()."
-        self.category = AccessWarning
+class Declined(Exception):
+    """The operator assigns what is blocked, or was taken away: nothing happens, and the caller says so."""
 
 
 def over(state: State, one: GrantRecord, now: datetime) -> bool:

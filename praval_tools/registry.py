@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from weakref import WeakValueDictionary
 
 from praval_tools import authority, giving, lending
@@ -28,10 +28,17 @@ from praval_tools.model.permissions import Block, Grant, GrantTerms, Principal, 
 from praval_tools.model.tool import Tool, ToolDefinition
 from praval_tools.naming import check_agent_name, check_tool_name, name_of
 from praval_tools.problems import RegistryProblem, problems
+from praval_tools.slot import JournalSlot
 from praval_tools.spelling import ToolMaker, spelled
 from praval_tools.state import State
 from praval_tools.toolset import Toolset
 from praval_tools.views import search, stats, tools_of
+
+if TYPE_CHECKING:
+    from praval_tools.journal.journal import Journal
+    from praval_tools.journal.replay import Match
+    from praval_tools.journal.stats import UsageStats
+    from praval_tools.runs import Run
 
 
 class ToolRegistry:
@@ -55,6 +62,10 @@ class ToolRegistry:
         max_argument_bytes: How long the arguments may be as JSON text.
         max_argument_depth: How deep they may be nested; at most 64.
         clock: Time and ids; the machine's by default.
+        journal: Where what happens is written down, and what is done stays: `runs.db`, `memory`, or a store.
+        durability: `full`: results are durable before they are returned; `intent`: they are not waited for.
+        journal_errors: `continue` goes on, with a warning, where the journal fails.
+        secrets: Names of keys whose values are secret, besides the usual ones.
     """
 
     def __init__(
@@ -62,17 +73,23 @@ class ToolRegistry:
         errors: ErrorStyle = "message", max_result_size: int | None = None, engine: Engine | None = None,
         refusals: Literal["tell", "hide"] = "tell", max_argument_bytes: int = MAX_BYTES,
         max_argument_depth: int = MAX_DEPTH, retry_wait: float = 2.0, clock: Clock | None = None,
+        journal: Any = None, durability: Literal["full", "intent"] = "full",
+        journal_errors: Literal["raise", "continue"] = "raise", secrets: Iterable[str] = (),
     ) -> None:  # fmt: skip
         self._begin(name, clock if clock is not None else SystemClock(), Options(
             strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
             max_argument_depth, retry_wait,
         ))  # fmt: skip
+        self._slot = JournalSlot(self._runtime, durability, journal_errors, secrets)
+        if journal is not None:
+            self.journal = journal
 
     def _begin(self, name: str, clock: Clock, options: Options, state: State | None = None) -> None:
         self.name, self._clock = name, clock
         self._ledger = Ledger(name, state)
         self._runtime = Runtime(self._ledger, clock, options, self)
         self._desk = Desk(self, Executor(self._runtime))
+        self._slot = JournalSlot(self._runtime, "full", "raise", ())
         self._declared: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
     def __repr__(self) -> str:
@@ -420,6 +437,44 @@ class ToolRegistry:
         """Run calls side by side from async code."""
         return await batch_async(self._runtime, [(one, self._desk.aexecute) for one in calls], max_parallel)
 
+    # ── the journal ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def journal(self) -> Journal | None:
+        """
+        What happened; None: nothing is written down.
+
+        Set it to a path, `memory` or a store, before tools and agents are declared: acts are kept from then on.
+        """
+        return self._slot.journal
+
+    @journal.setter
+    def journal(self, where: Any) -> None:
+        self._slot.put(where)
+
+    def run(
+        self, run_id: str, match: Match = "content", *, strict: bool = False, strict_fingerprint: bool = False
+    ) -> Run:
+        """
+        Return a run of the journal: `with registry.run("nightly"):` records the calls inside; opened again, it replays.
+
+        Args:
+            run_id: Stands for the run.
+            match: What repeats a recorded call: `content` (agent, tool, arguments, and how often), `id`, `position`.
+            strict: Recorded calls that are not asked for again are an error.
+            strict_fingerprint: So are recorded calls of tools that have changed since.
+
+        Raises:
+            RunBusyError: On entering: it is open elsewhere.
+            ToolUsageError: The registry has no journal.
+        """
+        return self._slot.run(self._desk, run_id, match, strict=strict, strict_fingerprint=strict_fingerprint)
+
+    @property
+    def stats(self) -> UsageStats:
+        """How often each tool is used and how it goes; for journaled calls, or once `track_usage` is set there."""
+        return self._slot.stats
+
     # ── the registry as a whole ──────────────────────────────────────────────────────────────────
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
@@ -462,6 +517,7 @@ class ToolRegistry:
         """
         authority.operator_only(actor(None, "close the registry"), "close the registry")
         self._runtime.close()
+        self._slot.close()
 
     async def aclose(self) -> None:
         """Close from async code, without blocking the loop."""

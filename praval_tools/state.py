@@ -40,6 +40,8 @@ class State(msgspec.Struct, frozen=True):
     settings: Map[str, tuple[tuple[str, Any], ...]] = _EMPTY
     disabled: Mapping[tuple[str, str], Disabled] = msgspec.field(default_factory=dict)
     policies: tuple[Policy, ...] = ()
+    kept: Map[str, Map[tuple[str, str, str], facts.ActKept]] = _EMPTY
+    revision: int = 0
     seq: int = 0
 
     # ── what the rules read ──────────────────────────────────────────────────────────────────────
@@ -84,6 +86,12 @@ class State(msgspec.Struct, frozen=True):
             names.update(self.labelled("category", category))
         names.update(self.accesses.get(agent) or ())
         return in_order(self, names)
+
+
+def origin(tool: Tool[..., Any]) -> str:
+    """Return what an act on *tool* is bound to: the distribution that ships it, else its module and name."""
+    definition, source = tool.definition_, tool.metadata.source
+    return source.distribution if source and source.distribution else f"{definition.module}:{definition.qualname}"
 
 
 def in_order(state: State, names: Iterable[str]) -> list[str]:
@@ -175,6 +183,10 @@ def _unregistered(state: State, event: facts.ToolUnregistered) -> State:
     for agent in sorted(state.holders.get(event.tool) or ()):
         for grant_id in state.access(agent, event.tool).grants:
             state = _end(state, grant_id, "the tool was unregistered")
+    here = origin(record.tool)
+    for kind, key, source in state.kept.get(event.tool) or ():
+        if source == here:
+            state = _with_kept(state, event.tool, (kind, key, source), None)
     return replace(
         state,
         tools=state.tools.discard(event.tool),
@@ -183,7 +195,7 @@ def _unregistered(state: State, event: facts.ToolUnregistered) -> State:
     )
 
 
-def _end(state: State, grant_id: str, why: str) -> State:
+def _end(state: State, grant_id: str, why: str, settled: bool = False) -> State:
     """End a grant and all that came from it, however long the line."""
     waiting = [(grant_id, why)]
     while waiting:
@@ -193,7 +205,9 @@ def _end(state: State, grant_id: str, why: str) -> State:
             state = replace(state, grants=state.grants.set(this, replace(one, ended=why)))
             access = state.access(one.grant.agent, one.grant.tool)
             left = tuple(other for other in access.grants if other != this)
-            state = _with_access(state, one.grant.agent, one.grant.tool, replace(access, grants=left))
+            lost = (*access.lost, this) if settled else access.lost
+            access = replace(access, grants=left, lost=lost)
+            state = _with_access(state, one.grant.agent, one.grant.tool, access)
         children = state.children.get(this) or ()
         waiting += [(child, "the grant that it came from ended") for child in reversed(children)]
     return state
@@ -222,7 +236,7 @@ def _assigned(state: State, event: facts.ToolAssigned) -> State:
     grant = event.grant
     state = replace(
         state,
-        grants=state.grants.set(grant.id, GrantRecord(grant, state.seq)),
+        grants=state.grants.set(grant.id, GrantRecord(grant, state.seq, stored=bool(event.id))),
         keys=state.keys.set(grant.key, grant.id) if grant.key is not None else state.keys,
         seq=state.seq + 1,
     )
@@ -235,7 +249,7 @@ def _assigned(state: State, event: facts.ToolAssigned) -> State:
 
 
 def _revoked(state: State, event: facts.GrantRevoked) -> State:
-    return _end(state, event.grant, f"revoked by {event.by!r}")
+    return _end(state, event.grant, f"revoked by {event.by!r}", event.stored)
 
 
 def _spent(state: State, event: facts.GrantSpent) -> State:
@@ -246,11 +260,31 @@ def _spent(state: State, event: facts.GrantSpent) -> State:
     return replace(state, grants=grants)
 
 
+def _counted(state: State, event: facts.GrantsCounted) -> State:
+    grants = state.grants
+    for grant_id, left in event.left.items():
+        one = grants.get(grant_id)
+        if one is not None and one.grant.max_calls is not None:
+            grants = grants.set(grant_id, replace(one, spent=one.grant.max_calls - left))
+    return replace(state, grants=grants)
+
+
+def _with_kept(state: State, tool: str, place: tuple[str, str, str], act: facts.ActKept | None) -> State:
+    mine: Map[tuple[str, str, str], facts.ActKept] = state.kept.get(tool) or _EMPTY
+    mine = mine.discard(place) if act is None else mine.set(place, act)
+    return replace(state, kept=state.kept.set(tool, mine) if len(mine) else state.kept.discard(tool))
+
+
+def _kept(state: State, event: facts.ActKept) -> State:
+    place = (event.kind, event.key, event.source)
+    return _with_kept(state, event.tool, place, None if event.act is None else event)
+
+
 def _unassigned(state: State, event: facts.ToolUnassigned) -> State:
     for grant_id in state.access(event.agent, event.tool).grants:
-        state = _end(state, grant_id, f"removed by {event.by!r}")
+        state = _end(state, grant_id, f"removed by {event.by!r}", event.stored)
     access = state.access(event.agent, event.tool)
-    return _with_access(state, event.agent, event.tool, replace(access, removed=True))
+    return _with_access(state, event.agent, event.tool, replace(access, removed=True, settled=event.stored))
 
 
 def _blocked(state: State, event: facts.ToolBlocked) -> State:
@@ -336,6 +370,8 @@ _APPLY: Final[Mapping[type, Callable[[State, Any], State]]] = {
     facts.ToolConfigured: _configured,
     facts.PolicyAdded: _policy_added,
     facts.PolicyRemoved: _policy_removed,
+    facts.GrantsCounted: _counted,
+    facts.ActKept: _kept,
     facts.RegistryCleared: _cleared,
 }
 

@@ -38,6 +38,7 @@ class Approvals:
         self.start_over()
         self._kept: dict[str, _Kept] = {}
         self.handler: Handler | None = None
+        self.answered: Callable[[ApprovalRequest, Answer], None] | None = None
         self.lasts = timedelta(hours=1)
 
     def start_over(self) -> None:
@@ -67,6 +68,8 @@ class Approvals:
                 raise ToolUsageError(f"No call {shorten(tool_call_id)} waits for an approval; see approvals.pending().")
             if kept.answer is not None:
                 raise ToolUsageError(f"Call {tool_call_id!r} was answered already, by {kept.answer.by or 'somebody'}.")
+            if self.answered is not None:
+                self.answered(kept.request, answer)
             kept.answer = answer
 
     def taken(self, request: ApprovalRequest) -> Answer | None:

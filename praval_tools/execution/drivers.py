@@ -10,7 +10,7 @@ from praval_tools.execution.approvals import Answer
 from praval_tools.execution.failures import StaleError, StoppedError, said
 from praval_tools.execution.loops import ExpiredError, interrupted, limit, loop_runs_here
 from praval_tools.execution.results import broke, cancelled, late, stopped_by, succeeded
-from praval_tools.execution.steps import Approve, Run, Steps
+from praval_tools.execution.steps import Append, Approve, Run, Sleep, Step, Steps
 from praval_tools.execution.threads import NoRoomError, finished
 from praval_tools.execution.turnstile import NoTurnError
 from praval_tools.model.approval import ApprovalRequest
@@ -25,45 +25,66 @@ if TYPE_CHECKING:
 
 def drive(runtime: Runtime, steps: Steps) -> ToolResult:
     """Run the pipeline from sync code."""
-    answer: Any = None
     try:
+        step = next(steps)
         while True:
-            step = steps.send(answer)
-            if isinstance(step, Run):
-                answer = _run(runtime, step)
-            elif isinstance(step, Approve):
-                answer = _ask(runtime, step.request)
+            try:
+                answer = _done(runtime, step)
+            except BaseException as error:  # the pipeline notes what came of it, and raises it again
+                step = steps.throw(error)
             else:
-                answer = runtime.closing.wait(step.seconds)
+                step = steps.send(answer)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         steps.close()
+
+
+def _done(runtime: Runtime, step: Step) -> Any:
+    if isinstance(step, Run):
+        return _run(runtime, step)
+    if isinstance(step, Append):
+        return runtime.recorder.store.append([step.item])[0]
+    if isinstance(step, Approve):
+        return _ask(runtime, step.request)
+    if isinstance(step, Sleep):
+        return runtime.closing.wait(step.seconds)
+    if not step.settled.done():
+        _refuse_in_loop("that another task is running under the same id")
+        with runtime.threads.away():
+            step.settled.result()
+    return None
 
 
 async def drive_async(runtime: Runtime, steps: Steps) -> ToolResult:
     """Run the pipeline from async code."""
-    answer: Any = None
     try:
+        step = next(steps)
         while True:
-            step = steps.send(answer)
-            if isinstance(step, Run):
-                answer = await _arun(runtime, step)
-            elif isinstance(step, Approve):
-                answer = await _aask(runtime, step.request)
+            try:
+                answer = await _adone(runtime, step)
+            except BaseException as error:  # the pipeline notes what came of it, and raises it again
+                step = steps.throw(error)
             else:
-                await _asleep(step.seconds)
-                answer = None
+                step = steps.send(answer)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         steps.close()
 
 
-async def _asleep(seconds: float) -> None:
+async def _adone(runtime: Runtime, step: Step) -> Any:
     import asyncio
 
-    await asyncio.sleep(seconds)
+    if isinstance(step, Run):
+        return await _arun(runtime, step)
+    if isinstance(step, Append):
+        return (await runtime.recorder.store.aappend([step.item]))[0]
+    if isinstance(step, Approve):
+        return await _aask(runtime, step.request)
+    if isinstance(step, Sleep):
+        return await asyncio.sleep(step.seconds)
+    return await asyncio.shield(asyncio.wrap_future(step.settled))
 
 
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────

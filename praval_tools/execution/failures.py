@@ -12,6 +12,7 @@ from praval_tools.errors import (
     ToolArgumentsError,
     ToolCallError,
     ToolExecutionError,
+    ToolInDoubtError,
     ToolLimitedError,
     ToolTimeoutError,
     UnknownToolCallError,
@@ -55,6 +56,20 @@ def _reduce(error: ToolExecutionError) -> tuple[Any, ...]:
 
 def _restore(kind: str, message: str, error_type: str, tool: str) -> ToolExecutionError:
     return execution_error(getattr(builtins, kind))(message, error_type, tool)
+
+
+def builtin_base(error: BaseException) -> str | None:
+    """Return the name of the built-in class that the error for *error* is also an instance of; None: of none."""
+    of: Any = type(error)
+    kind = execution_error(of)
+    return None if kind is ToolExecutionError else next(filter(_is_builtin, kind.__mro__)).__name__
+
+
+def recalled(base: str | None, message: str, error_type: str, tool: str) -> ToolExecutionError:
+    """Return the error of a call that is replayed; the same classes as that of the live one."""
+    if base is None or not hasattr(builtins, base):
+        return ToolExecutionError(message, error_type, tool)
+    return _restore(base, message, error_type, tool)
 
 
 class StaleError(Exception):
@@ -123,4 +138,5 @@ _TYPED: Final[dict[Outcome, Any]] = {
     Outcome.APPROVAL_DENIED: ToolApprovalError,
     Outcome.LIMITED: ToolLimitedError,
     Outcome.TIMEOUT: ToolTimeoutError,
+    Outcome.IN_DOUBT: ToolInDoubtError,
 }

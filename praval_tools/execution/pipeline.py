@@ -67,7 +67,13 @@ def pipeline(runtime: Runtime, call: ToolCall, who: Principal | None) -> Steps:
 
     Every way out is a result. A driver answers `Run` with a result, or None where the call must be decided again.
     """
-    course, run = Course(runtime, call, who), None
+    course = Course(runtime, call, who)
+    steps = _decided_and_run(course)
+    return steps if runtime.recorder is None else runtime.recorder.recorded(course, steps)
+
+
+def _decided_and_run(course: Course) -> Steps:
+    runtime, run = course.runtime, None
     try:
         while True:
             runtime.ledger.refuse_calls()
@@ -145,7 +151,7 @@ def _approved(course: Course, run: Run, asked: Ask) -> Generator[Step, Any, Tool
     request = ApprovalRequest(
         tool_call_id=str(call.tool_call_id), tool=tool.name, agent=call.agent, chain=call.on_behalf_of,
         arguments=plain_copy(course.shown), risk_level=tool.metadata.risk_level, reason=asked.reason,
-        fingerprint=tool.fingerprint, asked=now, expires=now + approvals.lasts,
+        run_id=call.run_id, fingerprint=tool.fingerprint, asked=now, expires=now + approvals.lasts,
     )  # fmt: skip
     answer = approvals.taken(request)
     if answer is None:

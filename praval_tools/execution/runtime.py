@@ -100,6 +100,7 @@ class Runtime:
         self.limits = Limits(_operator, ledger.renew, clock.monotonic)
         self.approvals = Approvals(_operator, clock.now)
         self.closing = threading.Event()
+        self.recorder: Any = None
         _runtimes.add(self)
         self.chance = Random()  # noqa: S311  # spreads retries in time, and hides nothing
 

@@ -178,5 +178,17 @@ class Sleep(msgspec.Struct, eq=False):
     seconds: float
 
 
-Step = Run | Approve | Sleep
+class Append(msgspec.Struct, eq=False):
+    """Something that is to be durable before the call goes on; the driver sends back what the store answers."""
+
+    item: Any
+
+
+class Wait(msgspec.Struct, eq=False):
+    """A call that somebody else is running; the driver goes on when *settled* is done."""
+
+    settled: Any
+
+
+Step = Run | Approve | Sleep | Append | Wait
 Steps = Generator[Step, Any, ToolResult]

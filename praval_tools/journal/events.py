@@ -30,6 +30,7 @@ class EventType(StrEnum):
     AGENT_TOOL_CALL = "agent_tool_call"
     AGENT_TOOL_RESULT = "agent_tool_result"
     CALL_REFUSED = "call_refused"
+    CALL_RERUN = "call_rerun"
     APPROVAL_ASKED = "approval_asked"
     APPROVAL_ANSWERED = "approval_answered"
     LATE_RESULT = "late_result"
@@ -160,6 +161,8 @@ class AgentToolCall(_OfCall):
         fingerprint: Of the tool's definition.
         attempt: How often the function was entered for this call, this time included.
         repairs: What was mended in the arguments.
+        digest: Of the arguments as they were matched, by which a replay finds the call.
+        given: Of the arguments as they were given, where these differ.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -171,6 +174,8 @@ class AgentToolCall(_OfCall):
     fingerprint: str = ""
     attempt: int = 1
     repairs: tuple[Repair, ...] = ()
+    digest: str = ""
+    given: str = ""
 
 
 @frozen(kw_only=True)
@@ -181,7 +186,8 @@ class _Ended(_OfCall):
     Args:
         outcome: How it ended.
         result: The tool's value, as JSON; None unless the outcome is ok.
-        error: One line; None where the outcome is ok.
+        error: What the caller was told; None where the outcome is ok.
+        detail: What the exception said, where the caller was told an error id instead.
         error_type: The class of the tool's exception, or the error's stable code.
         error_base: The nearest built-in class of the tool's exception, so that a replay raises the same.
         latency_ms: Milliseconds from the request to the result.
@@ -190,6 +196,7 @@ class _Ended(_OfCall):
     outcome: Outcome = field(converter=Outcome)
     result: Any = None
     error: str | None = None
+    detail: str | None = None
     error_type: str | None = None
     error_base: str | None = None
     latency_ms: float | None = field(default=None, validator=_finite)
@@ -202,11 +209,27 @@ class AgentToolResult(_Ended):
 
     Args:
         attempts: How often the function was entered in all.
+        by: Who said so, where the call was in doubt and a person resolved it.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_RESULT
 
     attempts: int = 1
+    by: str = ""
+
+
+@frozen(kw_only=True)
+class CallRerun(_OfCall):
+    """
+    A call that is in doubt may run again.
+
+    Args:
+        by: Who said so.
+    """
+
+    type: ClassVar = EventType.CALL_RERUN
+
+    by: str = ""
 
 
 @frozen(kw_only=True)
@@ -223,6 +246,8 @@ class CallRefused(_OfCall):
         problems: What is wrong with the arguments.
         chain: The agents on whose behalf it called, the nearest first.
         parent_id: The call inside which this one was made.
+        digest: Of the arguments as they were matched, by which a replay finds the call.
+        given: Of the arguments as they were given, where these differ.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -235,6 +260,8 @@ class CallRefused(_OfCall):
     problems: tuple[Problem, ...] = ()
     chain: tuple[str, ...] = ()
     parent_id: str | None = None
+    digest: str = ""
+    given: str = ""
 
 
 @frozen(kw_only=True)
@@ -270,6 +297,8 @@ class ApprovalAnswered(_OfCall):
         reason: Why.
         fingerprint: Of the definition that was looked at.
         arguments: The edited arguments; None where they were left as they are.
+        digest: Of the arguments that were looked at.
+        expires: From when the answer no longer counts.
     """
 
     type: ClassVar = EventType.APPROVAL_ANSWERED
@@ -279,6 +308,8 @@ class ApprovalAnswered(_OfCall):
     reason: str = ""
     fingerprint: str = ""
     arguments: Any = None
+    digest: str = ""
+    expires: datetime | None = None
 
 
 @frozen(kw_only=True)
@@ -339,7 +370,7 @@ Act = (
 )  # fmt: skip
 """What is done at run time to who may do what, and is still there when the next process starts."""
 
-CallEvent = AgentToolCall | AgentToolResult | CallRefused | ApprovalAsked | ApprovalAnswered | LateResult
+CallEvent = AgentToolCall | AgentToolResult | CallRefused | CallRerun | ApprovalAsked | ApprovalAnswered | LateResult
 PluginEvent = PluginLoaded | PluginFailed
 JournalEvent = CallEvent | PluginEvent | Act
 """The closed union of what a journal holds."""

@@ -343,7 +343,7 @@ class Plan:
             secrets |= more
         if (result := getattr(event, "result", None)) is not None:
             changes["result"] = self.result(result, secrets)
-        for name in ("error", "reason"):
+        for name in ("error", "detail", "reason"):
             if text := getattr(event, name, None):
                 changes[name] = self.text(text, secrets)
         if secrets:

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,7 @@ class UsageStats:
         storage_path: Where `save_stats` and `load_stats` go by default.
         track_usage: False: nothing is counted.
         clock: Where times come from.
+        switched: Told when counting is switched on or off.
     """
 
     def __init__(
@@ -48,13 +49,26 @@ class UsageStats:
         *,
         track_usage: bool = True,
         clock: Clock | None = None,
+        switched: Callable[[bool], None] | None = None,
     ) -> None:
         self.storage_path = Path(storage_path) if storage_path is not None else None
-        self.track_usage = track_usage
+        self._track_usage, self._switched = track_usage, switched
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._waiting: deque[_Record] = deque()
         self._folding = threading.Lock()
         self._tools: dict[str, ToolUsage] = {}
+
+    @property
+    def track_usage(self) -> bool:
+        """Whether calls are counted."""
+        return self._track_usage
+
+    @track_usage.setter
+    def track_usage(self, on: bool) -> None:
+        if on != self._track_usage:
+            self._track_usage = on
+            if self._switched is not None:
+                self._switched(on)
 
     # ── counting ─────────────────────────────────────────────────────────────────────────────────
 
@@ -73,7 +87,7 @@ class UsageStats:
             duration_ms: How long it took.
             when: When it ended, with a time zone.
         """
-        if not self.track_usage or outcome is _UNKNOWN or outcome is _ASKED:
+        if not self._track_usage or outcome is _UNKNOWN or outcome is _ASKED:
             return
         waiting = self._waiting
         waiting.append((agent, tool, outcome, duration_ms, when))

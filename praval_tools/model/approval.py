@@ -21,6 +21,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         arguments: What the tool would get, as JSON, after repairs.
         risk_level: The tool's.
         reason: Why somebody is asked.
+        run_id: The journaled run that the call belongs to.
         fingerprint: The tool's; an approval of another definition does not count.
         asked: When.
         expires: From when on an answer comes too late.
@@ -33,6 +34,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
     risk_level: str = "low"
     reason: str = ""
+    run_id: str | None = None
     fingerprint: str = ""
     asked: datetime
     expires: datetime

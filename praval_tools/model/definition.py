@@ -197,6 +197,24 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
         Raises:
             ToolArgumentsError: With every problem at once.
         """
+        arguments, repairs = self.mended(raw, strict=strict, max_bytes=max_bytes, max_depth=max_depth)
+        try:
+            values = self.compiled.structure(arguments)
+        except Mismatch as first:
+            wrong = self.compiled.mismatches(arguments) or [first]
+            problems = tuple(Problem(path=one.path, reason=one.reason, given=_given(arguments, one)) for one in wrong)
+            raise ToolArgumentsError(self.name, problems) from first
+        return Bound(arguments, values, repairs)
+
+    def mended(
+        self, raw: object, *, strict: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+    ) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+        """
+        Return what a caller gave as JSON that fits the schema, and what was repaired.
+
+        Raises:
+            ToolArgumentsError: With every problem at once.
+        """
         validator, repairs = self.validator, tuple[Repair, ...]()
         try:
             arguments = parse(raw, max_bytes=max_bytes, max_depth=max_depth)
@@ -213,13 +231,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
             raise ToolArgumentsError(self.name, [Problem(path="$", reason=reason)]) from error
         if problems:
             raise ToolArgumentsError(self.name, problems)
-        try:
-            values = self.compiled.structure(arguments)
-        except Mismatch as first:
-            wrong = self.compiled.mismatches(arguments) or [first]
-            problems = tuple(Problem(path=one.path, reason=one.reason, given=_given(arguments, one)) for one in wrong)
-            raise ToolArgumentsError(self.name, problems) from first
-        return Bound(arguments, values, repairs)
+        return arguments, repairs
 
     def filled(self, bound: Bound) -> dict[str, Any]:
         """Return what the tool will get as JSON: every default filled in, nested ones too."""

@@ -76,7 +76,8 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "reason": texts, "expires": st.none() | aware, "answer": st.sampled_from(["allow", "deny"]), "by": texts,
     "plugin": ids, "distribution": texts, "version": texts, "tools": names, "stage": texts, "tool": texts,
     "grant": grants, "block": blocks, "setter": maybe, "to": maybe, "kind": texts, "name": texts,
-    "changes": st.dictionaries(keys, values, max_size=3), "grants": names,
+    "changes": st.dictionaries(keys, values, max_size=3), "grants": names, "stored": st.booleans(), "digest": texts,
+    "given": texts, "detail": maybe,
 }  # fmt: skip
 
 
@@ -131,6 +132,7 @@ EXAMPLES: dict[EventType, Any] = {
         **_CALL, outcome=Outcome.INVALID_ARGUMENTS, arguments='{"amount": ', error="Arguments are invalid.",
         error_type="invalid-arguments", decision=_NOTE, problems=(Problem(path="$", reason="is no JSON"),),
     ),
+    EventType.CALL_RERUN: events.CallRerun(**_CALL, by="ann"),
     EventType.APPROVAL_ASKED: events.ApprovalAsked(
         **_CALL, arguments={"amount": 10.5}, fingerprint="f00d", risk_level="high", reason="much money", expires=NOON
     ),

@@ -1,0 +1,268 @@
+"""The calls of one run, as they were recorded: which of them a call repeats, and what is known of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from praval_tools.errors import EventFormatError, ReplayMismatchError
+from praval_tools.journal.codec import VERSION
+from praval_tools.journal.events import EventType
+from praval_tools.journal.protocol import Record
+from praval_tools.journal.values import packed
+from praval_tools.model.calls import Outcome
+from praval_tools.model.jsonvalue import canonical
+from praval_tools.naming import shorten
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+Match = Literal["content", "id", "position"]
+MATCHES: Final = ("content", "id", "position")
+
+UNSETTLED: Final = frozenset({Outcome.CANCELLED, Outcome.ENGINE_LOST})
+"""Nobody knows whether the tool did its work: such a call is in doubt."""
+_AGAIN: Final = frozenset({Outcome.APPROVAL_REQUIRED, Outcome.IN_DOUBT})
+"""The call has not ended: it goes through the pipeline again."""
+FINAL: Final = frozenset(Outcome) - UNSETTLED - _AGAIN
+
+_CALL, _RESULT, _REFUSED = EventType.AGENT_TOOL_CALL, EventType.AGENT_TOOL_RESULT, EventType.CALL_REFUSED
+_DETERMINISTIC: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def digest_of(arguments: Any) -> str:
+    """Return what is equal for equal arguments, in any order of their keys, and for no others."""
+    try:
+        text = _DETERMINISTIC.encode(arguments)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # what JSON has no form for
+        text = canonical(packed(arguments)).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+class Request(msgspec.Struct, frozen=True):
+    """
+    A call as it is looked for.
+
+    Args:
+        call_id: As the caller gave it; None: none was given.
+        agent: Who calls; None for the operator.
+        tool: The tool's name.
+        parent: The call inside which it is made.
+        arguments: Redacted, normalised where the tool is known.
+        digest: Of these.
+        given: Of the arguments as they were given, where these differ.
+        fingerprint: Of the tool as it is now; empty: there is none.
+    """
+
+    call_id: str | None
+    agent: str | None
+    tool: str
+    parent: str | None
+    arguments: Any
+    digest: str
+    given: str = ""
+    fingerprint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool}({shorten(self.arguments, 80)}) by {self.agent!r}"
+
+
+class _Head(msgspec.Struct):
+    """What of an event's JSON tells how a call stands."""
+
+    v: int = 0
+    digest: str = ""
+    given: str = ""
+    parent_id: str | None = None
+    fingerprint: str = ""
+    outcome: str = ""
+
+
+class _Arguments(msgspec.Struct):
+    arguments: Any = None
+
+
+class Entry:
+    """One call of the run: how it stands, and what was recorded last of it."""
+
+    __slots__ = (
+        "agent", "approval", "attempts", "call_id", "digest", "end", "fingerprint", "given", "parent", "place",
+        "settling", "start", "status", "taken", "tool",
+    )  # fmt: skip
+
+    def __init__(self, call_id: str, agent: str | None, tool: str) -> None:
+        self.call_id, self.agent, self.tool = call_id, agent, tool
+        self.parent: str | None = None
+        self.digest = self.given = self.fingerprint = ""
+        self.status: Literal["new", "done", "doubt", "rerun", "asked"] = "new"
+        self.start: Record | None = None
+        self.end: Record | None = None
+        self.approval: Record | None = None
+        self.attempts, self.place = -1, 0
+        self.taken = False
+        self.settling: Future[None] | None = None
+
+    def add(self, record: Record) -> None:
+        """Take in what *record*, the next one of this call, says."""
+        kind, head = record.type, _head(record)
+        if record.attempt is not None and record.attempt > self.attempts:
+            self.attempts = record.attempt
+        if kind in (_CALL, _REFUSED):
+            self.digest, self.given, self.parent = head.digest, head.given, head.parent_id
+        if kind == _CALL:
+            self.start, self.status, self.approval = record, "doubt", None
+            self.fingerprint = head.fingerprint
+        elif kind in (_RESULT, _REFUSED):
+            self._ended(record, Outcome(head.outcome))
+        elif kind == EventType.CALL_RERUN:
+            self.status = "rerun"
+        elif kind == EventType.APPROVAL_ANSWERED:
+            self.approval = record
+
+    def _ended(self, record: Record, outcome: Outcome) -> None:
+        if outcome in FINAL:
+            self.end, self.status = record, "done"
+        elif outcome is Outcome.APPROVAL_REQUIRED:
+            self.end, self.status = record, "asked"
+            self.start = self.start or record
+        elif outcome in UNSETTLED:
+            self.end, self.status = record, "doubt"
+
+    def is_like(self, asked: Request) -> bool:
+        """Tell whether it is the call of *asked*: same agent, tool and arguments."""
+        if (self.agent, self.tool) != (asked.agent, asked.tool):
+            return False
+        theirs = {asked.digest, asked.given or asked.digest}
+        return self.digest in theirs or bool(self.given and self.given in theirs)
+
+    def __str__(self) -> str:
+        record = self.start or self.end
+        arguments = msgspec.json.decode(record.body, type=_Arguments).arguments if record is not None else ...
+        return f"{self.tool}({shorten(arguments, 80)}) by {self.agent!r}"
+
+
+def _head(record: Record) -> _Head:
+    try:
+        head = msgspec.json.decode(record.body, type=_Head)
+    except msgspec.DecodeError as error:
+        raise EventFormatError(record.id, (str(error),), "The store is damaged.") from None
+    if head.v != VERSION:
+        fix = "Install the praval-tools release that wrote it, or a newer one."
+        raise EventFormatError(record.id, (f"its version is {head.v}, and this release reads {VERSION}",), fix)
+    return head
+
+
+_Key = tuple[str | None, str, str | None, str]
+
+
+class Recording:
+    """
+    The calls of one run that is open here; for any number of threads.
+
+    Args:
+        run_id: The run.
+        match: What makes a call the repetition of a recorded one.
+        records: What was recorded, in order.
+    """
+
+    def __init__(self, run_id: str, match: Match, records: Iterable[Record]) -> None:
+        self.run_id, self._match = run_id, match
+        self._lock = threading.Lock()
+        self.entries: dict[str, Entry] = {}
+        for record in records:
+            self._add(record)
+        self._order = list(self.entries.values())
+        self._next = 0
+        self._waiting: dict[_Key, deque[Entry]] = {}
+        for entry in self._order:
+            for digest in {entry.digest, entry.given} - {""}:
+                self._waiting.setdefault((entry.agent, entry.tool, entry.parent, digest), deque()).append(entry)
+
+    def _add(self, record: Record) -> None:
+        call_id = record.call_id
+        if call_id is None:
+            return
+        entry = self.entries.get(call_id)
+        if entry is None:
+            entry = self.entries[call_id] = Entry(call_id, record.agent, record.tool or "")
+            entry.place = len(self.entries)
+        entry.add(record)
+
+    def add(self, record: Record) -> None:
+        """Take in a record that was written while the run is open."""
+        with self._lock:
+            self._add(record)
+
+    def find(self, asked: Request, new_id: str) -> Entry:
+        """
+        Return the recorded call that *asked* repeats, a new one where there is none.
+
+        Raises:
+            ReplayMismatchError: The id, or the place, belongs to another call.
+        """
+        with self._lock:
+            entry = self._found(asked)
+            if entry is None:
+                entry = Entry(asked.call_id or new_id, asked.agent, asked.tool)
+                entry.digest, entry.given, entry.parent = asked.digest, asked.given, asked.parent
+                entry.place = len(self.entries) + 1
+                self.entries[entry.call_id] = entry
+            elif not entry.is_like(asked):
+                raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(asked))
+            entry.taken = True
+            return entry
+
+    def _found(self, asked: Request) -> Entry | None:
+        if self._match == "position":
+            at, self._next = self._next, self._next + 1
+            return self._order[at] if at < len(self._order) else None
+        known = self.entries.get(asked.call_id) if asked.call_id is not None else None
+        if known is not None or self._match == "id":
+            return known
+        for digest in (asked.digest, asked.given):
+            waiting = self._waiting.get((asked.agent, asked.tool, asked.parent, digest)) if digest else None
+            while waiting:
+                entry = waiting.popleft()
+                if not entry.taken:
+                    return entry
+        return None
+
+    def begin(self, entry: Entry) -> Future[None] | None:
+        """Make the caller the one that settles *entry*; a future: somebody else does, wait for that and look again."""
+        from concurrent.futures import Future
+
+        with self._lock:
+            if entry.settling is not None:
+                return entry.settling
+            entry.settling = Future()
+            return None
+
+    def settle(self, entry: Entry) -> None:
+        """Let those go on who wait for *entry*."""
+        with self._lock:
+            settling, entry.settling = entry.settling, None
+        if settling is not None:
+            settling.set_result(None)
+
+    def in_doubt(self) -> list[Entry]:
+        """Return the calls that began, of which nobody knows whether they did their work, and that do not run here."""
+        with self._lock:
+            return [one for one in self.entries.values() if one.status == "doubt" and one.settling is None]
+
+    def unused(self) -> list[Entry]:
+        """Return the recorded calls that were not asked for again; not those inside of calls that were."""
+        with self._lock:
+            return list(self._unused())
+
+    def _unused(self) -> Iterator[Entry]:
+        used: set[str] = set()
+        for entry in self._order:
+            if entry.taken or entry.parent in used:
+                used.add(entry.call_id)
+            else:
+                yield entry

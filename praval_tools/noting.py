@@ -1,0 +1,254 @@
+"""What is written of a call, and the result that is read back of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from praval_tools.clock import Clock
+from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
+from praval_tools.execution.failures import builtin_base, recalled
+from praval_tools.execution.steps import Run
+from praval_tools.journal.events import (
+    AgentToolCall,
+    AgentToolResult,
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallRefused,
+    LateResult,
+    noted,
+)
+from praval_tools.journal.protocol import Record
+from praval_tools.journal.redact import MARKER, Plan
+from praval_tools.journal.replay import Entry, Request, digest_of
+from praval_tools.journal.values import unpacked
+from praval_tools.keeping import process
+from praval_tools.model.approval import Allow, ApprovalRequest
+from praval_tools.model.calls import Outcome, ToolCall, ToolResult
+from praval_tools.model.decision import Allowed, Decision, Deny
+from praval_tools.model.form import Mismatch
+from praval_tools.model.repair import Repair
+from praval_tools.model.tool import Tool
+from praval_tools.naming import shorten
+
+E = TypeVar("E")
+
+
+class Note(msgspec.Struct):
+    """
+    One call, as it is written about.
+
+    Args:
+        call: With its id and run.
+        plan: What is secret in it.
+        clock: Time and ids of the events.
+        request: As it was looked for; None outside of runs.
+        secrets: Those that were found in it.
+    """
+
+    call: ToolCall
+    plan: Plan
+    clock: Clock
+    request: Request | None
+    secrets: Any
+
+    def head(self) -> dict[str, Any]:
+        """Return what every event of the call carries."""
+        call = self.call
+        return {
+            "id": self.clock.new_id(), "time": self.clock.now(), "process": process(),
+            "tool_call_id": call.tool_call_id, "run_id": call.run_id,
+            "tool_name": call.name if isinstance(call.name, str) else shorten(call.name),
+            "agent": call.agent if isinstance(call.agent, str) else None,
+        }  # fmt: skip
+
+    def clean(self, event: E) -> E:
+        """Return *event* without secrets; those in it are looked for in the next events of the call, too."""
+        made: Any
+        made, self.secrets = self.plan.event(event, self.secrets)  # type: ignore[arg-type]
+        return made  # type: ignore[no-any-return]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """By what a replay finds the call."""
+        return {} if self.request is None else {"digest": self.request.digest, "given": self.request.given}
+
+
+# ── written ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def began(note: Note, run: Run) -> AgentToolCall:
+    """Return the event of a call whose tool is about to start."""
+    return note.clean(AgentToolCall(
+        **note.head(), **note.digests, arguments=run.bound.arguments, decision=noted(run.path.decision),
+        chain=note.call.on_behalf_of, parent_id=note.call.parent_id, fingerprint=run.tool.fingerprint,
+        attempt=run.attempts + 1, repairs=run.bound.repairs,
+    ))  # fmt: skip
+
+
+def ended(note: Note, result: ToolResult, value: Any, detail: str | None) -> AgentToolResult:
+    """Return the event of a call that had started; *value* is its result as JSON."""
+    error = result.exception if result.outcome is Outcome.TOOL_ERROR else None
+    return note.clean(AgentToolResult(
+        **note.head(), outcome=result.outcome, result=value, error=result.error, detail=detail,
+        error_type=result.error_type, error_base=None if error is None else builtin_base(error),
+        latency_ms=result.latency_ms, attempts=result.attempts,
+    ))  # fmt: skip
+
+
+def refused(note: Note, result: ToolResult) -> CallRefused:
+    """Return the event of a call that ended before its tool started."""
+    error = result.exception
+    return note.clean(CallRefused(
+        **note.head(), **note.digests, outcome=result.outcome, arguments=note.call.arguments,
+        decision=None if result.decision is None else noted(result.decision), error=result.error,
+        error_type=result.error_type, problems=error.problems if isinstance(error, ToolArgumentsError) else (),
+        chain=note.call.on_behalf_of, parent_id=note.call.parent_id,
+    ))  # fmt: skip
+
+
+def interrupted(note: Note, run: Run, error: BaseException) -> AgentToolResult:
+    """Return the event of a call whose tool had started when something stopped the caller."""
+    return AgentToolResult(
+        **note.head(), outcome=Outcome.CANCELLED, error=f"The call was stopped by {type(error).__name__}.",
+        error_type="cancelled", attempts=run.attempts,
+    )  # fmt: skip
+
+
+def asked(note: Note, request: ApprovalRequest) -> ApprovalAsked:
+    """Return the event of a call that needs an approval."""
+    return note.clean(ApprovalAsked(
+        **note.head(), arguments=request.arguments, fingerprint=request.fingerprint, risk_level=request.risk_level,
+        reason=request.reason, expires=request.expires,
+    ))  # fmt: skip
+
+
+def answered(note: Note, request: ApprovalRequest, answer: Allow | Deny) -> ApprovalAnswered:
+    """Return the event of an approval that was answered."""
+    allowed = isinstance(answer, Allow)
+    edited = dict(answer.arguments) if isinstance(answer, Allow) and answer.arguments is not None else None
+    return note.clean(ApprovalAnswered(
+        **note.head(), answer="allow" if allowed else "deny", by=answer.by, reason=answer.reason,
+        fingerprint=request.fingerprint, arguments=edited, digest=shown_digest(note, request), expires=request.expires,
+    ))  # fmt: skip
+
+
+def shown_digest(note: Note, request: ApprovalRequest) -> str:
+    """Return the digest of what an approver is shown."""
+    return digest_of([note.plan.arguments(request.arguments)[0], list(request.chain)])
+
+
+def late(note: Note, value: Any, error: str | None, error_type: str | None) -> LateResult:
+    """Return the event of a function that ended after its call was given up."""
+    outcome = Outcome.OK if error is None else Outcome.TOOL_ERROR
+    return note.clean(LateResult(**note.head(), outcome=outcome, result=value, error=error, error_type=error_type))
+
+
+# ── read back ────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Decided(msgspec.Struct):
+    allowed: bool = True
+    rule: str = ""
+    reason: str = ""
+    source: str = ""
+
+
+class _Start(msgspec.Struct):
+    decision: _Decided | None = None
+    repairs: tuple[Repair, ...] = ()
+
+
+class _End(msgspec.Struct):
+    outcome: str
+    result: Any = None
+    error: str | None = None
+    error_type: str | None = None
+    error_base: str | None = None
+    latency_ms: float | None = None
+    attempts: int = 0
+    decision: _Decided | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+class _Answer(msgspec.Struct):
+    answer: str
+    by: str = ""
+    reason: str = ""
+    fingerprint: str = ""
+    arguments: Any = None
+    digest: str = ""
+    expires: datetime | None = None
+
+
+_OUTCOMES: Final[dict[str, Allowed]] = {"unknown_tool": "unknown", "disabled": "disabled", "forbidden": "forbidden"}
+
+
+def replayed(entry: Entry, call: ToolCall, tool: Tool[..., Any] | None, most: int | None) -> ToolResult:
+    """Return the recorded result of a call; its value of the type that the tool's return hint says."""
+    end = msgspec.json.decode(_body(entry.end), type=_End)
+    start = msgspec.json.decode(_body(entry.start), type=_Start) if entry.start is not None else _Start()
+    outcome, value = Outcome(end.outcome), None
+    if outcome is Outcome.OK:
+        value = unpacked(end.result)
+        if tool is not None and tool.definition_.usable:
+            try:
+                value = tool.definition_.compiled.structure_result(value)
+            except Mismatch:  # recorded of an older definition, or redacted: as JSON
+                pass
+    return ToolResult(
+        call.tool_call_id, entry.tool, entry.agent, outcome, value, end.error, end.error_type, end.latency_ms,
+        end.attempts, start.repairs, True, _decision(entry, outcome, end.decision or start.decision),
+        _exception(entry, outcome, end), most,
+    )  # fmt: skip
+
+
+def _body(record: Record | None) -> bytes:
+    if record is None:
+        raise AssertionError("a call that ended has a record of that")
+    return record.body
+
+
+def _decision(entry: Entry, outcome: Outcome, note: _Decided | None) -> Decision | None:
+    if note is None:
+        return None
+    said = "allowed" if note.allowed else _OUTCOMES.get(outcome.value, "forbidden")
+    return Decision(note.allowed, said, note.rule, entry.agent, entry.tool, note.reason, source=note.source or None)
+
+
+def _exception(entry: Entry, outcome: Outcome, end: _End) -> BaseException | None:
+    if outcome is Outcome.TOOL_ERROR:
+        return recalled(end.error_base, end.error or "", end.error_type or "", entry.tool)
+    if outcome is Outcome.INVALID_ARGUMENTS:
+        return ToolArgumentsError(entry.tool, end.problems)
+    return None
+
+
+def in_doubt(entry: Entry, call: ToolCall) -> ToolResult:
+    """Return the result of a call that was begun before, of which nobody knows whether its tool did its work."""
+    text = (
+        f"Call {entry.call_id!r} of {entry.tool!r} began in run {call.run_id!r} and has no recorded result: "
+        f"it may have done its work, and is not run again. Look, then say run.resolve({entry.call_id!r}, result=…), "
+        f"error=… or rerun=True; or use praval-tools runs resolve."
+    )
+    error = ToolInDoubtError(text, call.run_id, entry.call_id)
+    return ToolResult(call.tool_call_id, entry.tool, entry.agent, Outcome.IN_DOUBT, None, text, error.code,
+                      exception=error)  # fmt: skip
+
+
+def known_answer(note: Note, entry: Entry | None, request: ApprovalRequest) -> Allow | Deny | None:
+    """Return the recorded answer to an equal request, where it still counts; None: there is none."""
+    if entry is None or entry.approval is None:
+        return None
+    found = msgspec.json.decode(entry.approval.body, type=_Answer)
+    same = (found.fingerprint, found.digest) == (request.fingerprint, shown_digest(note, request))
+    if not same or (found.expires is not None and found.expires <= note.clock.now()):
+        return None
+    if found.answer != "allow":
+        return Deny(found.reason, found.by)
+    if MARKER.search(str(found.arguments)):  # edited to a secret, which nobody can read back
+        return None
+    edited = None if found.arguments is None else unpacked(found.arguments)
+    return Allow(edited, found.by, found.reason)

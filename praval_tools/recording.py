@@ -1,0 +1,503 @@
+"""The pipeline of a call with a journal around it: found or begun, written ahead, run, written down."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Generator
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec.structs import replace
+
+from praval_tools import facts, noting
+from praval_tools.errors import (
+    JournalError,
+    JournalWarning,
+    ReplayMismatchError,
+    ToolArgumentsError,
+    ToolUsageError,
+    outside,
+)
+from praval_tools.execution.failures import said, type_name
+from praval_tools.execution.frames import SITE, call_of, calls_inside, current_call, frame_of, running
+from praval_tools.execution.pipeline import Course
+from praval_tools.execution.results import broke
+from praval_tools.execution.runtime import Runtime
+from praval_tools.execution.steps import Append, Approve, Run, Steps, Wait
+from praval_tools.journal.codec import to_json
+from praval_tools.journal.echoes import NO_SECRETS
+from praval_tools.journal.events import AgentToolResult, CallRefused, CallRerun, JournalEvent
+from praval_tools.journal.protocol import INTENT, Answer, Item, Lease, Record, Status, Store
+from praval_tools.journal.redact import Plan, Redactor
+from praval_tools.journal.replay import FINAL, UNSETTLED, Entry, Recording, Request, digest_of
+from praval_tools.journal.stats import UsageStats
+from praval_tools.model.approval import Allow, ApprovalRequest
+from praval_tools.model.calls import Outcome, ToolCall, ToolResult
+from praval_tools.model.decision import Deny
+from praval_tools.model.definition import Definition
+from praval_tools.model.form import Unencodable
+from praval_tools.model.jsontext import BadArguments, parse
+from praval_tools.model.tool import Tool
+from praval_tools.naming import shorten
+
+Durability = Literal["full", "intent"]
+DURABILITIES: Final = ("full", "intent")
+
+
+class OpenRun:
+    """A run that is open here: its lease, what was recorded of it, and how many calls are inside."""
+
+    def __init__(self, recorder: Recorder, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
+        self.recorder, self.lease, self.recording = recorder, lease, recording
+        self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
+        self.pid, self.closed = os.getpid(), False
+        self._lock, self._inside = threading.Lock(), 0
+
+    def close(self) -> None:
+        """Take no calls any more; the lease goes with the last that is inside."""
+        with self._lock:
+            self.closed = True
+            idle = not self._inside
+        if idle:
+            self.lease.release()
+
+    def enter(self) -> None:
+        """
+        Let a call in.
+
+        Raises:
+            ToolUsageError: The run is not open here any more.
+        """
+        with self._lock:
+            self._check()
+            self._inside += 1
+
+    def leave(self) -> None:
+        """Let a call out."""
+        with self._lock:
+            self._inside -= 1
+            last = self.closed and not self._inside
+        if last:
+            self.lease.release()
+
+    def _check(self) -> None:
+        """
+        Refuse a call that comes too late, or from a forked process.
+
+        Raises:
+            ToolUsageError: The run is not open here any more.
+        """
+        if self.closed:
+            raise ToolUsageError(
+                f"Run {self.run_id!r} was closed; calls of its tasks come too late. Await them inside of the run.",
+                "run-closed",
+            )
+        if self.pid != os.getpid():
+            raise ToolUsageError(
+                f"Run {self.run_id!r} is open in the process that this one was forked from; a run is open in one "
+                f"place at a time. Open a run of its own here.",
+                "run-closed",
+            )
+
+
+current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)
+"""The run to which the calls of this context belong."""
+
+
+class _Book(msgspec.Struct):
+    """How far the writing about one call is."""
+
+    note: noting.Note
+    run: OpenRun | None = None
+    entry: Entry | None = None
+    began: bool = False
+    held: list[Any] = []
+    spent: frozenset[str] = frozenset()
+    last: Run | None = None
+
+
+class Recorder:
+    """
+    Writes what happens to the calls of one registry, and gives recorded results back.
+
+    Args:
+        runtime: The registry's.
+        store: Where to; None: calls are only counted.
+        redactor: What is secret.
+        stats: Counts the calls.
+        durability: `intent`: results are not waited for.
+        lenient: Go on where the store fails, with a warning.
+    """
+
+    def __init__(
+        self, runtime: Runtime, store: Store, redactor: Redactor, stats: UsageStats,
+        *, durability: Durability, lenient: bool,
+    ) -> None:  # fmt: skip
+        self.runtime, self.store, self.stats = runtime, store, stats
+        self._redactor, self._eager, self._lenient = redactor, durability == "intent", lenient
+        self._plans: WeakKeyDictionary[Definition, Plan] = WeakKeyDictionary()
+        self._plain = redactor.plan()
+        self.runs: dict[str, OpenRun] = {}
+
+    # ── finding ──────────────────────────────────────────────────────────────────────────────────
+
+    def recorded(self, course: Course, steps: Steps) -> Steps:
+        """Drive *steps*, the pipeline of one call, with everything written down; or give the recorded result back."""
+        self.runtime.ledger.refuse_calls()
+        call, tool = course.call, self._tool(course.call)
+        run = self._run_of(call)
+        if run is None:
+            course.call = call = self._placed(call.with_id(), None)
+            book = _Book(noting.Note(call, self._plan(tool), self.runtime.clock, None, NO_SECRETS))
+            return (yield from self._written(course, steps, book))
+        try:
+            return (yield from self._found(course, steps, run, tool))
+        finally:
+            run.leave()
+
+    def _found(self, course: Course, steps: Steps, run: OpenRun, tool: Tool[..., Any] | None) -> Steps:
+        """Give the recorded result of a call of *run* back, or drive *steps* for one that has none."""
+        call = course.call
+        request = self._request(call, tool)
+        entry = run.recording.find(request, self.runtime.clock.new_id())
+        while (settling := run.recording.begin(entry)) is not None:
+            self._refuse_inside(entry)
+            yield Wait(settling)
+        try:
+            mine = replace(call, tool_call_id=call.tool_call_id or entry.call_id, run_id=run.run_id)
+            self._check_fingerprint(run, entry, request)
+            if entry.status == "done":
+                return noting.replayed(entry, mine, tool, None if tool is None else self.runtime.most(tool))
+            course.call = self._placed(replace(mine, tool_call_id=entry.call_id), request)
+            note = noting.Note(course.call, self._plan(tool), self.runtime.clock, request, NO_SECRETS)
+            book = _Book(note, run, entry)
+            if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
+                doubtful = noting.in_doubt(entry, mine)
+                yield from self._append(book, noting.refused(book.note, doubtful), None)
+                return doubtful
+            book.began = entry.attempts >= INTENT
+            result = yield from self._written(course, steps, book)
+            return result if mine.tool_call_id == entry.call_id else replace(result, tool_call_id=mine.tool_call_id)
+        finally:
+            run.recording.settle(entry)
+
+    def _tool(self, call: ToolCall) -> Tool[..., Any] | None:
+        record = self.runtime.ledger.state.record(call.name) if isinstance(call.name, str) else None
+        return None if record is None else record.tool
+
+    def _run_of(self, call: ToolCall) -> OpenRun | None:
+        if call.run_id is not None:
+            run = self.runs.get(call.run_id)
+            if run is None:
+                raise ToolUsageError(
+                    f"The call names run {shorten(call.run_id)}, which is not open here; open it around the call: "
+                    f"with registry.run({shorten(call.run_id)}): …",
+                    "run-closed",
+                )
+        else:
+            run = current_run.get()
+            if run is None or run.recorder is not self:
+                return None
+        run.enter()
+        return run
+
+    def _placed(self, call: ToolCall, request: Request | None) -> ToolCall:
+        """Return *call* with the id of that inside which it is made."""
+        if call.parent_id is not None:
+            return call
+        parent = request.parent if request is not None else _parent()
+        return call if parent is None else replace(call, parent_id=parent)
+
+    def _request(self, call: ToolCall, tool: Tool[..., Any] | None) -> Request:
+        name = call.name if isinstance(call.name, str) else shorten(call.name)
+        options, given, fits = self.runtime.options, _json_of(call.arguments), False
+        arguments = given
+        if tool is not None and tool.definition_.usable:
+            strict = tool.metadata.strict_arguments
+            try:
+                arguments, _ = tool.definition_.mended(
+                    call.arguments, strict=options.strict_arguments if strict is None else strict,
+                    max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
+                )  # fmt: skip
+                fits = True
+            except ToolArgumentsError:  # the call will say so; it is looked for as it was given
+                pass
+        plan = self._plan(tool)
+        clean = plan.arguments(arguments, bound=fits)[0]
+        digest = digest_of(clean)
+        other = digest if arguments == given else digest_of(plan.arguments(given, bound=False)[0])
+        return Request(
+            call.tool_call_id, call.agent, name, call.parent_id or _parent(), clean, digest,
+            "" if other == digest else other, tool.fingerprint if fits and tool is not None else "",
+        )  # fmt: skip
+
+    def _plan(self, tool: Tool[..., Any] | None) -> Plan:
+        if tool is None or not tool.definition_.usable:
+            return self._plain
+        plan = self._plans.get(tool.definition_)
+        if plan is None:
+            compiled = tool.definition_.compiled
+            plan = self._plans[tool.definition_] = self._redactor.plan(
+                compiled.parameters_schema, compiled.result_schema
+            )
+        return plan
+
+    def _refuse_inside(self, entry: Entry) -> None:
+        """Refuse a call that would wait for the one that it is made from."""
+        if any(call_of(frame).tool_call_id == entry.call_id for frame in calls_inside(self.runtime.home)):
+            raise ToolUsageError(
+                f"Call {entry.call_id!r} is made from inside of itself and would wait for ever; give it another id."
+            )
+
+    def _check_fingerprint(self, run: OpenRun, entry: Entry, request: Request) -> None:
+        if run.strict_fingerprint and entry.fingerprint and entry.fingerprint != request.fingerprint:
+            now = f"fingerprint {request.fingerprint[:12]}" if request.fingerprint else "gone"
+            raise ReplayMismatchError(
+                run.run_id, entry.call_id, f"{entry} with fingerprint {entry.fingerprint[:12]}",
+                f"{request}, where the tool is {now}",
+            )  # fmt: skip
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def _written(self, course: Course, steps: Steps, book: _Book) -> Steps:
+        """Drive *steps*, and write down what they come to."""
+        answer: Any = None
+        try:
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    result: ToolResult = end.value
+                    break
+                if isinstance(step, Run):
+                    answer = yield from self._run(book, step)
+                elif isinstance(step, Approve):
+                    answer = yield from self._approval(book, step)
+                else:
+                    answer = yield step
+        finally:
+            steps.close()
+        if course.call.tool_call_id == result.tool_call_id and book.last is not None:
+            self._follow(book, book.last, result)
+        return (yield from self._result(book, result))
+
+    def _run(self, book: _Book, run: Run) -> Generator[Any, Any, ToolResult | None]:
+        if not (yield from self._may_start(book, run)):
+            return None
+        before, book.last = run.attempts, run
+        try:
+            result: ToolResult | None = yield run
+        except GeneratorExit:
+            self._stopped(book, run, run.attempts > before, KeyboardInterrupt())
+            raise
+        except BaseException as error:
+            event, attempt = self._stop_event(book, run, run.attempts > before or run.job is not None, error)
+            yield from self._append(book, event, attempt)
+            raise
+        return result
+
+    def _may_start(self, book: _Book, run: Run) -> Generator[Any, Any, bool]:
+        """Make the start durable; False: what decided has changed, the call is to be decided again."""
+        owed = frozenset(one.grant.id for one in run.path.grants if one.grant.max_calls is not None and one.stored)
+        owed -= book.spent
+        if book.began and run.attempts == 0 and book.last is not None and not owed:
+            return True
+        event: JournalEvent = noting.began(book.note, run)
+        if self._eager and run.tool.metadata.read_only is True and not owed and run.attempts == 0:
+            if self.store.revision() != run.state.revision:
+                self.runtime.ledger.absorb()
+                return False
+            book.held[:] = [event]
+            return True
+        attempt = None if book.began or run.attempts else INTENT
+        item = self._item(event, attempt, run.state.revision, tuple(sorted(owed)))
+        answer = yield from self._durable(book, item, "Nothing was run.")
+        if answer is None or answer.status is Status.DONE:
+            book.began, book.spent = True, book.spent | owed
+            return True
+        if answer.status is Status.EXHAUSTED:
+            gone = {answer.grant or "": 0}
+            self.runtime.ledger.commit(lambda _: [facts.GrantsCounted(left=gone)], at_once=True)
+        elif answer.status is Status.STALE:
+            self.runtime.ledger.absorb()
+        else:
+            raise JournalError(
+                self.store.name, f"call {book.note.call.tool_call_id!r} is recorded there already", "Open the run anew."
+            )
+        return False
+
+    def _approval(self, book: _Book, step: Approve) -> Generator[Any, Any, Allow | Deny | None]:
+        known = noting.known_answer(book.note, book.entry, step.request)
+        if known is not None:
+            return known
+        yield from self._append(book, noting.asked(book.note, step.request), None)
+        answer: Allow | Deny | None = yield step
+        if answer is not None:
+            yield from self._append(book, noting.answered(book.note, step.request, answer), None)
+        return answer
+
+    def _result(self, book: _Book, result: ToolResult) -> Generator[Any, Any, ToolResult]:
+        started = book.began or book.held
+        if not started:
+            final = result.outcome in FINAL and book.run is not None
+            yield from self._append(book, noting.refused(book.note, result), 1 if final else None)
+            return result
+        value, result = self._encoded(book, result)
+        event = noting.ended(book.note, result, value, self._detail(book, result))
+        attempt = self._attempt(book) if result.outcome in FINAL and result.outcome not in UNSETTLED else None
+        self.stats.record_event(event)
+        if book.held:
+            item = Item((self._record(book.held[0], INTENT), self._record(event, attempt)))
+        else:
+            item = self._item(event, attempt)
+        if self._eager and not book.held:
+            self.store.submit([item]).add_done_callback(_warn_lost)
+            self._noticed(book, item)
+        else:
+            call = book.note.call
+            lost = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
+            yield from self._durable(book, item, lost)
+        return result
+
+    def _append(self, book: _Book, event: JournalEvent, attempt: int | None) -> Generator[Any, Any, None]:
+        if isinstance(event, CallRefused | AgentToolResult):
+            self.stats.record_event(event)
+        yield from self._durable(book, self._item(event, attempt), "Nothing was run.")
+
+    def _durable(self, book: _Book, item: Item, effect: str) -> Generator[Any, Any, Answer | None]:
+        """Have *item* written; None: it could not be, and the operator wants to go on."""
+        try:
+            answer: Answer = yield Append(item)
+            if answer.status is Status.FAILED and answer.error is not None:
+                raise answer.error
+        except JournalError as error:
+            told = JournalError(error.store, error.problem, f"{effect} {error.fix}")
+            if not self._lenient:
+                raise told from error
+            warnings.warn(f"{told} The call went on all the same.", JournalWarning, stacklevel=outside())
+            return None
+        if answer.status is Status.DONE:
+            self._noticed(book, item)
+        return answer
+
+    def _noticed(self, book: _Book, item: Item) -> None:
+        if book.run is not None:
+            for record in item.records:
+                book.run.recording.add(record)
+
+    def _attempt(self, book: _Book) -> int:
+        return max(1, book.entry.attempts + 1) if book.entry is not None else 1
+
+    def _item(
+        self, event: JournalEvent, attempt: int | None, revision: int | None = None, spend: tuple[str, ...] = ()
+    ) -> Item:
+        return Item((self._record(event, attempt),), revision, spend)
+
+    def _record(self, event: Any, attempt: int | None) -> Record:
+        return Record(
+            type=event.type.value, body=to_json(event), id=event.id, time=event.time, process=event.process,
+            run_id=event.run_id, call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name, attempt=attempt,
+        )  # fmt: skip
+
+    def _encoded(self, book: _Book, result: ToolResult) -> tuple[Any, ToolResult]:
+        """Return the value as JSON; a result that says so where it has no JSON form."""
+        run = book.last
+        if result.outcome is not Outcome.OK or run is None:
+            return None, result
+        try:
+            with running(frame_of(run.frame[SITE])):  # its classes may run code of their own
+                return run.tool.definition_.compiled.encode_result(result.result), result
+        except Unencodable as error:
+            return None, replace(broke(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms)
+
+    def _detail(self, book: _Book, result: ToolResult) -> str | None:
+        run, error = book.last, result.exception
+        if run is None or error is None or result.outcome is not Outcome.TOOL_ERROR:
+            return None
+        if (run.tool.metadata.errors or self.runtime.options.errors) != "masked":
+            return None
+        with running(frame_of(run.frame[SITE])):
+            told = said(error)
+        return None if told == result.error else told
+
+    # ── what was stopped, and what comes late ────────────────────────────────────────────────────
+
+    def _stop_event(
+        self, book: _Book, run: Run, entered: bool, error: BaseException
+    ) -> tuple[JournalEvent, int | None]:
+        if entered:
+            return noting.interrupted(book.note, run, error), None
+        return CallRerun(**book.note.head(), by="praval_tools"), None  # nobody entered the function
+
+    def _stopped(self, book: _Book, run: Run, entered: bool, error: BaseException) -> None:
+        """Write about a call that was stopped where nothing can be waited for."""
+        event, attempt = self._stop_event(book, run, entered or run.job is not None, error)
+        item = self._item(event, attempt)
+        self.store.submit([item]).add_done_callback(_warn_lost)
+        self._noticed(book, item)
+
+    def _follow(self, book: _Book, run: Run, result: ToolResult) -> None:
+        """See that the end of a function that was given up is written down, too."""
+        job = run.job
+        if result.outcome is not Outcome.TIMEOUT or job is None:
+            return
+
+        def tell() -> None:
+            value = error = kind = None
+            if job.error is None:
+                try:
+                    value = run.tool.definition_.compiled.encode_result(job.value)
+                except Unencodable as wrong:
+                    error, kind = str(wrong), type_name(wrong)
+            else:
+                error, kind = said(job.error), type_name(job.error)
+            record = self._record(noting.late(book.note, value, error, kind), None)
+            self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
+
+        job.when_done(tell)
+
+    # ── approvals that are answered later ────────────────────────────────────────────────────────
+
+    def answered(self, request: ApprovalRequest, answer: Allow | Deny) -> None:
+        """Write down the answer to a call that waits, before it counts."""
+        call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
+        note = noting.Note(call, self._plan(self._tool(call)), self.runtime.clock, None, NO_SECRETS)
+        record = self._record(noting.answered(note, request, answer), None)
+        try:
+            (told,) = self.store.append([Item((record,))])
+            if told.error is not None:
+                raise told.error
+        except JournalError as error:
+            if not self._lenient:
+                raise
+            warnings.warn(f"{error} The answer counts all the same.", JournalWarning, stacklevel=outside())
+        run = self.runs.get(request.run_id or "")
+        if run is not None:
+            run.recording.add(record)
+
+
+def _warn_lost(done: Future[Any]) -> None:
+    if (error := done.exception()) is not None:
+        warnings.warn(f"A late result was lost: {error}", JournalWarning, stacklevel=2)
+
+
+def _parent() -> str | None:
+    above = current_call()
+    return None if above is None else above.tool_call_id
+
+
+def _json_of(arguments: Any) -> Any:
+    """Return what *arguments* spell as JSON; themselves where they spell nothing."""
+    if type(arguments) is dict:
+        return arguments
+    try:
+        return parse(arguments)
+    except BadArguments:
+        return arguments
+
+

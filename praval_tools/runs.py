@@ -1,0 +1,163 @@
+"""A run: calls that are recorded together, and replayed when the run is opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import Token
+from typing import Any, Final, Self
+
+from praval_tools import authority
+from praval_tools.errors import ToolUsageError, UnusedCallsError
+from praval_tools.execution.executor import Executor, Lanes
+from praval_tools.execution.frames import actor
+from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, told
+from praval_tools.journal.replay import MATCHES, Match, Recording
+from praval_tools.model.calls import ToolCall, ToolResult
+from praval_tools.model.permissions import Principal
+from praval_tools.naming import shorten
+from praval_tools.recording import OpenRun, Recorder, current_run
+from praval_tools.toolset import Toolset
+
+_MOST: Final = 1_000
+
+
+class Run:
+    """
+    A journaled run, to be used as a context manager, sync or async: the calls inside are recorded under its id.
+
+    Opened again, it replays: a call that was recorded gets its recorded result, and its function is not run.
+    The context follows tasks and the registry's threads; for threads of your own take `toolset`.
+    """
+
+    def __init__(
+        self, desk: Any, journal: Journal, recorder: Recorder, run_id: str, *, match: Match, strict: bool,
+        strict_fingerprint: bool,
+    ) -> None:  # fmt: skip
+        if type(run_id) is not str or not run_id or len(run_id) > _MOST or not run_id.isprintable():
+            raise ToolUsageError(f"{shorten(run_id)} is no id of a run: printable text of 1 to {_MOST} characters is.")
+        if match not in MATCHES:
+            raise ToolUsageError(f"match={shorten(match)} is none of {', '.join(map(repr, MATCHES))}.")
+        self.run_id = run_id
+        self._desk, self._journal, self._recorder = desk, journal, recorder
+        self._match, self._strict, self._strict_fingerprint = match, strict, strict_fingerprint
+        self._open: OpenRun | None = None
+        self._token: Token[OpenRun | None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_id!r}, {'open' if self._open is not None and not self._open.closed else 'closed'}>"
+
+    def __enter__(self) -> Self:
+        if self._open is not None:
+            raise ToolUsageError(f"Run {self.run_id!r} was opened already; make another with registry.run().")
+        store = self._journal.store
+        lease = store.open_run(self.run_id)
+        try:
+            recording = Recording(self.run_id, self._match, store.read(run_id=self.run_id))
+            self._open = OpenRun(self._recorder, lease, recording, strict_fingerprint=self._strict_fingerprint)
+        except BaseException:
+            lease.release()
+            raise
+        self._recorder.runs[self.run_id] = self._open
+        self._token = current_run.set(self._open)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        run = self._opened()
+        if self._token is not None:
+            current_run.reset(self._token)
+        self._recorder.runs.pop(self.run_id, None)
+        run.close()
+        if self._strict and kind is None and (unused := run.recording.unused()):
+            raise UnusedCallsError(self.run_id, [one.call_id for one in unused])
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
+
+    def _opened(self) -> OpenRun:
+        if self._open is None:
+            raise ToolUsageError(f"Run {self.run_id!r} is not open: with registry.run({self.run_id!r}) as run: …")
+        return self._open
+
+    def _recording(self) -> Recording:
+        return self._opened().recording
+
+    @property
+    def calls(self) -> list[RecordedCall]:
+        """The calls that are recorded up to now, in order."""
+        return [told(self.run_id, one) for one in list(self._recording().entries.values()) if one.status != "new"]
+
+    @property
+    def in_doubt(self) -> list[RecordedCall]:
+        """The calls that began, and of which nobody knows whether their tool did its work."""
+        return [told(self.run_id, one) for one in self._recording().in_doubt()]
+
+    @property
+    def unused(self) -> list[RecordedCall]:
+        """The recorded calls that were not asked for again since the run was opened."""
+        return [told(self.run_id, one) for one in self._recording().unused()]
+
+    def resolve(
+        self, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None, rerun: bool = False
+    ) -> None:
+        """
+        Say what came of a call in doubt: its result, its error, or that it may run again; the operator's alone.
+
+        Raises:
+            NotOwnerError: It is not the operator who says so.
+            ToolUsageError: No such call is in doubt, or not exactly one of the three is said.
+        """
+        who = actor(None, "resolve a call in doubt")
+        authority.operator_only(who, "resolve a call in doubt")
+        self._journal.settle(self._recording(), call_id, result=result, error=error, rerun=rerun, by=who)
+
+    def toolset(self, agent: Any) -> Toolset:
+        """Return an agent's tools whose calls belong to this run, whatever thread or context they come from."""
+        run = self._opened()
+        mine: Toolset = self._desk.of(agent)
+        return Toolset(self._desk, _Within(mine._executor, run), mine._who)  # type: ignore[arg-type]
+
+
+class _Within:
+    """An executor whose calls belong to one run."""
+
+    def __init__(self, executor: Executor, run: OpenRun) -> None:
+        self._executor, self._run = executor, run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._executor, name)
+
+    def _here(self) -> AbstractContextManager[None]:
+        return within(self._run)
+
+    def call(self, who: Principal, name: str, arguments: Any, lanes: Lanes) -> Any:
+        with self._here():
+            return self._executor.call(who, name, arguments, lanes)
+
+    async def acall(self, who: Principal, name: str, arguments: Any, lanes: Lanes) -> Any:
+        with self._here():
+            return await self._executor.acall(who, name, arguments, lanes)
+
+    def execute(self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None) -> ToolResult:
+        with self._here():
+            return self._executor.execute(call, who, lanes)
+
+    def aexecute(self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None) -> Awaitable[ToolResult]:
+        async def run() -> ToolResult:
+            with self._here():
+                return await self._executor.aexecute(call, who, lanes)
+
+        return run()
+
+
+@contextmanager
+def within(run: OpenRun) -> Iterator[None]:
+    """Make calls in this context belong to *run*."""
+    token = current_run.set(run)
+    try:
+        yield
+    finally:
+        current_run.reset(token)

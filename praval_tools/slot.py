@@ -1,0 +1,95 @@
+"""Where the journal of a registry goes in; what a journal needs is imported once there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from praval_tools import authority
+from praval_tools.errors import ToolUsageError
+from praval_tools.execution.frames import actor
+from praval_tools.execution.runtime import Runtime
+
+if TYPE_CHECKING:
+    from praval_tools.journal.journal import Journal
+    from praval_tools.journal.replay import Match
+    from praval_tools.journal.stats import UsageStats
+    from praval_tools.journaling import Journaling
+    from praval_tools.runs import Run
+
+
+class JournalSlot:
+    """
+    The journal of one registry, if it has one, and its statistics.
+
+    Args:
+        runtime: The registry's.
+        durability: `full` or `intent`.
+        errors: `raise` or `continue`.
+        secrets: Names of keys whose values are secret, besides the usual ones.
+    """
+
+    def __init__(self, runtime: Runtime, durability: str, errors: str, secrets: Iterable[str]) -> None:
+        self._runtime = runtime
+        self._terms: dict[str, Any] = {"durability": durability, "errors": errors, "secrets": tuple(secrets)}
+        self._at_work: Journaling | None = None
+        self._stats: UsageStats | None = None
+
+    @property
+    def journal(self) -> Journal | None:
+        """The journal; None: there is none."""
+        return None if self._at_work is None else self._at_work.journal
+
+    def put(self, where: Any) -> None:
+        """Keep a journal at *where* from now on, or none: the operator's alone."""
+        authority.operator_only(actor(None, "set the journal"), "set the journal")
+        self._runtime.ledger.refuse_calls()
+        made = None
+        if where is not None:
+            stats = self.stats
+            made = import_module("praval_tools.journaling").Journaling(self._runtime, where, stats=stats, **self._terms)
+        old, self._at_work = self._at_work, None
+        if old is not None:
+            old.end()
+            old.close()
+        if made is not None:
+            try:
+                made.begin()
+            except BaseException:
+                made.close()
+                raise
+            self._at_work = made
+            self.stats.track_usage = True
+
+    @property
+    def stats(self) -> UsageStats:
+        """How often each tool is used, and how it goes; counted for journaled calls, or where switched on."""
+        if self._stats is None:
+            made = import_module("praval_tools.journal.stats").UsageStats(
+                track_usage=False, clock=self._runtime.clock, switched=self._switched
+            )
+            self._stats = made
+        return self._stats
+
+    def _switched(self, on: bool) -> None:
+        """Have calls counted, or not, where no journal does."""
+        if self._at_work is None:
+            counting = import_module("praval_tools.journaling").Counting
+            self._runtime.recorder = counting(self._runtime, self.stats) if on else None
+            self._runtime.ledger.renew()
+
+    def run(self, desk: Any, run_id: str, match: Match, *, strict: bool, strict_fingerprint: bool) -> Run:
+        """Return a run of the journal, to be opened."""
+        if self._at_work is None:
+            raise ToolUsageError(
+                "This registry has no journal, and a run is kept in one: ToolRegistry(journal='runs.db'), or "
+                "registry.journal = 'runs.db'.",
+                "no-journal",
+            )
+        return self._at_work.run(desk, run_id, match=match, strict=strict, strict_fingerprint=strict_fingerprint)
+
+    def close(self) -> None:
+        """Close the journal, if it was opened here; safe twice."""
+        if self._at_work is not None:
+            self._at_work.close()
