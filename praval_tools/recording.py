@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
 from collections.abc import Generator
 from concurrent.futures import Future
-from contextvars import ContextVar
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -32,9 +29,9 @@ from praval_tools.execution.steps import Append, Approve, Run, Steps, Wait
 from praval_tools.journal.codec import to_json
 from praval_tools.journal.echoes import NO_SECRETS
 from praval_tools.journal.events import AgentToolResult, CallRefused, CallRerun, JournalEvent
-from praval_tools.journal.protocol import INTENT, Answer, Item, Lease, Record, Status, Store
+from praval_tools.journal.protocol import INTENT, Answer, Item, Record, Status, Store
 from praval_tools.journal.redact import Plan, Redactor
-from praval_tools.journal.replay import FINAL, UNSETTLED, Entry, Recording, Request, digest_of
+from praval_tools.journal.replay import FINAL, UNSETTLED, Entry, Request, digest_of
 from praval_tools.journal.stats import UsageStats
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -44,69 +41,10 @@ from praval_tools.model.form import Unencodable
 from praval_tools.model.jsontext import BadArguments, parse
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
+from praval_tools.openrun import OpenRun, current_run
 
 Durability = Literal["full", "intent"]
 DURABILITIES: Final = ("full", "intent")
-
-
-class OpenRun:
-    """A run that is open here: its lease, what was recorded of it, and how many calls are inside."""
-
-    def __init__(self, recorder: Recorder, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
-        self.recorder, self.lease, self.recording = recorder, lease, recording
-        self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
-        self.pid, self.closed = os.getpid(), False
-        self._lock, self._inside = threading.Lock(), 0
-
-    def close(self) -> None:
-        """Take no calls any more; the lease goes with the last that is inside."""
-        with self._lock:
-            self.closed = True
-            idle = not self._inside
-        if idle:
-            self.lease.release()
-
-    def enter(self) -> None:
-        """
-        Let a call in.
-
-        Raises:
-            ToolUsageError: The run is not open here any more.
-        """
-        with self._lock:
-            self._check()
-            self._inside += 1
-
-    def leave(self) -> None:
-        """Let a call out."""
-        with self._lock:
-            self._inside -= 1
-            last = self.closed and not self._inside
-        if last:
-            self.lease.release()
-
-    def _check(self) -> None:
-        """
-        Refuse a call that comes too late, or from a forked process.
-
-        Raises:
-            ToolUsageError: The run is not open here any more.
-        """
-        if self.closed:
-            raise ToolUsageError(
-                f"Run {self.run_id!r} was closed; calls of its tasks come too late. Await them inside of the run.",
-                "run-closed",
-            )
-        if self.pid != os.getpid():
-            raise ToolUsageError(
-                f"Run {self.run_id!r} is open in the process that this one was forked from; a run is open in one "
-                f"place at a time. Open a run of its own here.",
-                "run-closed",
-            )
-
-
-current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)
-"""The run to which the calls of this context belong."""
 
 
 class _Book(msgspec.Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 from weakref import WeakValueDictionary
 
 from praval_tools import authority, giving, lending
@@ -28,20 +28,14 @@ from praval_tools.model.permissions import Block, Grant, GrantTerms, Principal, 
 from praval_tools.model.tool import Tool, ToolDefinition
 from praval_tools.naming import check_agent_name, check_tool_name, name_of
 from praval_tools.problems import RegistryProblem, problems
-from praval_tools.slot import JournalSlot
+from praval_tools.slot import Journaled, JournalSlot
 from praval_tools.spelling import ToolMaker, spelled
 from praval_tools.state import State
 from praval_tools.toolset import Toolset
 from praval_tools.views import search, stats, tools_of
 
-if TYPE_CHECKING:
-    from praval_tools.journal.journal import Journal
-    from praval_tools.journal.replay import Match
-    from praval_tools.journal.stats import UsageStats
-    from praval_tools.runs import Run
 
-
-class ToolRegistry:
+class ToolRegistry(Journaled):
     """
     The catalogue of tools, and who may call them.
 
@@ -164,8 +158,7 @@ class ToolRegistry:
         Args:
             source: The object, or its class.
             namespace: Prefix of the names; True: made of the class's name; False: none.
-            include: Only these methods; empty: all.
-            exclude: Not these.
+            include: Only these methods; empty: all but those in *exclude*.
             strict: False: a missing hint means unconstrained, for classes that others wrote.
             metadata: Fields of `ToolMetadata` for all of them.
 
@@ -245,12 +238,10 @@ class ToolRegistry:
         """
         Let an agent call a tool; False, with a warning, where there is no such tool or the agent is blocked or retired.
 
-        False, too, where the grant of *key* is over: start-up code does not bring it back.
+        False, too, where what is asked for was given before and is over: start-up code does not bring it back.
 
         Args:
-            tool_name: The tool.
-            agent_name: The agent; it need not be declared.
-            by: In whose name; left out, who is running.
+            agent_name: It need not be declared.
             terms: `key` (the same key is the same grant, with what is left of it, revoked or not), `reason`,
                 `expires` (a time span, or an aware moment), `max_calls`, `where` (bounds on the arguments:
                 parameter to JSON Schema, or a whole JSON Schema), `delegable` (the agent may lend it on, narrower).
@@ -271,12 +262,9 @@ class ToolRegistry:
         self, tool_name: str | Tool[..., Any], agent_name: str | Agent, *, by: Any = None, reason: str = ""
     ) -> bool:
         """
-        Take a tool from an agent: its grants, and for the operator its other ways too, until given back.
+        Take a tool from an agent: its grants, and for the operator its other ways too; False: it had none.
 
         A name that no tool has, and that the agent does not list either, is recorded and warned of.
-
-        Returns:
-            False where the agent could not call it before.
         """
         return giving.remove(self, name_of(tool_name), name_of(agent_name), by, reason)
 
@@ -385,12 +373,7 @@ class ToolRegistry:
         return sorted(name for name, one in self._ledger.present().agents.items() if one.declared and not one.retired)
 
     def retire_agent(self, agent: str | Agent, *, by: Any = None, reason: str = "") -> None:
-        """
-        End an agent: its grants end, its tools stay, and it can call nothing until declared again.
-
-        Raises:
-            UnknownAgentError: No declaration, grant, block or tool mentions it.
-        """
+        """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""
         name = check_agent_name(name_of(agent))
         verb = f"retire the agent {name!r}"
         self._act(verb, None, by, lambda state, who: authority.retire(state, name, who, reason))
@@ -437,44 +420,6 @@ class ToolRegistry:
         """Run calls side by side from async code."""
         return await batch_async(self._runtime, [(one, self._desk.aexecute) for one in calls], max_parallel)
 
-    # ── the journal ──────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def journal(self) -> Journal | None:
-        """
-        What happened; None: nothing is written down.
-
-        Set it to a path, `memory` or a store, before tools and agents are declared: acts are kept from then on.
-        """
-        return self._slot.journal
-
-    @journal.setter
-    def journal(self, where: Any) -> None:
-        self._slot.put(where)
-
-    def run(
-        self, run_id: str, match: Match = "content", *, strict: bool = False, strict_fingerprint: bool = False
-    ) -> Run:
-        """
-        Return a run of the journal: `with registry.run("nightly"):` records the calls inside; opened again, it replays.
-
-        Args:
-            run_id: Stands for the run.
-            match: What repeats a recorded call: `content` (agent, tool, arguments, and how often), `id`, `position`.
-            strict: Recorded calls that are not asked for again are an error.
-            strict_fingerprint: So are recorded calls of tools that have changed since.
-
-        Raises:
-            RunBusyError: On entering: it is open elsewhere.
-            ToolUsageError: The registry has no journal.
-        """
-        return self._slot.run(self._desk, run_id, match, strict=strict, strict_fingerprint=strict_fingerprint)
-
-    @property
-    def stats(self) -> UsageStats:
-        """How often each tool is used and how it goes; for journaled calls, or once `track_usage` is set there."""
-        return self._slot.stats
-
     # ── the registry as a whole ──────────────────────────────────────────────────────────────────
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
@@ -508,10 +453,9 @@ class ToolRegistry:
 
     def close(self) -> None:
         """
-        Refuse new calls and changes, wait for those inside, end threads and loop; safe twice.
+        Refuse new calls and changes, wait for those inside, end threads, loop and journal; safe twice.
 
         Raises:
-            NotOwnerError: It is not the operator who closes it.
             ToolUsageError: Calls are inside that an event loop of this thread runs: `await aclose()`; or this
                 thread holds a `change()` open.
         """

@@ -16,7 +16,8 @@ from praval_tools.journal.replay import MATCHES, Match, Recording
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.permissions import Principal
 from praval_tools.naming import shorten
-from praval_tools.recording import OpenRun, Recorder, current_run
+from praval_tools.openrun import OpenRun, current_run
+from praval_tools.recording import Recorder
 from praval_tools.toolset import Toolset
 
 _MOST: Final = 1_000

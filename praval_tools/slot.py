@@ -1,4 +1,4 @@
-"""Where the journal of a registry goes in; what a journal needs is imported once there is one."""
+"""The journal of a registry, and where it goes in; what it needs is imported once there is one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from praval_tools.execution.frames import actor
 from praval_tools.execution.runtime import Runtime
 
 if TYPE_CHECKING:
+    from praval_tools.desk import Desk
     from praval_tools.journal.journal import Journal
     from praval_tools.journal.replay import Match
     from praval_tools.journal.stats import UsageStats
@@ -93,3 +94,46 @@ class JournalSlot:
         """Close the journal, if it was opened here; safe twice."""
         if self._at_work is not None:
             self._at_work.close()
+
+
+class Journaled:
+    """What a registry has by its journal."""
+
+    _slot: JournalSlot
+    _desk: Desk
+
+    @property
+    def journal(self) -> Journal | None:
+        """
+        What happened; None: nothing is written down.
+
+        Set it to a path, `memory` or a store, before tools and agents are declared: acts are kept from then on.
+        """
+        return self._slot.journal
+
+    @journal.setter
+    def journal(self, where: Any) -> None:
+        self._slot.put(where)
+
+    def run(
+        self, run_id: str, match: Match = "content", *, strict: bool = False, strict_fingerprint: bool = False
+    ) -> Run:
+        """
+        Return a run of the journal: `with registry.run("nightly"):` records the calls inside; opened again, it replays.
+
+        Args:
+            run_id: Stands for the run.
+            match: What repeats a recorded call: `content` (agent, tool, arguments, and how often), `id`, `position`.
+            strict: Recorded calls that are not asked for again are an error.
+            strict_fingerprint: So are recorded calls of tools that have changed since.
+
+        Raises:
+            RunBusyError: On entering: it is open elsewhere.
+            ToolUsageError: The registry has no journal.
+        """
+        return self._slot.run(self._desk, run_id, match, strict=strict, strict_fingerprint=strict_fingerprint)
+
+    @property
+    def stats(self) -> UsageStats:
+        """How often each tool is used and how it goes; for journaled calls, or once `track_usage` is set there."""
+        return self._slot.stats

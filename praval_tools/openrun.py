@@ -1,0 +1,72 @@
+"""A run while it is open in this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextvars import ContextVar
+from typing import Any
+
+from praval_tools.errors import ToolUsageError
+from praval_tools.journal.protocol import Lease
+from praval_tools.journal.replay import Recording
+
+
+class OpenRun:
+    """A run that is open here: its lease, what was recorded of it, and how many calls are inside."""
+
+    def __init__(self, recorder: Any, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
+        self.recorder, self.lease, self.recording = recorder, lease, recording
+        self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
+        self.pid, self.closed = os.getpid(), False
+        self._lock, self._inside = threading.Lock(), 0
+
+    def close(self) -> None:
+        """Take no calls any more; the lease goes with the last that is inside."""
+        with self._lock:
+            self.closed = True
+            idle = not self._inside
+        if idle:
+            self.lease.release()
+
+    def enter(self) -> None:
+        """
+        Let a call in.
+
+        Raises:
+            ToolUsageError: The run is not open here any more.
+        """
+        with self._lock:
+            self._check()
+            self._inside += 1
+
+    def leave(self) -> None:
+        """Let a call out."""
+        with self._lock:
+            self._inside -= 1
+            last = self.closed and not self._inside
+        if last:
+            self.lease.release()
+
+    def _check(self) -> None:
+        """
+        Refuse a call that comes too late, or from a forked process.
+
+        Raises:
+            ToolUsageError: The run is not open here any more.
+        """
+        if self.closed:
+            raise ToolUsageError(
+                f"Run {self.run_id!r} was closed; calls of its tasks come too late. Await them inside of the run.",
+                "run-closed",
+            )
+        if self.pid != os.getpid():
+            raise ToolUsageError(
+                f"Run {self.run_id!r} is open in the process that this one was forked from; a run is open in one "
+                f"place at a time. Open a run of its own here.",
+                "run-closed",
+            )
+
+
+current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)
+"""The run to which the calls of this context belong."""
