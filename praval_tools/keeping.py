@@ -7,7 +7,7 @@ import socket
 import warnings
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -20,10 +20,12 @@ from praval_tools.journal.events import TYPES, subject_of
 from praval_tools.journal.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.state import State, apply
 
+_HOST: Final = socket.gethostname()
+
 
 def process() -> str:
     """Return what stands for this process in the journal."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    return f"{_HOST}:{os.getpid()}"
 
 
 class Keeper:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -11,19 +11,21 @@ from praval_tools.clock import Clock
 from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
 from praval_tools.execution.failures import builtin_base, recalled
 from praval_tools.execution.steps import Run
+from praval_tools.journal.codec import VERSION, to_json
 from praval_tools.journal.events import (
     AgentToolCall,
     AgentToolResult,
     ApprovalAnswered,
     ApprovalAsked,
     CallRefused,
+    CallRerun,
     LateResult,
     noted,
 )
 from praval_tools.journal.protocol import Record
 from praval_tools.journal.redact import MARKER, Plan
 from praval_tools.journal.replay import Entry, Request, digest_of
-from praval_tools.journal.values import unpacked
+from praval_tools.journal.values import is_plain, unpacked
 from praval_tools.keeping import process
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -32,8 +34,6 @@ from praval_tools.model.form import Mismatch
 from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
-
-E = TypeVar("E")
 
 
 class Note(msgspec.Struct):
@@ -64,72 +64,182 @@ class Note(msgspec.Struct):
             "agent": call.agent if isinstance(call.agent, str) else None,
         }  # fmt: skip
 
-    def clean(self, event: E) -> E:
-        """Return *event* without secrets; those in it are looked for in the next events of the call, too."""
-        made: Any
-        made, self.secrets = self.plan.event(event, self.secrets)  # type: ignore[arg-type]
-        return made  # type: ignore[no-any-return]
+    def record(self, event: Any, attempt: int | None = None) -> Record:
+        """Return *event* for the store, without secrets; those in it are looked for in the next ones, too."""
+        event, self.secrets = self.plan.event(event, self.secrets)
+        return Record(
+            type=event.type.value, body=to_json(event), id=event.id, time=event.time, process=event.process,
+            run_id=event.run_id, call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name, attempt=attempt,
+        )  # fmt: skip
 
     @property
     def digests(self) -> dict[str, str]:
         """By what a replay finds the call."""
-        return {} if self.request is None else {"digest": self.request.digest, "given": self.request.given}
+        request = self.request
+        return {} if request is None else {"digest": request.digest, "given": request.given}
 
 
 # ── written ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def began(note: Note, run: Run) -> AgentToolCall:
-    """Return the event of a call whose tool is about to start."""
-    return note.clean(AgentToolCall(
-        **note.head(), **note.digests, arguments=run.bound.arguments, decision=noted(run.path.decision),
+class _Decided(msgspec.Struct, omit_defaults=True):
+    allowed: bool
+    rule: str
+    reason: str = ""
+    source: str = ""
+
+
+class _CallBody(msgspec.Struct, omit_defaults=True):
+    """What `to_json` writes of an `AgentToolCall` in which nothing is secret or special; far cheaper."""
+
+    v: int
+    type: str
+    id: str
+    time: str
+    tool_call_id: str
+    tool_name: str
+    arguments: Any
+    process: str = ""
+    agent: str | None = None
+    run_id: str | None = None
+    decision: _Decided | None = None
+    chain: tuple[str, ...] = ()
+    parent_id: str | None = None
+    fingerprint: str = ""
+    attempt: int = 1
+    digest: str = ""
+    given: str = ""
+
+
+class _ResultBody(msgspec.Struct, omit_defaults=True):
+    """What `to_json` writes of an `AgentToolResult` that is ok, and in which nothing is secret or special."""
+
+    v: int
+    type: str
+    id: str
+    time: str
+    tool_call_id: str
+    tool_name: str
+    outcome: str
+    result: Any
+    error: None
+    latency_ms: float | None
+    process: str = ""
+    agent: str | None = None
+    run_id: str | None = None
+    attempts: int = 1
+
+
+_WRITE: Final = msgspec.json.Encoder().encode
+
+
+def began(note: Note, run: Run, attempt: int | None) -> Record:
+    """Return the record of a call whose tool is about to start."""
+    arguments, bound = run.bound.arguments, run.bound
+    clean, secrets = note.plan.arguments(arguments)
+    if clean is arguments and not secrets and not bound.repairs and is_plain(arguments):
+        call, head = note.call, note.head()
+        body = _CallBody(
+            VERSION, AgentToolCall.type.value, head["id"], head["time"].isoformat(), head["tool_call_id"],
+            head["tool_name"], arguments, head["process"], head["agent"], head["run_id"],
+            _decided(run.path.decision), call.on_behalf_of,
+            call.parent_id, run.tool.fingerprint, run.attempts + 1, *note.digests.values(),
+        )  # fmt: skip
+        if (text := _written(body)) is not None:
+            return _record(AgentToolCall, head, text, attempt)
+    return note.record(AgentToolCall(
+        **note.head(), **note.digests, arguments=arguments, decision=noted(run.path.decision),
         chain=note.call.on_behalf_of, parent_id=note.call.parent_id, fingerprint=run.tool.fingerprint,
-        attempt=run.attempts + 1, repairs=run.bound.repairs,
-    ))  # fmt: skip
+        attempt=run.attempts + 1, repairs=bound.repairs,
+    ), attempt)  # fmt: skip
 
 
-def ended(note: Note, result: ToolResult, value: Any, detail: str | None) -> AgentToolResult:
-    """Return the event of a call that had started; *value* is its result as JSON."""
+_notes: dict[int, tuple[Decision, _Decided]] = {}
+_MOST_NOTES: Final = 1_024
+
+
+def _decided(decision: Decision) -> _Decided:
+    """Return what is written of *decision*; of the same one, which most calls have, the same."""
+    known = _notes.get(id(decision))
+    if known is not None and known[0] is decision:
+        return known[1]
+    if len(_notes) >= _MOST_NOTES:
+        _notes.clear()
+    found = noted(decision)
+    made = _Decided(found.allowed, found.rule, found.reason, found.source)
+    _notes[id(decision)] = decision, made
+    return made
+
+
+def _written(body: Any) -> bytes | None:
+    try:
+        return _WRITE(body)
+    except (TypeError, ValueError, OverflowError):  # what only the long way can write
+        return None
+
+
+def _record(kind: Any, head: dict[str, Any], body: bytes, attempt: int | None) -> Record:
+    return Record(
+        type=kind.type.value, body=body, id=head["id"], time=head["time"], process=head["process"],
+        run_id=head["run_id"], call_id=head["tool_call_id"], agent=head["agent"], tool=head["tool_name"],
+        attempt=attempt,
+    )  # fmt: skip
+
+
+def ended(note: Note, result: ToolResult, value: Any, detail: str | None, attempt: int | None) -> Record:
+    """Return the record of a call that had started; *value* is its result as JSON."""
+    ok = result.outcome is Outcome.OK
+    if ok and note.plan.result(value, note.secrets) is value and not note.secrets and is_plain(value):
+        head = note.head()
+        body = _ResultBody(
+            VERSION, AgentToolResult.type.value, head["id"], head["time"].isoformat(), head["tool_call_id"],
+            head["tool_name"], result.outcome.value, value, None, result.latency_ms, head["process"], head["agent"],
+            head["run_id"], result.attempts,
+        )  # fmt: skip
+        if (text := _written(body)) is not None:
+            return _record(AgentToolResult, head, text, attempt)
     error = result.exception if result.outcome is Outcome.TOOL_ERROR else None
-    return note.clean(AgentToolResult(
+    return note.record(AgentToolResult(
         **note.head(), outcome=result.outcome, result=value, error=result.error, detail=detail,
         error_type=result.error_type, error_base=None if error is None else builtin_base(error),
         latency_ms=result.latency_ms, attempts=result.attempts,
-    ))  # fmt: skip
+    ), attempt)  # fmt: skip
 
 
-def refused(note: Note, result: ToolResult) -> CallRefused:
-    """Return the event of a call that ended before its tool started."""
+def refused(note: Note, result: ToolResult, attempt: int | None) -> Record:
+    """Return the record of a call that ended before its tool started."""
     error = result.exception
-    return note.clean(CallRefused(
+    return note.record(CallRefused(
         **note.head(), **note.digests, outcome=result.outcome, arguments=note.call.arguments,
         decision=None if result.decision is None else noted(result.decision), error=result.error,
         error_type=result.error_type, problems=error.problems if isinstance(error, ToolArgumentsError) else (),
         chain=note.call.on_behalf_of, parent_id=note.call.parent_id,
+    ), attempt)  # fmt: skip
+
+
+def stopped(note: Note, run: Run, entered: bool, error: BaseException) -> Record:
+    """Return the record of a call whose caller was stopped: in doubt, unless nobody *entered* the function."""
+    if not entered:
+        return note.record(CallRerun(**note.head(), by="praval_tools"))
+    return note.record(AgentToolResult(
+        **note.head(), outcome=Outcome.CANCELLED, error=f"The call was stopped by {type(error).__name__}.",
+        error_type="cancelled", attempts=run.attempts,
     ))  # fmt: skip
 
 
-def interrupted(note: Note, run: Run, error: BaseException) -> AgentToolResult:
-    """Return the event of a call whose tool had started when something stopped the caller."""
-    return AgentToolResult(
-        **note.head(), outcome=Outcome.CANCELLED, error=f"The call was stopped by {type(error).__name__}.",
-        error_type="cancelled", attempts=run.attempts,
-    )  # fmt: skip
-
-
-def asked(note: Note, request: ApprovalRequest) -> ApprovalAsked:
-    """Return the event of a call that needs an approval."""
-    return note.clean(ApprovalAsked(
+def asked(note: Note, request: ApprovalRequest) -> Record:
+    """Return the record of a call that needs an approval."""
+    return note.record(ApprovalAsked(
         **note.head(), arguments=request.arguments, fingerprint=request.fingerprint, risk_level=request.risk_level,
         reason=request.reason, expires=request.expires,
     ))  # fmt: skip
 
 
-def answered(note: Note, request: ApprovalRequest, answer: Allow | Deny) -> ApprovalAnswered:
-    """Return the event of an approval that was answered."""
+def answered(note: Note, request: ApprovalRequest, answer: Allow | Deny) -> Record:
+    """Return the record of an approval that was answered."""
     allowed = isinstance(answer, Allow)
     edited = dict(answer.arguments) if isinstance(answer, Allow) and answer.arguments is not None else None
-    return note.clean(ApprovalAnswered(
+    return note.record(ApprovalAnswered(
         **note.head(), answer="allow" if allowed else "deny", by=answer.by, reason=answer.reason,
         fingerprint=request.fingerprint, arguments=edited, digest=shown_digest(note, request), expires=request.expires,
     ))  # fmt: skip
@@ -140,20 +250,13 @@ def shown_digest(note: Note, request: ApprovalRequest) -> str:
     return digest_of([note.plan.arguments(request.arguments)[0], list(request.chain)])
 
 
-def late(note: Note, value: Any, error: str | None, error_type: str | None) -> LateResult:
-    """Return the event of a function that ended after its call was given up."""
+def late(note: Note, value: Any, error: str | None, error_type: str | None) -> Record:
+    """Return the record of a function that ended after its call was given up."""
     outcome = Outcome.OK if error is None else Outcome.TOOL_ERROR
-    return note.clean(LateResult(**note.head(), outcome=outcome, result=value, error=error, error_type=error_type))
+    return note.record(LateResult(**note.head(), outcome=outcome, result=value, error=error, error_type=error_type))
 
 
 # ── read back ────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Decided(msgspec.Struct):
-    allowed: bool = True
-    rule: str = ""
-    reason: str = ""
-    source: str = ""
 
 
 class _Start(msgspec.Struct):

@@ -26,12 +26,11 @@ from praval_tools.execution.pipeline import Course
 from praval_tools.execution.results import broke
 from praval_tools.execution.runtime import Runtime
 from praval_tools.execution.steps import Append, Approve, Run, Steps, Wait
-from praval_tools.journal.codec import to_json
 from praval_tools.journal.echoes import NO_SECRETS
-from praval_tools.journal.events import AgentToolResult, CallRefused, CallRerun, JournalEvent
+from praval_tools.journal.events import EventType
 from praval_tools.journal.protocol import INTENT, Answer, Item, Record, Status, Store
 from praval_tools.journal.redact import Plan, Redactor
-from praval_tools.journal.replay import FINAL, UNSETTLED, Entry, Request, digest_of
+from praval_tools.journal.replay import FINAL, Entry, Request, digest_of
 from praval_tools.journal.stats import UsageStats
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -39,12 +38,14 @@ from praval_tools.model.decision import Deny
 from praval_tools.model.definition import Definition
 from praval_tools.model.form import Unencodable
 from praval_tools.model.jsontext import BadArguments, parse
+from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
 from praval_tools.openrun import OpenRun, current_run
 
 Durability = Literal["full", "intent"]
-DURABILITIES: Final = ("full", "intent")
+
+_SCALARS: Final = frozenset({type(None), bool, int, float, str})
 
 
 class _Book(msgspec.Struct):
@@ -54,7 +55,7 @@ class _Book(msgspec.Struct):
     run: OpenRun | None = None
     entry: Entry | None = None
     began: bool = False
-    held: list[Any] = []
+    held: Record | None = None
     spent: frozenset[str] = frozenset()
     last: Run | None = None
 
@@ -101,7 +102,7 @@ class Recorder:
     def _found(self, course: Course, steps: Steps, run: OpenRun, tool: Tool[..., Any] | None) -> Steps:
         """Give the recorded result of a call of *run* back, or drive *steps* for one that has none."""
         call = course.call
-        request = self._request(call, tool)
+        request, mended = self._request(call, tool)
         entry = run.recording.find(request, self.runtime.clock.new_id())
         while (settling := run.recording.begin(entry)) is not None:
             self._refuse_inside(entry)
@@ -111,12 +112,12 @@ class Recorder:
             self._check_fingerprint(run, entry, request)
             if entry.status == "done":
                 return noting.replayed(entry, mine, tool, None if tool is None else self.runtime.most(tool))
-            course.call = self._placed(replace(mine, tool_call_id=entry.call_id), request)
+            course.call, course.mended = self._placed(replace(mine, tool_call_id=entry.call_id), request), mended
             note = noting.Note(course.call, self._plan(tool), self.runtime.clock, request, NO_SECRETS)
             book = _Book(note, run, entry)
             if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
                 doubtful = noting.in_doubt(entry, mine)
-                yield from self._append(book, noting.refused(book.note, doubtful), None)
+                yield from self._refused(book, doubtful)
                 return doubtful
             book.began = entry.attempts >= INTENT
             result = yield from self._written(course, steps, book)
@@ -151,28 +152,32 @@ class Recorder:
         parent = request.parent if request is not None else _parent()
         return call if parent is None else replace(call, parent_id=parent)
 
-    def _request(self, call: ToolCall, tool: Tool[..., Any] | None) -> Request:
+    def _request(
+        self, call: ToolCall, tool: Tool[..., Any] | None
+    ) -> tuple[Request, tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None]:
+        """Return what the call is looked for by, and its arguments, mended, where they fit the tool."""
         name = call.name if isinstance(call.name, str) else shorten(call.name)
-        options, given, fits = self.runtime.options, _json_of(call.arguments), False
+        options, given, mended = self.runtime.options, _json_of(call.arguments), None
         arguments = given
         if tool is not None and tool.definition_.usable:
             strict = tool.metadata.strict_arguments
             try:
-                arguments, _ = tool.definition_.mended(
+                arguments, repairs = tool.definition_.mended(
                     call.arguments, strict=options.strict_arguments if strict is None else strict,
                     max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
                 )  # fmt: skip
-                fits = True
+                mended = tool.definition_, arguments, repairs
             except ToolArgumentsError:  # the call will say so; it is looked for as it was given
                 pass
         plan = self._plan(tool)
-        clean = plan.arguments(arguments, bound=fits)[0]
+        clean = plan.arguments(arguments, bound=mended is not None)[0]
         digest = digest_of(clean)
         other = digest if arguments == given else digest_of(plan.arguments(given, bound=False)[0])
-        return Request(
+        request = Request(
             call.tool_call_id, call.agent, name, call.parent_id or _parent(), clean, digest,
-            "" if other == digest else other, tool.fingerprint if fits and tool is not None else "",
+            "" if other == digest else other, "" if mended is None else mended[0].fingerprint,
         )  # fmt: skip
+        return request, mended
 
     def _plan(self, tool: Tool[..., Any] | None) -> Plan:
         if tool is None or not tool.definition_.usable:
@@ -230,12 +235,13 @@ class Recorder:
         before, book.last = run.attempts, run
         try:
             result: ToolResult | None = yield run
-        except GeneratorExit:
-            self._stopped(book, run, run.attempts > before, KeyboardInterrupt())
-            raise
         except BaseException as error:
-            event, attempt = self._stop_event(book, run, run.attempts > before or run.job is not None, error)
-            yield from self._append(book, event, attempt)
+            record = noting.stopped(book.note, run, run.attempts > before or run.job is not None, error)
+            if isinstance(error, GeneratorExit):  # nothing can be waited for
+                self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
+                self._noticed(book, record)
+            else:
+                yield from self._durable(book, Item((record,)), "It was stopped.")
             raise
         return result
 
@@ -245,15 +251,15 @@ class Recorder:
         owed -= book.spent
         if book.began and run.attempts == 0 and book.last is not None and not owed:
             return True
-        event: JournalEvent = noting.began(book.note, run)
+        attempt = None if book.began or run.attempts else INTENT
+        record = noting.began(book.note, run, attempt)
         if self._eager and run.tool.metadata.read_only is True and not owed and run.attempts == 0:
             if self.store.revision() != run.state.revision:
                 self.runtime.ledger.absorb()
                 return False
-            book.held[:] = [event]
+            book.held = record
             return True
-        attempt = None if book.began or run.attempts else INTENT
-        item = self._item(event, attempt, run.state.revision, tuple(sorted(owed)))
+        item = Item((record,), run.state.revision, tuple(sorted(owed)))
         answer = yield from self._durable(book, item, "Nothing was run.")
         if answer is None or answer.status is Status.DONE:
             book.began, book.spent = True, book.spent | owed
@@ -273,41 +279,44 @@ class Recorder:
         known = noting.known_answer(book.note, book.entry, step.request)
         if known is not None:
             return known
-        yield from self._append(book, noting.asked(book.note, step.request), None)
+        yield from self._durable(book, Item((noting.asked(book.note, step.request),)), "Nothing was run.")
         answer: Allow | Deny | None = yield step
         if answer is not None:
-            yield from self._append(book, noting.answered(book.note, step.request, answer), None)
+            record = noting.answered(book.note, step.request, answer)
+            yield from self._durable(book, Item((record,)), "Nothing was run.")
         return answer
 
     def _result(self, book: _Book, result: ToolResult) -> Generator[Any, Any, ToolResult]:
-        started = book.began or book.held
-        if not started:
-            final = result.outcome in FINAL and book.run is not None
-            yield from self._append(book, noting.refused(book.note, result), 1 if final else None)
+        if not book.began and book.held is None:
+            yield from self._refused(book, result)
             return result
         value, result = self._encoded(book, result)
-        event = noting.ended(book.note, result, value, self._detail(book, result))
-        attempt = self._attempt(book) if result.outcome in FINAL and result.outcome not in UNSETTLED else None
-        self.stats.record_event(event)
-        if book.held:
-            item = Item((self._record(book.held[0], INTENT), self._record(event, attempt)))
-        else:
-            item = self._item(event, attempt)
-        if self._eager and not book.held:
+        attempt = self._attempt(book) if result.outcome in FINAL else None
+        record = noting.ended(book.note, result, value, self._detail(book, result), attempt)
+        self._count(result, record)
+        item = Item((record,) if book.held is None else (book.held, record))
+        if self._eager and book.held is None:
             self.store.submit([item]).add_done_callback(_warn_lost)
-            self._noticed(book, item)
+            self._noticed(book, record, result.outcome)
         else:
             call = book.note.call
             lost = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
-            yield from self._durable(book, item, lost)
+            yield from self._durable(book, item, lost, result.outcome)
         return result
 
-    def _append(self, book: _Book, event: JournalEvent, attempt: int | None) -> Generator[Any, Any, None]:
-        if isinstance(event, CallRefused | AgentToolResult):
-            self.stats.record_event(event)
-        yield from self._durable(book, self._item(event, attempt), "Nothing was run.")
+    def _refused(self, book: _Book, result: ToolResult) -> Generator[Any, Any, None]:
+        final = result.outcome in FINAL and book.run is not None
+        record = noting.refused(book.note, result, 1 if final else None)
+        self._count(result, record)
+        yield from self._durable(book, Item((record,)), "Nothing was run.", result.outcome)
 
-    def _durable(self, book: _Book, item: Item, effect: str) -> Generator[Any, Any, Answer | None]:
+    def _count(self, result: ToolResult, record: Record) -> None:
+        latency = result.latency_ms if record.type == EventType.AGENT_TOOL_RESULT else None
+        self.stats.record(record.agent, record.tool or "", result.outcome, duration_ms=latency, when=record.time)
+
+    def _durable(
+        self, book: _Book, item: Item, effect: str, outcome: Outcome | None = None
+    ) -> Generator[Any, Any, Answer | None]:
         """Have *item* written; None: it could not be, and the operator wants to go on."""
         try:
             answer: Answer = yield Append(item)
@@ -319,37 +328,36 @@ class Recorder:
                 raise told from error
             warnings.warn(f"{told} The call went on all the same.", JournalWarning, stacklevel=outside())
             return None
-        if answer.status is Status.DONE:
-            self._noticed(book, item)
+        if answer.status is Status.DONE and book.run is not None:
+            for record in item.records:
+                self._noticed(book, record, outcome)
         return answer
 
-    def _noticed(self, book: _Book, item: Item) -> None:
-        if book.run is not None:
-            for record in item.records:
-                book.run.recording.add(record)
+    def _noticed(self, book: _Book, record: Record, outcome: Outcome | None = None) -> None:
+        """Let the run know of what was written of its call."""
+        if book.run is None or book.entry is None:
+            return
+        if record.type == EventType.AGENT_TOOL_CALL:
+            book.entry.began(record)
+        elif outcome is not None:
+            book.entry.ended(record, outcome)
+        else:
+            book.run.recording.add(record)
 
     def _attempt(self, book: _Book) -> int:
         return max(1, book.entry.attempts + 1) if book.entry is not None else 1
-
-    def _item(
-        self, event: JournalEvent, attempt: int | None, revision: int | None = None, spend: tuple[str, ...] = ()
-    ) -> Item:
-        return Item((self._record(event, attempt),), revision, spend)
-
-    def _record(self, event: Any, attempt: int | None) -> Record:
-        return Record(
-            type=event.type.value, body=to_json(event), id=event.id, time=event.time, process=event.process,
-            run_id=event.run_id, call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name, attempt=attempt,
-        )  # fmt: skip
 
     def _encoded(self, book: _Book, result: ToolResult) -> tuple[Any, ToolResult]:
         """Return the value as JSON; a result that says so where it has no JSON form."""
         run = book.last
         if result.outcome is not Outcome.OK or run is None:
             return None, result
+        compiled = run.tool.definition_.compiled
+        if type(result.result) in _SCALARS:  # no code of its own can run
+            return compiled.encode_result(result.result), result
         try:
-            with running(frame_of(run.frame[SITE])):  # its classes may run code of their own
-                return run.tool.definition_.compiled.encode_result(result.result), result
+            with running(frame_of(run.frame[SITE])):
+                return compiled.encode_result(result.result), result
         except Unencodable as error:
             return None, replace(broke(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms)
 
@@ -363,21 +371,7 @@ class Recorder:
             told = said(error)
         return None if told == result.error else told
 
-    # ── what was stopped, and what comes late ────────────────────────────────────────────────────
-
-    def _stop_event(
-        self, book: _Book, run: Run, entered: bool, error: BaseException
-    ) -> tuple[JournalEvent, int | None]:
-        if entered:
-            return noting.interrupted(book.note, run, error), None
-        return CallRerun(**book.note.head(), by="praval_tools"), None  # nobody entered the function
-
-    def _stopped(self, book: _Book, run: Run, entered: bool, error: BaseException) -> None:
-        """Write about a call that was stopped where nothing can be waited for."""
-        event, attempt = self._stop_event(book, run, entered or run.job is not None, error)
-        item = self._item(event, attempt)
-        self.store.submit([item]).add_done_callback(_warn_lost)
-        self._noticed(book, item)
+    # ── what comes late ──────────────────────────────────────────────────────────────────────────
 
     def _follow(self, book: _Book, run: Run, result: ToolResult) -> None:
         """See that the end of a function that was given up is written down, too."""
@@ -394,7 +388,7 @@ class Recorder:
                     error, kind = str(wrong), type_name(wrong)
             else:
                 error, kind = said(job.error), type_name(job.error)
-            record = self._record(noting.late(book.note, value, error, kind), None)
+            record = noting.late(book.note, value, error, kind)
             self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
 
         job.when_done(tell)
@@ -405,7 +399,7 @@ class Recorder:
         """Write down the answer to a call that waits, before it counts."""
         call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
         note = noting.Note(call, self._plan(self._tool(call)), self.runtime.clock, None, NO_SECRETS)
-        record = self._record(noting.answered(note, request, answer), None)
+        record = noting.answered(note, request, answer)
         try:
             (told,) = self.store.append([Item((record,))])
             if told.error is not None:

@@ -74,14 +74,14 @@ async def drive_async(runtime: Runtime, steps: Steps) -> ToolResult:
 
 
 async def _adone(runtime: Runtime, step: Step) -> Any:
-    import asyncio
-
+    if isinstance(step, Append):
+        return (await runtime.recorder.store.aappend((step.item,)))[0]
     if isinstance(step, Run):
         return await _arun(runtime, step)
-    if isinstance(step, Append):
-        return (await runtime.recorder.store.aappend([step.item]))[0]
     if isinstance(step, Approve):
         return await _aask(runtime, step.request)
+    import asyncio
+
     if isinstance(step, Sleep):
         return await asyncio.sleep(step.seconds)
     return await asyncio.shield(asyncio.wrap_future(step.settled))
@@ -243,7 +243,7 @@ async def _arun(runtime: Runtime, run: Run) -> ToolResult | None:
 
 
 async def _awaited(runtime: Runtime, run: Run) -> ToolResult | None:
-    import asyncio
+    from asyncio import CancelledError
 
     started, seconds = runtime.clock.monotonic(), runtime.timeout(run.tool)
     within = limit(seconds)
@@ -257,7 +257,7 @@ async def _awaited(runtime: Runtime, run: Run) -> ToolResult | None:
         return _late(run, seconds)
     except NoTurnError as error:
         return _no_room(run, error)
-    except asyncio.CancelledError:
+    except CancelledError:
         if not interrupted():
             raise
         return cancelled(run, started)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from typing import Final
 from weakref import WeakValueDictionary
+
+_MOST_LATE: Final = 1_024
 
 
 class Gauge(list[None]):
@@ -25,11 +28,12 @@ class Gauge(list[None]):
 
 
 class Gauges:
-    """The gauges of one registry; a gauge lives as long as somebody holds it."""
+    """The gauges of one registry; a gauge lives as long as somebody holds it, and those of late calls longer."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._gauges: WeakValueDictionary[tuple[str | None, str], Gauge] = WeakValueDictionary()
+        self._late: dict[tuple[str | None, str], Gauge] = {}
 
     def start_over(self, mine: Iterable[tuple[str | None, str]]) -> None:
         """Count, in a forked process, the calls of this thread alone."""
@@ -41,10 +45,16 @@ class Gauges:
 
     def of(self, agent: str | None, tool: str) -> Gauge:
         """Return the gauge of *agent* and *tool*."""
+        late = self._late.get((agent, tool))
+        if late is not None:
+            return late
         with self._lock:
             found = self._gauges.get((agent, tool))
             if found is None:
                 found = self._gauges[agent, tool] = Gauge(agent, tool)
+            if len(self._late) >= _MOST_LATE:
+                self._late.clear()
+            self._late[agent, tool] = found
             return found
 
     def inside(self, agent: str | None = None, tool: str | None = None) -> int:

@@ -17,7 +17,6 @@ from praval_tools.execution.frames import OUTERMOST, Site, frames, settled
 from praval_tools.execution.loops import interrupted, limit
 from praval_tools.execution.steps import whole
 from praval_tools.model.definition import MISS, Definition
-from praval_tools.model.forms import is_closed
 from praval_tools.model.returns import returned_items
 from praval_tools.model.signature import is_async
 
@@ -105,7 +104,7 @@ def _made(definition: Definition, template: str, **more: Any) -> Any:
     fast = definition.compiled.fast
     checks = [line for block in fast.lines for line in block.split("\n")]
     before, inside = checks, ["pass"]
-    if _runs_code(definition):  # as the agent, though not yet inside of the tool
+    if definition.runs_code:  # as the agent, though not yet inside of the tool
         before, inside = ["pass"], ["frame[4] = True", *checks, "frame[4] = False"]
     scope: dict[str, Any] = {
         **fast.namespace,
@@ -134,11 +133,6 @@ def _made(definition: Definition, template: str, **more: Any) -> Any:
 def _is_known(returns: Any) -> bool:
     """Tell whether the return hint says that it is neither a generator nor a coroutine."""
     return isinstance(returns, type) and returns is not object and returns is not Any
-
-
-def _runs_code(definition: Definition) -> bool:
-    """Tell whether a class that a parameter takes may run code of its own while arguments are structured."""
-    return definition.given is None and not all(is_closed(one.hint) for one in definition.signature.parameters)
 
 
 def plain(definition: Definition) -> bool:

@@ -8,8 +8,10 @@ may the agent see the tool → arguments → decide on them → limits → appro
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -24,8 +26,9 @@ from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.arguments import plain_copy
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Ask, Decision
-from praval_tools.model.definition import Bound
+from praval_tools.model.definition import Bound, Definition
 from praval_tools.model.permissions import Principal
+from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR, shorten
 
@@ -33,8 +36,11 @@ if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
 
 
+_MOST_VERDICTS: Final = 16_384
+
+
 class Course(msgspec.Struct, eq=False):
-    """What is known of one call through all its attempts."""
+    """What is known of one call through all its attempts; `mended`: its arguments, where somebody looked at them."""
 
     runtime: Runtime
     call: ToolCall
@@ -45,6 +51,7 @@ class Course(msgspec.Struct, eq=False):
     ended: Callable[[], None] | None = None
     approved: tuple[str, dict[str, Any]] | None = None
     shown: dict[str, Any] = {}
+    mended: tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None = None
 
     def approval_of(self, tool: Tool[..., Any]) -> dict[str, Any] | None:
         """Return the arguments with which *tool*, as it is defined now, was approved; None: it was not."""
@@ -113,12 +120,12 @@ def _decided(course: Course) -> ToolResult | tuple[Run, Ask | None]:
         return refused(runtime, call, who, verdict.refusal)
     tool = verdict.record.tool  # type: ignore[union-attr]
     approved = course.approval_of(tool)
-    site = Site(runtime.home, who, OPERATOR if who is None else who.agent)
-    with running(frame_of(site)):  # classes of parameters run code of their own
-        bound = _bind(runtime, tool, call, call.arguments if approved is None else approved, verdict.decision)
+    definition = tool.definition_
+    with _as(runtime, who) if definition.runs_code or course.mended is None else nullcontext():
+        bound = _bind(course, tool, approved, verdict.decision)
         if isinstance(bound, ToolResult):
             return bound
-        path, decision = choose(verdict, bound.arguments, partial(tool.definition_.filled, bound))
+        path, decision = choose(verdict, bound.arguments, partial(definition.filled, bound))
     if path is None:
         return refused(runtime, call, who, decision, bound)
     shown = tool.definition_.shown(bound) if state.policies or tool.metadata.requires_approval else bound.arguments
@@ -170,11 +177,16 @@ def _approved(course: Course, run: Run, asked: Ask) -> Generator[Step, Any, Tool
     return stopped_by(run, Outcome.APPROVAL_DENIED, text, "approval-denied")
 
 
+def _as(runtime: Runtime, who: Principal | None) -> AbstractContextManager[Any]:
+    """Act as the caller inside: what it gave, and classes of parameters, may run code of their own."""
+    return running(frame_of(Site(runtime.home, who, OPERATOR if who is None else who.agent)))
+
+
 def _verdict(runtime: Runtime, state: Facts, call: ToolCall, who: Principal | None) -> Verdict:
     name = call.name if isinstance(call.name, str) else shorten(call.name)
     now = runtime.clock.now()
     if who is not None:
-        return judge(state, who, name, now)
+        return _judged(runtime, state, who, name, now)
     record = state.record(name)
     if record is None:
         return judge(state, Principal(OPERATOR), name, now)
@@ -183,6 +195,20 @@ def _verdict(runtime: Runtime, state: Facts, call: ToolCall, who: Principal | No
         return judge(state, Principal(OPERATOR), name, now)
     decision = Decision(True, "allowed", "operator", None, name, "The host program calls.")
     return Verdict(record, (Path(decision),))
+
+
+def _judged(runtime: Runtime, state: Facts, who: Principal, name: str, now: datetime) -> Verdict:
+    """Judge, or take the verdict of the same state, where nothing but a change of the records can end it."""
+    since, known = runtime.verdicts
+    if since is not state or len(known) > _MOST_VERDICTS:
+        known = {}
+        runtime.verdicts = state, known
+    verdict = known.get((who, name))
+    if verdict is None:
+        verdict = judge(state, who, name, now)
+        if verdict.paths and verdict.paths[0].lasting:
+            known[who, name] = verdict
+    return verdict
 
 
 def _undefined(call: ToolCall, tool: Tool[..., Any], decision: Decision) -> ToolResult:
@@ -214,10 +240,15 @@ def bound_for(runtime: Runtime, tool: Tool[..., Any], arguments: Any) -> Bound:
 
 
 def _bind(
-    runtime: Runtime, tool: Tool[..., Any], call: ToolCall, arguments: Any, decision: Decision
+    course: Course, tool: Tool[..., Any], approved: dict[str, Any] | None, decision: Decision
 ) -> Bound | ToolResult:
+    call = course.call
     try:
-        return bound_for(runtime, tool, arguments)
+        if approved is not None:
+            return bound_for(course.runtime, tool, approved)
+        if course.mended is not None and course.mended[0] is tool.definition_:
+            return tool.definition_.bound(*course.mended[1:])
+        return bound_for(course.runtime, tool, call.arguments)
     except ToolArgumentsError as error:
         return ToolResult(
             call.tool_call_id, tool.name, call.agent, Outcome.INVALID_ARGUMENTS, None, str(error), error.code,

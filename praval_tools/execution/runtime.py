@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from praval_tools.access import Verdict
 from praval_tools.authority import operator_only
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolError, ToolExecutionError, ToolUsageError
@@ -101,6 +102,7 @@ class Runtime:
         self.approvals = Approvals(_operator, clock.now)
         self.closing = threading.Event()
         self.recorder: Any = None
+        self.verdicts: tuple[Any, dict[tuple[Principal, str], Verdict]] = (None, {})
         _runtimes.add(self)
         self.chance = Random()  # noqa: S311  # spreads retries in time, and hides nothing
 

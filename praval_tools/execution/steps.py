@@ -148,6 +148,8 @@ class Run(msgspec.Struct, eq=False):
             with running(self.frame):
                 self.admit()
                 value = self.tool.definition_.function(**self.keywords())
+                if type(value) is CoroutineType:
+                    return await value
                 if hasattr(value, "__aiter__"):
                     return [item async for item in value]
                 return await value if hasattr(value, "__await__") else value

@@ -31,7 +31,7 @@ _AGAIN: Final = frozenset({Outcome.APPROVAL_REQUIRED, Outcome.IN_DOUBT})
 """The call has not ended: it goes through the pipeline again."""
 FINAL: Final = frozenset(Outcome) - UNSETTLED - _AGAIN
 
-_CALL, _RESULT, _REFUSED = EventType.AGENT_TOOL_CALL, EventType.AGENT_TOOL_RESULT, EventType.CALL_REFUSED
+_CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
 _DETERMINISTIC: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -87,51 +87,76 @@ class _Arguments(msgspec.Struct):
     arguments: Any = None
 
 
+Status = Literal["new", "done", "doubt", "rerun", "asked"]
+
+
 class Entry:
     """One call of the run: how it stands, and what was recorded last of it."""
 
     __slots__ = (
-        "agent", "approval", "attempts", "call_id", "digest", "end", "fingerprint", "given", "parent", "place",
-        "settling", "start", "status", "taken", "tool",
+        "_status", "agent", "approval", "attempts", "busy", "call_id", "digest", "end", "fingerprint", "given",
+        "parent", "place", "settling", "start", "taken", "tool",
     )  # fmt: skip
 
     def __init__(self, call_id: str, agent: str | None, tool: str) -> None:
         self.call_id, self.agent, self.tool = call_id, agent, tool
         self.parent: str | None = None
         self.digest = self.given = self.fingerprint = ""
-        self.status: Literal["new", "done", "doubt", "rerun", "asked"] = "new"
+        self._status: Status | None = "new"
         self.start: Record | None = None
         self.end: Record | None = None
         self.approval: Record | None = None
         self.attempts, self.place = -1, 0
         self.taken = False
+        self.busy = False
         self.settling: Future[None] | None = None
 
     def add(self, record: Record) -> None:
         """Take in what *record*, the next one of this call, says."""
-        kind, head = record.type, _head(record)
+        kind = record.type
         if record.attempt is not None and record.attempt > self.attempts:
             self.attempts = record.attempt
-        if kind in (_CALL, _REFUSED):
+        if kind == _RESULT:
+            self.end, self._status = record, None  # read when somebody asks
+        elif kind in (_CALL, _REFUSED):
+            head = _head(record)
             self.digest, self.given, self.parent = head.digest, head.given, head.parent_id
-        if kind == _CALL:
-            self.start, self.status, self.approval = record, "doubt", None
+            if kind == _REFUSED:
+                self._ended(record, Outcome(head.outcome))
+                return
+            self.start, self._status, self.approval = record, "doubt", None
             self.fingerprint = head.fingerprint
-        elif kind in (_RESULT, _REFUSED):
-            self._ended(record, Outcome(head.outcome))
         elif kind == EventType.CALL_RERUN:
-            self.status = "rerun"
+            self._status = "rerun"
         elif kind == EventType.APPROVAL_ANSWERED:
             self.approval = record
 
+    @property
+    def status(self) -> Status:
+        """How the call stands."""
+        if self._status is None and self.end is not None:
+            self._ended(self.end, Outcome(_head(self.end).outcome))
+        return self._status or "new"
+
+    def began(self, record: Record) -> None:
+        """Take in that the call, found by an equal request, was begun."""
+        self.start, self._status, self.approval = record, "doubt", None
+        if record.attempt is not None and record.attempt > self.attempts:
+            self.attempts = record.attempt
+
+    def ended(self, record: Record, outcome: Outcome) -> None:
+        """Take in how the call ended."""
+        if record.attempt is not None and record.attempt > self.attempts:
+            self.attempts = record.attempt
+        self._ended(record, outcome)
+
     def _ended(self, record: Record, outcome: Outcome) -> None:
         if outcome in FINAL:
-            self.end, self.status = record, "done"
+            self.end, self._status = record, "done"
         elif outcome is Outcome.APPROVAL_REQUIRED:
-            self.end, self.status = record, "asked"
-            self.start = self.start or record
+            self.end, self._status = record, "asked"
         elif outcome in UNSETTLED:
-            self.end, self.status = record, "doubt"
+            self.end, self._status = record, "doubt"
 
     def is_like(self, asked: Request) -> bool:
         """Tell whether it is the call of *asked*: same agent, tool and arguments."""
@@ -210,7 +235,7 @@ class Recording:
             if entry is None:
                 entry = Entry(asked.call_id or new_id, asked.agent, asked.tool)
                 entry.digest, entry.given, entry.parent = asked.digest, asked.given, asked.parent
-                entry.place = len(self.entries) + 1
+                entry.fingerprint, entry.place = asked.fingerprint, len(self.entries) + 1
                 self.entries[entry.call_id] = entry
             elif not entry.is_like(asked):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(asked))
@@ -234,25 +259,27 @@ class Recording:
 
     def begin(self, entry: Entry) -> Future[None] | None:
         """Make the caller the one that settles *entry*; a future: somebody else does, wait for that and look again."""
-        from concurrent.futures import Future
-
         with self._lock:
-            if entry.settling is not None:
-                return entry.settling
-            entry.settling = Future()
-            return None
+            if not entry.busy:
+                entry.busy = True
+                return None
+            if entry.settling is None:
+                from concurrent.futures import Future
+
+                entry.settling = Future()
+            return entry.settling
 
     def settle(self, entry: Entry) -> None:
         """Let those go on who wait for *entry*."""
         with self._lock:
-            settling, entry.settling = entry.settling, None
+            settling, entry.settling, entry.busy = entry.settling, None, False
         if settling is not None:
             settling.set_result(None)
 
     def in_doubt(self) -> list[Entry]:
         """Return the calls that began, of which nobody knows whether they did their work, and that do not run here."""
         with self._lock:
-            return [one for one in self.entries.values() if one.status == "doubt" and one.settling is None]
+            return [one for one in self.entries.values() if one.status == "doubt" and not one.busy]
 
     def unused(self) -> list[Entry]:
         """Return the recorded calls that were not asked for again; not those inside of calls that were."""

@@ -29,6 +29,7 @@ from praval_tools.model.encode import Encoder, json_text
 from praval_tools.model.fast import FastBody
 from praval_tools.model.fingerprint import fingerprint
 from praval_tools.model.form import Mismatch, Unencodable
+from praval_tools.model.forms import is_closed
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.signature import Signature, read_signature
 from praval_tools.model.source import Source
@@ -69,6 +70,9 @@ def _given(arguments: Any, wrong: Mismatch) -> str:
         except (KeyError, IndexError, TypeError):
             break
     return shown_json(here)
+
+
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 class GivenSchema:
@@ -139,6 +143,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     _validator: Validator | None = None
     _fingerprint: str | None = None
     _lane: Any = None
+    _runs_code: bool | None = None
 
     @property
     def compiled(self) -> Compiled | GivenSchema:
@@ -197,7 +202,15 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
         Raises:
             ToolArgumentsError: With every problem at once.
         """
-        arguments, repairs = self.mended(raw, strict=strict, max_bytes=max_bytes, max_depth=max_depth)
+        return self.bound(*self.mended(raw, strict=strict, max_bytes=max_bytes, max_depth=max_depth))
+
+    def bound(self, arguments: dict[str, Any], repairs: tuple[Repair, ...]) -> Bound:
+        """
+        Return what `mended` gave as the function's keywords.
+
+        Raises:
+            ToolArgumentsError: A class of a parameter refuses its value.
+        """
         try:
             values = self.compiled.structure(arguments)
         except Mismatch as first:
@@ -261,9 +274,16 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
 
     def as_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments of the function's own Python types as JSON; what is JSON already stays."""
-        if not self.usable:
-            return dict(values)
+        if _SCALARS.issuperset(map(type, values.values())) or not self.usable:
+            return dict(values)  # such values are JSON, whatever the hints say
         return {name: self.compiled.json_of(name, value) for name, value in values.items()}
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether a class that a parameter takes may run code of its own while arguments are structured."""
+        if self._runs_code is None:
+            self._runs_code = self.given is None and not all(is_closed(one.hint) for one in self.signature.parameters)
+        return self._runs_code
 
     @property
     def context_parameters(self) -> tuple[str, ...]:
