@@ -118,9 +118,12 @@ class Recorder:
             if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
                 doubtful = noting.in_doubt(entry, mine)
                 yield from self._refused(book, doubtful)
+                run.recording.put_back(entry)
                 return doubtful
             book.began = entry.attempts >= INTENT
             result = yield from self._written(course, steps, book)
+            if entry.status == "asked":
+                run.recording.put_back(entry)
             return result if mine.tool_call_id == entry.call_id else replace(result, tool_call_id=mine.tool_call_id)
         finally:
             run.recording.settle(entry)

@@ -94,8 +94,8 @@ class Entry:
     """One call of the run: how it stands, and what was recorded last of it."""
 
     __slots__ = (
-        "_status", "agent", "approval", "attempts", "busy", "call_id", "digest", "end", "fingerprint", "given",
-        "parent", "place", "settling", "start", "taken", "tool",
+        "_status", "agent", "approval", "asked_for", "attempts", "busy", "call_id", "digest", "end", "fingerprint",
+        "given", "parent", "place", "settling", "start", "taken", "tool",
     )  # fmt: skip
 
     def __init__(self, call_id: str, agent: str | None, tool: str) -> None:
@@ -107,7 +107,7 @@ class Entry:
         self.end: Record | None = None
         self.approval: Record | None = None
         self.attempts, self.place = -1, 0
-        self.taken = False
+        self.asked_for = self.taken = False
         self.busy = False
         self.settling: Future[None] | None = None
 
@@ -205,8 +205,7 @@ class Recording:
         self._next = 0
         self._waiting: dict[_Key, deque[Entry]] = {}
         for entry in self._order:
-            for digest in {entry.digest, entry.given} - {""}:
-                self._waiting.setdefault((entry.agent, entry.tool, entry.parent, digest), deque()).append(entry)
+            self._keep(entry, first=False)
 
     def _add(self, record: Record) -> None:
         call_id = record.call_id
@@ -239,8 +238,22 @@ class Recording:
                 self.entries[entry.call_id] = entry
             elif not entry.is_like(asked):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(asked))
-            entry.taken = True
+            entry.asked_for = entry.taken = True
             return entry
+
+    def put_back(self, entry: Entry) -> None:
+        """Let the next call of the same content find *entry* again: it was asked for, and has not ended."""
+        with self._lock:
+            entry.taken = False
+            self._keep(entry, first=True)
+
+    def _keep(self, entry: Entry, *, first: bool) -> None:
+        for digest in {entry.digest, entry.given} - {""}:
+            waiting = self._waiting.setdefault((entry.agent, entry.tool, entry.parent, digest), deque())
+            if first:
+                waiting.appendleft(entry)
+            else:
+                waiting.append(entry)
 
     def _found(self, asked: Request) -> Entry | None:
         if self._match == "position":
@@ -289,7 +302,7 @@ class Recording:
     def _unused(self) -> Iterator[Entry]:
         used: set[str] = set()
         for entry in self._order:
-            if entry.taken or entry.parent in used:
+            if entry.asked_for or entry.parent in used:
                 used.add(entry.call_id)
             else:
                 yield entry
