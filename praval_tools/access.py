@@ -23,13 +23,13 @@ _MOST_WAYS: Final = 1_024
 
 
 class ToolRecord(msgspec.Struct, frozen=True):
-    """A tool as it is registered now; `seq` is its place in lists."""
+    """A tool as it is registered now; `seq` is its place in lists, `replaced` the definition that was there before."""
 
     tool: Tool[..., Any]
     seq: int
     configured: tuple[tuple[str, Any], ...] = ()
     past_owners: tuple[str | None, ...] = ()
-    breaking: str = ""
+    replaced: Definition | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolRecord) and self._key() == other._key()
@@ -39,7 +39,7 @@ class ToolRecord(msgspec.Struct, frozen=True):
 
     def _key(self) -> tuple[Any, ...]:
         tool = self.tool
-        return (tool.definition_, tool.metadata, self.seq, self.configured, self.past_owners, self.breaking)
+        return (tool.definition_, tool.metadata, self.seq, self.configured, self.past_owners, self.replaced)
 
 
 class GrantRecord(msgspec.Struct, frozen=True):

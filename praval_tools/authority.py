@@ -22,7 +22,7 @@ from praval_tools.model.permissions import (
     Target,
 )
 from praval_tools.model.tool import Tool
-from praval_tools.naming import OPERATOR, fold, is_agent_name, name_of, near
+from praval_tools.naming import OPERATOR, is_agent_name, keys_of, name_of, near
 from praval_tools.state import State
 
 Events = list[facts.Event]
@@ -57,7 +57,7 @@ def own(state: State, actor: str, verb: str, tool: str) -> ToolRecord | None:
 
 def register(state: State, tool: Tool[..., Any], actor: str, *, replace: bool, reason: str) -> Events:
     """Plan a registration; a module or notebook cell that runs again replaces its tools in place."""
-    holder = state.folded.get(fold(tool.name))
+    holder = next((one for key in keys_of(tool.name) if (one := state.folded.get(key)) is not None), None)
     owner = tool.metadata.owned_by
     if actor != OPERATOR and owner not in (None, actor):
         raise NotOwnerError(actor, f"register for {owner!r} the", tool.name, None)

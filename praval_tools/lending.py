@@ -207,12 +207,23 @@ def remove(state: State, tool: str, agent: str, actor: str, reason: str) -> Even
 
 def revoke(state: State, grant_id: str, actor: str, reason: str) -> Events:
     """Plan a revocation."""
-    one = state.grant(grant_id)
-    if one is None:
-        raise UnknownGrantError(shorten(grant_id))
+    one = lent(state, grant_id)
     if actor != OPERATOR and not _has_say(state, one, actor):
         own(state, actor, "revoke a grant of", one.grant.tool)
     return [] if one.ended else [facts.GrantRevoked(grant=grant_id, by=actor, reason=reason)]
+
+
+def lent(state: State, grant_id: str) -> GrantRecord:
+    """
+    Return a grant.
+
+    Raises:
+        UnknownGrantError: There is none of this id.
+    """
+    one = state.grant(grant_id)
+    if one is None:
+        raise UnknownGrantError(shorten(grant_id))
+    return one
 
 
 def _has_say(state: State, one: GrantRecord, actor: str) -> bool:

@@ -8,8 +8,14 @@ from reprlib import Repr
 
 from praval_tools.errors import InvalidNameError
 
+_WIRE = 64
+"""How long a name may be that travels to a provider."""
+
 OPERATOR = "operator"
 """What `by=None` stands for outside of any agent: the host program."""
+
+MOST_LETTERS = 128
+"""How long the name of a tool may be."""
 
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _FOLDED = str.maketrans({"-": "_", ".": "_"})
@@ -84,7 +90,7 @@ def fold(name: str) -> str:
     return name.lower().translate(_FOLDED)
 
 
-def wire_name(name: str, limit: int = 64) -> str:
+def wire_name(name: str, limit: int = _WIRE) -> str:
     """
     Return the name under which a tool travels to a provider: `[A-Za-z_][A-Za-z0-9_-]*`, at most *limit* long.
 
@@ -96,6 +102,11 @@ def wire_name(name: str, limit: int = 64) -> str:
     from hashlib import sha256
 
     return f"{safe[: limit - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def keys_of(name: str) -> tuple[str, ...]:
+    """Return what no other tool may have in common with one of this name: its folded name, and that of a cut one."""
+    return (fold(name),) if len(name) <= _WIRE else (fold(name), fold(wire_name(name)))
 
 
 def normalize_name(name: str) -> str:

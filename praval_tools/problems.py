@@ -9,6 +9,8 @@ import msgspec
 
 from praval_tools.access import judge
 from praval_tools.errors import ToolDefinitionError
+from praval_tools.model.compare import compare
+from praval_tools.model.form import JsonSchema
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.permissions import Principal
 from praval_tools.naming import near
@@ -91,15 +93,29 @@ def _of_tools(state: State, now: datetime) -> Iterator[RegistryProblem]:
                 "unreachable", name, f"No agent can call tool {name!r}: {_why_unreachable(record.tool.metadata)}.",
                 f"{'Give it an owner' if owner is None else 'Share it'}, or assign_tool_to_agent({name!r}, …).",
             )  # fmt: skip
-        if record.breaking:
-            yield RegistryProblem(
-                "breaking-change", name, f"Tool {name!r} was replaced by an incompatible one: {record.breaking}.",
-                "Check those who call it.",
-            )  # fmt: skip
         try:
-            _ = record.tool.definition_.compiled
+            new = record.tool.definition_.compiled
         except ToolDefinitionError as error:
             yield RegistryProblem("definition", name, str(error), "Mend the definition.")
+            continue
+        before = record.replaced
+        if before is not None and before.usable and compare(before.compiled, new) == "breaking":
+            said = _changes(before.compiled.parameters_schema, new.parameters_schema)
+            yield RegistryProblem(
+                "breaking-change", name, f"Tool {name!r} was replaced by an incompatible one: {said}.",
+                "Check those who call it.",
+            )  # fmt: skip
+
+
+def _changes(old: JsonSchema, new: JsonSchema) -> str:
+    """Return in a few words what a caller of the old definition meets."""
+    mine, theirs = old.get("properties", {}), new.get("properties", {})
+    found = (
+        ("without", [name for name in mine if name not in theirs]),
+        ("now requires", [name for name in new.get("required", ()) if name not in old.get("required", ())]),
+        ("other type for", [name for name, one in mine.items() if name in theirs and one != theirs[name]]),
+    )
+    return "; ".join(f"{what} {', '.join(names)}" for what, names in found if names) or "it gives other results"
 
 
 def _asking(state: State) -> dict[tuple[str, str], list[str]]:

@@ -281,8 +281,8 @@ class ToolRegistry(Journaled):
 
     def uses_left(self, grant: Grant | str) -> int | None:
         """Return how many calls a grant still admits; None: any number."""
-        record = self._ledger.present().grant(grant if isinstance(grant, str) else grant.id)
-        return None if record is None else record.left
+        grant_id = grant if isinstance(grant, str) else grant.id
+        return lending.lent(self._ledger.present(), grant_id).left
 
     def block(self, tool: Any, agent: Any, *, by: Any = None, reason: str = "") -> Block:
         """Refuse a tool to an agent, whatever permits it; may come before the tool."""
@@ -408,9 +408,9 @@ class ToolRegistry(Journaled):
         """Run a call from async code; every failure is a result."""
         return await self._desk.aexecute(tool_call_id, tool_name, arguments)
 
-    def execute_tool(self, name: str, /, **arguments: Any) -> Any:
+    def execute_tool(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """Call a tool as the operator, or inside of an agent as that agent; returns its value or raises."""
-        return self._desk.value(name, arguments)
+        return self._desk.value(name_of(name), arguments)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side; results in call order, one failure never touches its neighbours."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from praval_tools import facts
 from praval_tools.access import NO_ACCESS, Access, Disabled, GrantRecord, ToolRecord
 from praval_tools.model.permissions import AgentProfile
 from praval_tools.model.tool import Tool
-from praval_tools.naming import fold
+from praval_tools.naming import MOST_LETTERS, fold, keys_of, wire_name
 from praval_tools.persistent import PersistentMap as Map
 
 _EMPTY: Final[Map[Any, Any]] = Map()
@@ -43,6 +44,13 @@ class State(msgspec.Struct, frozen=True):
     kept: Map[str, Map[tuple[str, str, str], facts.ActKept]] = _EMPTY
     revision: int = 0
     seq: int = 0
+
+    def own_name(self, name: str) -> str:
+        """Return the name of the tool that *name* means: its own, or the one under which it travels to a provider."""
+        if name in self.tools or len(name) > MOST_LETTERS:
+            return name
+        holder = self.folded.get(fold(name))
+        return holder if holder is not None and wire_name(holder) == name else name
 
     # ── what the rules read ──────────────────────────────────────────────────────────────────────
 
@@ -157,25 +165,15 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
         return replace(
             state,
             tools=state.tools.set(name, ToolRecord(tool, seq, configured)),
-            folded=state.folded.set(fold(name), name),
+            folded=state.folded.update([(key, name) for key in keys_of(name)]),
             labels=_relabel(state, name, None, tool, seq),
             seq=seq + 1,
         )
     was = old.tool.metadata
     kept = {"owned_by": was.owned_by, "shared": was.shared, "private": was.private, **dict(old.configured)}
-    fresh = tool.with_metadata(**kept)
-    return _with_record(state, replace(old, tool=fresh, breaking=_breaking(old.tool, tool)), old)
-
-
-def _breaking(old: Tool[..., Any], new: Tool[..., Any]) -> str:
-    if old.definition_ is new.definition_:
-        return ""
-    mine, theirs = old.metadata.parameters, new.metadata.parameters
-    gone = [name for name in mine if name not in theirs]
-    added = [name for name, one in theirs.items() if one.get("required") and name not in mine]
-    changed = [name for name in mine if name in theirs and mine[name].get("type") != theirs[name].get("type")]
-    said = (("without", gone), ("now requires", added), ("other type for", changed))
-    return "; ".join(f"{what} {', '.join(names)}" for what, names in said if names)
+    fresh, before = tool.with_metadata(**kept), old.tool.definition_
+    replaced = None if before is tool.definition_ else before
+    return _with_record(state, replace(old, tool=fresh, replaced=replaced), old)
 
 
 def _unregistered(state: State, event: facts.ToolUnregistered) -> State:
@@ -190,7 +188,7 @@ def _unregistered(state: State, event: facts.ToolUnregistered) -> State:
     return replace(
         state,
         tools=state.tools.discard(event.tool),
-        folded=state.folded.discard(fold(event.tool)),
+        folded=reduce(Map.discard, keys_of(event.tool), state.folded),
         labels=_relabel(state, event.tool, record.tool, None, 0),
     )
 

@@ -12,10 +12,13 @@ import pytest
 from praval_tools import (
     Agent,
     DiscoveryError,
+    DuplicateToolError,
     Tool,
+    ToolCall,
     ToolMetadata,
     ToolRegistry,
     ToolUsageError,
+    UnknownGrantError,
     agent,
     discover_tools,
     tool,
@@ -237,3 +240,113 @@ class TestAssertions:
         assert_can_call("ann", "add", {"x": 5})
         decision = assert_cannot_call("ann", "add", rule="policy", arguments={"x": 6})
         assert "too much" in decision.reason
+
+
+class TestReplaced:
+    def test_a_given_schema_that_asks_for_more_is_breaking(self) -> None:
+        """A replacement whose given schema requires another argument is reported, with the argument's name."""
+        registry = ToolRegistry()
+        for parameters in ({"x": "string"}, {"x": "string", "y": "string"}):
+            made = Tool(name="say", description="Say.", parameters=parameters, callable=lambda **_: 1)
+            registry.register_tool(made.with_metadata(shared=True), replace=True)
+
+        (found,) = registry.problems()
+
+        assert ("breaking-change", "say") == (found.kind, found.subject)
+        assert "now requires y" in found.message
+
+    def test_a_wider_parameter_is_no_problem(self) -> None:
+        """A replacement that takes all that the old one took is none."""
+
+        def old(x: int) -> str:
+            """Say."""
+            return ""
+
+        def new(x: int | str) -> str:
+            """Say."""
+            return ""
+
+        registry = ToolRegistry()
+        for function in (old, new):
+            registry.register_tool(Tool.from_function(function, "say", shared=True), replace=True)
+
+        assert [] == registry.problems()
+
+    def test_another_result_is_breaking(self) -> None:
+        """A replacement that gives results that the old one did not is reported."""
+
+        def old() -> int:
+            """Count."""
+            return 1
+
+        def new() -> str:
+            """Count."""
+            return "1"
+
+        registry = ToolRegistry()
+        for function in (old, new):
+            registry.register_tool(Tool.from_function(function, "count", shared=True), replace=True)
+
+        assert ["breaking-change"] == [one.kind for one in registry.problems()]
+
+
+class TestWireNames:
+    @pytest.mark.parametrize("name", ["b.c", "a" * 70, "x.y-" + "z" * 100])
+    def test_what_is_exported_can_be_called(self, name: str) -> None:
+        """A tool whose exported name differs from its own is called, and explained, by either."""
+        registry = ToolRegistry()
+
+        @registry.tool(name, shared=True)
+        def one() -> int:
+            """Give one."""
+            return 1
+
+        sent = registry.agent("ann").schemas()[0]["function"]["name"]
+
+        assert sent != name
+        assert 1 == registry.agent("ann").execute(ToolCall("1", sent, {})).result
+        assert 1 == registry.agent("ann").call(sent)
+        assert registry.explain("ann", sent).allowed
+
+    def test_a_cut_name_clashes_with_its_equal(self) -> None:
+        """Two tools that would travel under one name cannot both be registered."""
+        registry = ToolRegistry()
+
+        @registry.tool("a" * 70, shared=True)
+        def one() -> int:
+            """Give one."""
+            return 1
+
+        sent = registry.agent("ann").schemas()[0]["function"]["name"]
+
+        with pytest.raises(DuplicateToolError):
+            registry.register_tool(Tool.from_function(one.definition_.function, sent))
+
+    def test_a_name_is_free_again(self) -> None:
+        """When a tool with a long name leaves, both of its names are free."""
+
+        def one() -> int:
+            """Give one."""
+            return 1
+
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(one, "a" * 70))
+        sent = registry.list_all_tools()[0].json_schema()["function"]["name"]
+        registry.unregister_tool("a" * 70)
+
+        registry.register_tool(Tool.from_function(one, sent))
+
+        assert [sent] == [one.name for one in registry]
+
+    def test_a_tool_object_stands_for_its_name(self) -> None:
+        """`execute_tool` takes the tool itself; the uses of a grant that does not exist are an error."""
+        registry = ToolRegistry()
+
+        @registry.tool("one")
+        def one() -> int:
+            """Give one."""
+            return 1
+
+        assert 1 == registry.execute_tool(one)
+        with pytest.raises(UnknownGrantError):
+            registry.uses_left("nonsense")

@@ -41,7 +41,7 @@ class Lookup:
         """Return the decision with every rule that was tried, on *arguments* where they are not None."""
         state, home = self._ledger.present(), self._runtime.home
         return explained(
-            state, who, name, self._now(), arguments,
+            state, who, state.own_name(name), self._now(), arguments,
             lambda tool, given: bound_for(self._runtime, tool, given),
             lambda tool, bound: asked_policies(home, state, who.agent, tool, tool.definition_.shown(bound))[0],
         )  # fmt: skip

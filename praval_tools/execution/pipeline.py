@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from praval_tools.access import Facts, Paid, Path, Verdict, choose, judge
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError
@@ -74,6 +75,8 @@ def pipeline(runtime: Runtime, call: ToolCall, who: Principal | None) -> Steps:
 
     Every way out is a result. A driver answers `Run` with a result, or None where the call must be decided again.
     """
+    if isinstance(call.name, str) and (name := runtime.ledger.state.own_name(call.name)) != call.name:
+        call = replace(call, name=name)
     course = Course(runtime, call, who)
     steps = _decided_and_run(course)
     return steps if runtime.recorder is None else runtime.recorder.recorded(course, steps)
