@@ -330,8 +330,8 @@ class TestWireNames:
             return 1
 
         registry = ToolRegistry()
-        registry.register_tool(Tool.from_function(one, "a" * 70))
-        sent = registry.list_all_tools()[0].json_schema()["function"]["name"]
+        registry.register_tool(Tool.from_function(one, "a" * 70, shared=True))
+        sent = registry.agent("ann").schemas()[0]["function"]["name"]
         registry.unregister_tool("a" * 70)
 
         registry.register_tool(Tool.from_function(one, sent))
