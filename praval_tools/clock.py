@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
+from random import Random
 from typing import Protocol
 
 
@@ -21,6 +22,11 @@ class Clock(Protocol):
         """Return an id that no other call, grant or event has."""
 
 
+_chance = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _chance.seed(os.urandom(32)))
+
+
 class SystemClock:
     """The machine's clock and random ids."""
 
@@ -32,4 +38,4 @@ class SystemClock:
     monotonic = staticmethod(time.perf_counter)
 
     def new_id(self) -> str:
-        return os.urandom(16).hex()
+        return f"{_chance.getrandbits(128):032x}"

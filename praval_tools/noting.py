@@ -19,6 +19,7 @@ from praval_tools.journal.events import (
     ApprovalAsked,
     CallRefused,
     CallRerun,
+    EventType,
     LateResult,
     noted,
 )
@@ -59,10 +60,18 @@ class Note(msgspec.Struct):
         call = self.call
         return {
             "id": self.clock.new_id(), "time": self.clock.now(), "process": process(),
-            "tool_call_id": call.tool_call_id, "run_id": call.run_id,
-            "tool_name": call.name if isinstance(call.name, str) else shorten(call.name),
-            "agent": call.agent if isinstance(call.agent, str) else None,
+            "tool_call_id": call.tool_call_id, "run_id": call.run_id, "tool_name": self.tool, "agent": self.agent,
         }  # fmt: skip
+
+    @property
+    def tool(self) -> str:
+        """The tool, as it was called."""
+        return self.call.name if isinstance(self.call.name, str) else shorten(self.call.name)
+
+    @property
+    def agent(self) -> str | None:
+        """Who called."""
+        return self.call.agent if isinstance(self.call.agent, str) else None
 
     def record(self, event: Any, attempt: int | None = None) -> Record:
         """Return *event* for the store, without secrets; those in it are looked for in the next ones, too."""
@@ -93,9 +102,9 @@ class _CallBody(msgspec.Struct, omit_defaults=True):
     """What `to_json` writes of an `AgentToolCall` in which nothing is secret or special; far cheaper."""
 
     v: int
-    type: str
+    type: EventType
     id: str
-    time: str
+    time: datetime
     tool_call_id: str
     tool_name: str
     arguments: Any
@@ -115,12 +124,12 @@ class _ResultBody(msgspec.Struct, omit_defaults=True):
     """What `to_json` writes of an `AgentToolResult` that is ok, and in which nothing is secret or special."""
 
     v: int
-    type: str
+    type: EventType
     id: str
-    time: str
+    time: datetime
     tool_call_id: str
     tool_name: str
-    outcome: str
+    outcome: Outcome
     result: Any
     error: None
     latency_ms: float | None
@@ -131,6 +140,8 @@ class _ResultBody(msgspec.Struct, omit_defaults=True):
 
 
 _WRITE: Final = msgspec.json.Encoder().encode
+_CALL: Final = EventType.AGENT_TOOL_CALL
+_RESULT: Final = EventType.AGENT_TOOL_RESULT
 
 
 def began(note: Note, run: Run, attempt: int | None) -> Record:
@@ -138,15 +149,19 @@ def began(note: Note, run: Run, attempt: int | None) -> Record:
     arguments, bound = run.bound.arguments, run.bound
     clean, secrets = note.plan.arguments(arguments)
     if clean is arguments and not secrets and not bound.repairs and is_plain(arguments):
-        call, head = note.call, note.head()
+        call, request = note.call, note.request
+        new_id, now, where = note.clock.new_id(), note.clock.now(), process()
+        digest, given = ("", "") if request is None else (request.digest, request.given)
         body = _CallBody(
-            VERSION, AgentToolCall.type.value, head["id"], head["time"].isoformat(), head["tool_call_id"],
-            head["tool_name"], arguments, head["process"], head["agent"], head["run_id"],
-            _decided(run.path.decision), call.on_behalf_of,
-            call.parent_id, run.tool.fingerprint, run.attempts + 1, *note.digests.values(),
+            VERSION, _CALL, new_id, now, call.tool_call_id or "", note.tool, arguments, where, note.agent, call.run_id,
+            _decided(run.path.decision), call.on_behalf_of, call.parent_id, run.tool.fingerprint, run.attempts + 1,
+            digest, given,
         )  # fmt: skip
         if (text := _written(body)) is not None:
-            return _record(AgentToolCall, head, text, attempt)
+            return Record(
+                type=_CALL, body=text, id=new_id, time=now, process=where, run_id=call.run_id,
+                call_id=call.tool_call_id, agent=note.agent, tool=note.tool, attempt=attempt,
+            )  # fmt: skip
     return note.record(AgentToolCall(
         **note.head(), **note.digests, arguments=arguments, decision=noted(run.path.decision),
         chain=note.call.on_behalf_of, parent_id=note.call.parent_id, fingerprint=run.tool.fingerprint,
@@ -178,26 +193,20 @@ def _written(body: Any) -> bytes | None:
         return None
 
 
-def _record(kind: Any, head: dict[str, Any], body: bytes, attempt: int | None) -> Record:
-    return Record(
-        type=kind.type.value, body=body, id=head["id"], time=head["time"], process=head["process"],
-        run_id=head["run_id"], call_id=head["tool_call_id"], agent=head["agent"], tool=head["tool_name"],
-        attempt=attempt,
-    )  # fmt: skip
-
-
 def ended(note: Note, result: ToolResult, value: Any, detail: str | None, attempt: int | None) -> Record:
     """Return the record of a call that had started; *value* is its result as JSON."""
     ok = result.outcome is Outcome.OK
     if ok and note.plan.result(value, note.secrets) is value and not note.secrets and is_plain(value):
-        head = note.head()
+        call, new_id, now, where = note.call, note.clock.new_id(), note.clock.now(), process()
         body = _ResultBody(
-            VERSION, AgentToolResult.type.value, head["id"], head["time"].isoformat(), head["tool_call_id"],
-            head["tool_name"], result.outcome.value, value, None, result.latency_ms, head["process"], head["agent"],
-            head["run_id"], result.attempts,
+            VERSION, _RESULT, new_id, now, call.tool_call_id or "", note.tool, result.outcome, value, None,
+            result.latency_ms, where, note.agent, call.run_id, result.attempts,
         )  # fmt: skip
         if (text := _written(body)) is not None:
-            return _record(AgentToolResult, head, text, attempt)
+            return Record(
+                type=_RESULT, body=text, id=new_id, time=now, process=where, run_id=call.run_id,
+                call_id=call.tool_call_id, agent=note.agent, tool=note.tool, attempt=attempt,
+            )  # fmt: skip
     error = result.exception if result.outcome is Outcome.TOOL_ERROR else None
     return note.record(AgentToolResult(
         **note.head(), outcome=result.outcome, result=value, error=result.error, detail=detail,

@@ -10,7 +10,7 @@ from praval_tools.execution.approvals import Answer
 from praval_tools.execution.failures import StaleError, StoppedError, said
 from praval_tools.execution.loops import ExpiredError, interrupted, limit, loop_runs_here
 from praval_tools.execution.results import broke, cancelled, late, stopped_by, succeeded
-from praval_tools.execution.steps import Append, Approve, Run, Sleep, Step, Steps
+from praval_tools.execution.steps import Append, Approve, Run, Sleep, Step, Steps, Wait
 from praval_tools.execution.threads import NoRoomError, finished
 from praval_tools.execution.turnstile import NoTurnError
 from praval_tools.model.approval import ApprovalRequest
@@ -62,7 +62,14 @@ async def drive_async(runtime: Runtime, steps: Steps) -> ToolResult:
         step = next(steps)
         while True:
             try:
-                answer = await _adone(runtime, step)
+                if isinstance(step, Append):
+                    answer = (await runtime.recorder.store.aappend((step.item,)))[0]
+                elif isinstance(step, Run):
+                    answer = await (_awaited(runtime, step) if step.tool.is_async else _away(runtime, step))
+                elif isinstance(step, Approve):
+                    answer = await _aask(runtime, step.request)
+                else:
+                    answer = await _passed(step)
             except BaseException as error:  # the pipeline notes what came of it, and raises it again
                 step = steps.throw(error)
             else:
@@ -73,18 +80,13 @@ async def drive_async(runtime: Runtime, steps: Steps) -> ToolResult:
         steps.close()
 
 
-async def _adone(runtime: Runtime, step: Step) -> Any:
-    if isinstance(step, Append):
-        return (await runtime.recorder.store.aappend((step.item,)))[0]
-    if isinstance(step, Run):
-        return await _arun(runtime, step)
-    if isinstance(step, Approve):
-        return await _aask(runtime, step.request)
+async def _passed(step: Sleep | Wait) -> Any:
     import asyncio
 
     if isinstance(step, Sleep):
-        return await asyncio.sleep(step.seconds)
-    return await asyncio.shield(asyncio.wrap_future(step.settled))
+        await asyncio.sleep(step.seconds)
+    else:
+        await asyncio.shield(asyncio.wrap_future(step.settled))
 
 
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────
@@ -223,10 +225,9 @@ def _no_room(run: Run, error: Exception) -> ToolResult:
     return stopped_by(run, Outcome.LIMITED, text, "limited")
 
 
-async def _arun(runtime: Runtime, run: Run) -> ToolResult | None:
+async def _away(runtime: Runtime, run: Run) -> ToolResult | None:
+    """Run a sync tool, in place where it is quick, else in a thread."""
     tool, started = run.tool, runtime.clock.monotonic()
-    if tool.is_async:
-        return await _awaited(runtime, run)
     engine = tool.metadata.engine or runtime.options.engine
     quick = engine == "inline" or (engine is None and tool.metadata.speed == "instant")
     if quick and tool.metadata.timeout is None:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
@@ -219,6 +220,7 @@ class ExpiredError(Exception):
     """The deadline of an awaited call has passed."""
 
 
+@lru_cache(256)
 def limit(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | None:
     """Return what awaits a coroutine for at most *seconds*, else raises `ExpiredError`; None: without end."""
     if seconds is None:

@@ -1,0 +1,135 @@
+"""
+Journaled calls of a registry beside raw grouped inserts of as many events, and the replay of a run.
+
+`python benchmarks/journal_calls.py [--rounds N] [--profile]`
+
+Raw and ours take turns of about 0.1 s, so that a disk that is now fast and now slow is so for both; what counts is the
+median of the turns' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import os
+import pstats
+import statistics
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+from journal_store import _CALLERS, _CALLS, _pairs, _plain, _raw, _rows, _settled
+
+from praval_tools import ToolRegistry
+from praval_tools.toolset import Toolset
+
+_REPLAYED = 10_000
+
+
+def _registry(path: Path) -> ToolRegistry:
+    registry = ToolRegistry(journal=path)
+
+    @registry.tool(owned_by="analyst")
+    async def add(x: float, y: float) -> float:
+        """Add two numbers."""
+        return x + y
+
+    @registry.tool(owned_by="analyst")
+    def subtract(x: float, y: float) -> float:
+        """Subtract a number from another."""
+        return x - y
+
+    return registry
+
+
+async def _load(tools: Toolset, calls: int) -> None:
+    numbers = iter(range(calls))
+
+    async def caller() -> None:
+        for number in numbers:
+            await tools.acall("add", x=float(number), y=2.0)
+
+    await asyncio.gather(*(caller() for _ in range(_CALLERS)))
+
+
+def beside_raw(here: Path, rounds: int) -> tuple[list[float], list[float]]:
+    """Return journaled calls a second and raw events a second of each turn."""
+    rates, raws, calls = list[float](), list[float](), _CALLERS * _CALLS
+    registry, plain = _registry(here / "ours.db"), closing(_plain(here / "raw.db"))
+    tools = registry.toolset("analyst")
+    with registry, plain as connection, asyncio.Runner() as runner:
+        for turn in range(rounds):
+            callers = [_pairs(one, _CALLS) for one in range(_CALLERS)]
+            groups = _rows(callers, 2 * calls * turn, 2 * calls * turn)
+            with registry.run(f"run-{turn}"), _settled():
+                raws.append(2 * calls / _raw(connection, groups))
+                began = time.perf_counter()
+                runner.run(_load(tools, calls))
+                rates.append(calls / (time.perf_counter() - began))
+    return rates, raws
+
+
+def replay(path: Path) -> tuple[float, float]:
+    """Return the seconds in which a run of 10,000 calls is opened, and those in which its calls are replayed."""
+    opened, replayed = list[float](), list[float]()
+    with _registry(path) as registry:
+        tools = registry.toolset("analyst")
+        with registry.run("nightly"):
+            asyncio.run(_load(tools, _REPLAYED))
+        for _ in range(5):
+            with _settled():
+                began = time.perf_counter()
+                with registry.run("nightly") as run:
+                    there = time.perf_counter()
+                    asyncio.run(_load(tools, _REPLAYED))
+                    done = time.perf_counter()
+                    if run.unused:
+                        raise SystemExit("not everything was replayed")
+            opened.append(there - began)
+            replayed.append(done - there)
+    return min(opened), min(replayed)
+
+
+def sequential(path: Path, calls: int) -> float:
+    """Return the median seconds of a sync call that is alone: two commits."""
+    took = []
+    with _registry(path) as registry:
+        tools = registry.toolset("analyst")
+        with registry.run("alone"):
+            for number in range(calls):
+                began = time.perf_counter()
+                tools.call("subtract", x=float(number), y=1.0)
+                took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def main() -> None:
+    """Measure all and print it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--profile", action="store_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        if given.profile:
+            with _registry(here / "profile.db") as registry, registry.run("run"), cProfile.Profile() as profile:
+                asyncio.run(_load(registry.toolset("analyst"), 5_000))
+            pstats.Stats(profile).sort_stats("tottime").print_stats(45)
+            return
+        rates, raws = beside_raw(here, given.rounds)
+        shares = sorted(2 * rate / raw for rate, raw in zip(rates, raws, strict=True))
+        opened, replayed = replay(here / "replay.db")
+        alone = sequential(here / "alone.db", 300)
+    low, middle, high = (shares[int(len(shares) * part)] for part in (0.25, 0.5, 0.75))
+    print(f"journaled calls, {_CALLERS} tasks   {statistics.median(rates):12,.0f} /s      target 15,000")
+    print(f"raw grouped inserts        {statistics.median(raws):12,.0f} events/s")
+    print(f"ours beside raw            {middle:12.0%}         target 60 %; quartiles {low:.0%}, {high:.0%}")
+    print(f"a sync call alone          {alone * 1e3:12.2f} ms")
+    print(f"replay of {_REPLAYED:,} calls     {opened + replayed:12.3f} s       target 0.2; of it opening {opened:.3f}")
+    print(f"on {os.cpu_count()} cores")
+
+
+if __name__ == "__main__":
+    main()
