@@ -13,6 +13,7 @@ from uuid import UUID
 import attrs
 import pytest
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf
+from type_classes import Even
 from type_strategies import ask, echo, given_tool
 
 from praval_tools import Outcome, Problem, Tool, ToolArgumentsError, ToolResult
@@ -33,16 +34,6 @@ class Item:
 class Address(TypedDict):
     city: str
     code: NotRequired[str]
-
-
-@attrs.frozen
-class Even:
-    number: int = attrs.field()
-
-    @number.validator
-    def _check(self, _: object, value: int) -> None:
-        if value % 2:
-            raise ValueError(f"{value} is odd")
 
 
 class Span(NamedTuple):

@@ -17,7 +17,8 @@ import pytest
 from annotated_types import MultipleOf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from type_strategies import Folder, Json, ask, echo, given_tool
+from type_classes import Json
+from type_strategies import Folder, ask, echo, given_tool
 
 from praval_tools import Outcome, Problem, ToolArgumentsError, ToolResult
 

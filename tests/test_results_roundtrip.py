@@ -18,7 +18,8 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from type_strategies import FORMS, Color, Json, Level, Mood, Tree, ask, echo, hints, json_for, resolved_alias
+from type_classes import Color, Json, Level, Mood
+from type_strategies import FORMS, Tree, ask, echo, hints, json_for, resolved_alias
 
 from praval_tools import Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.model.compiled import Compiled, compile_signature

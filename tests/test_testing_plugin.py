@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict
+from typing import Annotated, Any, Literal
 
 import annotated_types as at
 import attrs
@@ -21,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
+from type_classes import Color, Even, Level, Mood, Movie, Pair, UserId
 
 from praval_tools import Agent, Outcome, Tool, ToolCall, ToolRegistry, get_tool_registry, tool
 from praval_tools.testing import arguments_for, assert_can_call, assert_cannot_call
@@ -196,34 +196,10 @@ class TestAssertions:
 # ── arguments_for ────────────────────────────────────────────────────────────────────────────────
 
 
-class Colour(Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Level(IntEnum):
-    LOW = 1
-    HIGH = 2
-
-
-class Mood(StrEnum):
-    GOOD = "good"
-
-
 @attrs.frozen
 class Point:
     x: int
     y: Annotated[float, at.Ge(0), at.Le(1)] = 0.5
-
-
-def _even(_: Any, attribute: Any, value: int) -> None:
-    if value % 2:
-        raise ValueError(f"{attribute.name} is odd")
-
-
-@attrs.define
-class Even:
-    n: int = attrs.field(validator=_even)
 
 
 @dataclass
@@ -231,18 +207,6 @@ class Tree:
     name: str
     children: list[Tree] = field(default_factory=list)
 
-
-class Movie(TypedDict):
-    title: str
-    year: NotRequired[int]
-
-
-class Pair(NamedTuple):
-    left: int
-    right: str = ""
-
-
-UserId = NewType("UserId", int)
 
 HINTS: dict[str, Any] = {
     "str": str,
@@ -268,7 +232,7 @@ HINTS: dict[str, Any] = {
     "optional": int | None,
     "union": int | str | None,
     "Literal": Literal["a", 1, None],
-    "Enum": Colour,
+    "Enum": Color,
     "IntEnum": Level,
     "StrEnum": Mood,
     "attrs": Point,

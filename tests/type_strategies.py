@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, IntEnum, StrEnum
+from enum import Enum
 from pathlib import Path, PurePath
 from typing import (
     Annotated,
@@ -24,9 +24,7 @@ from typing import (
     ClassVar,
     Generic,
     Literal,
-    NamedTuple,
     NewType,
-    NotRequired,
     Optional,
     Required,
     TypedDict,
@@ -41,6 +39,7 @@ import attrs
 from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MaxLen, MinLen, MultipleOf
 from attrs import NOTHING
 from hypothesis import strategies as st
+from type_classes import Color, Json, Level, Mood, Movie, Pair, UserId
 from typing_extensions import TypeAliasType
 
 from praval_tools import Tool, ToolCall, ToolRegistry, ToolResult
@@ -48,21 +47,6 @@ from praval_tools.model.fields import fields_of, is_named_tuple, is_record, is_t
 from praval_tools.model.hints import alias_value, is_alias
 
 T = TypeVar("T")
-
-
-class Color(Enum):
-    RED = "red"
-    GREEN = "green"
-
-
-class Level(IntEnum):
-    LOW = 1
-    HIGH = 2
-
-
-class Mood(StrEnum):
-    GOOD = "good"
-    BAD = "bad"
 
 
 class Mixed(Enum):
@@ -131,11 +115,6 @@ class Box(Generic[T]):
     spare: list[T] = field(default_factory=list)
 
 
-class Movie(TypedDict):
-    title: str
-    year: NotRequired[int]
-
-
 class Partial(TypedDict, total=False):
     name: Required[str]
     age: int
@@ -146,14 +125,7 @@ class Longer(Partial):
     extra: bool
 
 
-class Pair(NamedTuple):
-    first: int
-    second: str = "x"
-
-
-UserId = NewType("UserId", int)
 Amounts = TypeAliasType("Amounts", "list[Decimal]")
-Json = TypeAliasType("Json", "dict[str, Json] | list[Json] | str | int | float | bool | None")
 
 FORMS: dict[str, Any] = {
     "str": str, "int": int, "float": float, "bool": bool, "None": None, "bytes": bytes, "list": list,
