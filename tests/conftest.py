@@ -1,17 +1,38 @@
 """
-Hypothesis profiles: `ci` looks further than the default, `fuzz` further still and elsewhere at every run.
+Hypothesis profiles, and the fixtures that several files share.
 
+The profile `ci` looks further than the default, `fuzz` further still and elsewhere at every run.
 The first two draw the same examples at every run, so that a red run is always about the change that was made.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
 
+import pytest
+from clocks import HandClock
 from hypothesis import HealthCheck, settings
+
+from praval_tools import ToolCall, ToolRegistry, ToolResult
 
 KEPT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=50, derandomize=True, **KEPT)
 settings.register_profile("ci", max_examples=200, derandomize=True, **KEPT)
 settings.register_profile("fuzz", max_examples=1_000, **KEPT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    """A clock moved by hand."""
+    return HandClock()
+
+
+@pytest.fixture(params=["sync", "async"])
+def execute(request: pytest.FixtureRequest, registry: ToolRegistry) -> Callable[[ToolCall], ToolResult]:
+    """Runs a call in the file's `registry`, from sync or from async code."""
+    if request.param == "sync":
+        return registry.execute
+    return lambda call: asyncio.run(registry.aexecute(call))

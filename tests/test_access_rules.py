@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from clocks import HandClock
 
 from praval_tools import (
     AccessWarning,
@@ -21,20 +22,9 @@ from praval_tools import (
     UnknownToolError,
     UnknownToolWarning,
 )  # fmt: skip
-from praval_tools.clock import SystemClock
 
 RULES = ["unknown", "disabled", "blocked", "owner", "listed", "shared", "category", "granted"]
 Setup = Callable[[ToolRegistry], object]
-
-
-class FakeClock(SystemClock):
-    """A clock that stands still until it is told to go on."""
-
-    moment = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        """Return the present moment."""
-        return self.moment
 
 
 def pay(amount: int, to: str = "shop") -> str:
@@ -43,13 +33,7 @@ def pay(amount: int, to: str = "shop") -> str:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    """Return a clock that the test moves."""
-    return FakeClock()
-
-
-@pytest.fixture
-def registry(clock: FakeClock) -> ToolRegistry:
+def registry(clock: HandClock) -> ToolRegistry:
     """Return a registry with the tool `pay`, which `bank` owns."""
     made = ToolRegistry(clock=clock)
     made.register_tool(Tool.from_function(pay, owned_by="bank", category="money", tags=["risky"]))
@@ -368,7 +352,7 @@ class TestVerbs:
 class TestGrants:
     """A grant admits calls within its end, its count and its bounds."""
 
-    def test_it_ends_at_its_moment(self, registry: ToolRegistry, clock: FakeClock) -> None:
+    def test_it_ends_at_its_moment(self, registry: ToolRegistry, clock: HandClock) -> None:
         """Up to the moment it is a way, from it on it is none."""
         registry.grant("pay", "ann", expires=timedelta(seconds=10))
         found = []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from clocks import HandClock
 
 from praval_tools import (
     Allow,
@@ -22,26 +23,8 @@ from praval_tools import (
     ToolResult,
     ToolUsageError,
 )
-from praval_tools.clock import SystemClock
 
 Execute = Callable[[ToolCall], ToolResult]
-
-
-class Hand(SystemClock):
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.at = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        """Return the moment to which it was moved."""
-        return self.at
-
-
-@pytest.fixture
-def clock() -> Hand:
-    """A clock moved by hand."""
-    return Hand()
 
 
 @pytest.fixture
@@ -51,7 +34,7 @@ def ran() -> list[Any]:
 
 
 @pytest.fixture
-def registry(clock: Hand, ran: list[Any]) -> ToolRegistry:
+def registry(clock: HandClock, ran: list[Any]) -> ToolRegistry:
     """A registry with a tool that needs an approval, sync and async."""
     made = ToolRegistry(clock=clock)
 
@@ -68,14 +51,6 @@ def registry(clock: Hand, ran: list[Any]) -> ToolRegistry:
         return amount
 
     return made
-
-
-@pytest.fixture(params=["sync", "async"])
-def execute(request: pytest.FixtureRequest, registry: ToolRegistry) -> Execute:
-    """Runs a call from sync or from async code."""
-    if request.param == "sync":
-        return registry.execute
-    return lambda call: asyncio.run(registry.aexecute(call))
 
 
 def call(name: str = "pay", call_id: str | None = "1", agent: str = "ann", **arguments: Any) -> ToolCall:
@@ -123,12 +98,12 @@ class TestHandler:
         assert Outcome.OK is execute(call(name)).outcome
 
     def test_answers_late(
-        self, registry: ToolRegistry, execute: Execute, clock: Hand, ran: list[Any], name: str
+        self, registry: ToolRegistry, execute: Execute, clock: HandClock, ran: list[Any], name: str
     ) -> None:
         """An answer after the request has expired is a no."""
 
         def slow(request: ApprovalRequest) -> Allow:
-            clock.at += timedelta(hours=2)
+            clock.moment += timedelta(hours=2)
             return Allow()
 
         registry.set_approval_handler(slow)
@@ -226,16 +201,16 @@ class TestLater:
 
         assert Outcome.APPROVAL_REQUIRED is execute(call()).outcome
 
-    def test_expires(self, registry: ToolRegistry, execute: Execute, clock: Hand) -> None:
+    def test_expires(self, registry: ToolRegistry, execute: Execute, clock: HandClock) -> None:
         """A request and its answer are over after an hour."""
         execute(call())
-        clock.at += timedelta(hours=1)
+        clock.moment += timedelta(hours=1)
         assert [] == registry.approvals.pending()
         with pytest.raises(ToolUsageError, match="waits"):
             registry.approvals.answer("1", Allow())
         execute(call())
         registry.approvals.answer("1", Allow())
-        clock.at += timedelta(hours=1)
+        clock.moment += timedelta(hours=1)
         assert Outcome.APPROVAL_REQUIRED is execute(call()).outcome
 
     def test_odd_answers(self, registry: ToolRegistry, execute: Execute) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from clocks import HandClock
 
 from praval_tools import (
     NotOwnerError,
@@ -21,30 +21,8 @@ from praval_tools import (
     ToolUsageError,
     current_agent,
 )
-from praval_tools.clock import SystemClock
 
 Execute = Callable[[ToolCall], ToolResult]
-
-
-class Hand(SystemClock):
-    """A clock moved by hand."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def now(self) -> datetime:
-        """Return a moment that never changes."""
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:  # type: ignore[override]
-        """Return the seconds to which it was moved."""
-        return self.passed
-
-
-@pytest.fixture
-def clock() -> Hand:
-    """A clock moved by hand."""
-    return Hand()
 
 
 @pytest.fixture
@@ -54,7 +32,7 @@ def errors() -> list[BaseException | None]:
 
 
 @pytest.fixture
-def registry(clock: Hand, errors: list[BaseException | None]) -> ToolRegistry:
+def registry(clock: HandClock, errors: list[BaseException | None]) -> ToolRegistry:
     """A registry whose tools fail as told."""
     made = ToolRegistry(clock=clock, retries=3, retry_wait=0)
 
@@ -76,14 +54,6 @@ def registry(clock: Hand, errors: list[BaseException | None]) -> ToolRegistry:
         return work()
 
     return made
-
-
-@pytest.fixture(params=["sync", "async"])
-def execute(request: pytest.FixtureRequest, registry: ToolRegistry) -> Execute:
-    """Runs a call from sync or from async code."""
-    if request.param == "sync":
-        return registry.execute
-    return lambda call: asyncio.run(registry.aexecute(call))
 
 
 def call(name: str, agent: str = "ann", run: str | None = None) -> ToolCall:
@@ -176,15 +146,15 @@ class TestTimeOuts:
 
 @pytest.mark.parametrize("name", ["plain", "later"])
 class TestLimits:
-    def test_per_minute(self, registry: ToolRegistry, execute: Execute, clock: Hand, name: str) -> None:
+    def test_per_minute(self, registry: ToolRegistry, execute: Execute, clock: HandClock, name: str) -> None:
         """Calls beyond the limit are `limited` until a minute has passed; the text says when."""
         execute(call(name))
         registry.limits.set(tool=name, per_minute=2)
         outcomes = [execute(call(name)).outcome for _ in range(3)]
         assert [Outcome.OK, Outcome.OK, Outcome.LIMITED] == outcomes
-        clock.passed = 59
+        clock.seconds = 59
         assert "1.0 s" in str(execute(call(name)).error)
-        clock.passed = 61
+        clock.seconds = 61
         assert Outcome.OK is execute(call(name)).outcome
 
     def test_of_an_agent_a_tool_and_both(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
