@@ -335,6 +335,17 @@ class TestSoftRequirements:
         assert "Say ok." == told.description
 
 
+def fake_search() -> Tool[..., object]:
+    """Return the tool of the text."""
+    # Easy to mock
+    return Tool(
+        name="fake_search",
+        func=lambda q: f"fake result for {q}",
+        description="Fake search tool",
+        parameters={"q": "string"},
+    )
+
+
 class TestTestability:
     """Design choice reasoning: testability."""
 
@@ -342,13 +353,7 @@ class TestTestability:
         """
         A fake made of a lambda and `parameters={"q": "string"}` is a tool that an agent takes.
         """
-        # Easy to mock
-        fake_tool = Tool(
-            name="fake_search",
-            func=lambda q: f"fake result for {q}",
-            description="Fake search tool",
-            parameters={"q": "string"},
-        )
+        fake_tool = fake_search()
 
         agent = Agent("react", tools=[fake_tool])
 
@@ -360,12 +365,7 @@ class TestTestability:
         """
         The short form of the parameters means required properties of those types, and is enforced.
         """
-        fake_tool = Tool(
-            name="fake_search",
-            func=lambda q: f"fake result for {q}",
-            description="Fake search tool",
-            parameters={"q": "string"},
-        )
+        fake_tool = fake_search()
         agent = Agent("react", tools=[fake_tool])
 
         assert "object" == fake_tool.parameters["type"]
