@@ -14,6 +14,7 @@ from praval_tools.errors import AccessWarning, GrantError, NotOwnerError, Unknow
 from praval_tools.execution.frames import actor
 from praval_tools.ledger import Ledger
 from praval_tools.model.permissions import AgentProfile, Grant, GrantTerms, Principal
+from praval_tools.model.source import Source
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR, check_agent_name, check_tool_name, near
 from praval_tools.state import State
@@ -165,15 +166,32 @@ def _warn_unknown(tool: str, match: Iterable[str], effect: str) -> None:
     warnings.warn(f"Tool {tool!r} not found; {effect}{hint}", UnknownToolWarning, stacklevel=outside())
 
 
-def swap(registry: Any, source: str, fresh: Mapping[str, Tool[..., Any]], by: Any) -> None:
-    """Put *fresh* in the place of all tools of *source*; no call sees a mixture."""
+def swap(registry: Any, source: str, given: Mapping[str, Tool[..., Any]], by: Any) -> None:
+    """
+    Put *given* in the place of all tools of *source*; no call sees a mixture.
+
+    A tool that does not say that it comes from *source* is marked so, else the next swap would leave it behind.
+
+    Raises:
+        DuplicateToolError: A name is taken by a tool that comes from elsewhere.
+    """
+    fresh = {name: tool if _is_from(source, tool) else _from(source, tool) for name, tool in given.items()}
     with registry.change():
-        for tool in registry.list_all_tools():
-            origin = tool.metadata.source
-            if origin is not None and source in (origin.distribution, origin.file) and tool.name not in fresh:
-                registry.unregister_tool(tool.name, by=by, reason=f"source {source!r} was replaced")
-        for tool in fresh.values():
-            registry.register_tool(tool, replace=True, by=by)
+        held = [tool.name for tool in registry.list_all_tools() if _is_from(source, tool)]
+        for name in held:
+            if name not in fresh:
+                registry.unregister_tool(name, by=by, reason=f"source {source!r} was replaced")
+        for name, tool in fresh.items():
+            registry.register_tool(tool, replace=name in held, by=by)
+
+
+def _is_from(source: str, tool: Tool[..., Any]) -> bool:
+    origin = tool.metadata.source
+    return origin is not None and source in (origin.distribution, origin.file)
+
+
+def _from(source: str, tool: Tool[..., Any]) -> Tool[..., Any]:
+    return tool.with_metadata(source=replace(tool.metadata.source or Source(), distribution=source))
 
 
 def _list(registry: Any, agent: str, tool: str) -> None:

@@ -8,9 +8,11 @@ import threading
 import pytest
 
 from praval_tools import (
+    DuplicateToolError,
     NotOwnerError,
     Outcome,
     RegistryClosedError,
+    Tool,
     ToolCall,
     ToolRegistry,
     ToolUsageError,
@@ -31,6 +33,16 @@ def registry() -> ToolRegistry:
 
     made.grant("add", "bob", max_calls=3)
     return made
+
+
+def named(name: str) -> Tool[..., int]:
+    """Return a tool of this name."""
+
+    def two() -> int:
+        """Return 2."""
+        return 2
+
+    return Tool.from_function(two, name)
 
 
 class TestChange:
@@ -86,6 +98,28 @@ class TestChange:
         with registry.change():
             leave()
         assert ["ToolShared"] == told
+
+
+class TestReplaceSource:
+    def test_swaps_all_tools_of_a_source(self, registry: ToolRegistry) -> None:
+        """Whatever came with the last swap goes if it is not in the next; what stays keeps its grants."""
+        registry.replace_source("plugin", [named("one"), named("two")])
+        registry.grant("two", "bob")
+
+        registry.replace_source("plugin", [named("two"), named("three")])
+
+        assert ["add", "two", "three"] == [tool.name for tool in registry]
+        assert 2 == registry.agent("bob").call("two")
+        assert "plugin" in str(registry.get_tool("two").metadata.source)  # type: ignore[union-attr]
+
+    def test_takes_nothing_from_another_source(self, registry: ToolRegistry) -> None:
+        """A name that the host's own tool has is a duplicate, and the old tools of the source stay."""
+        registry.replace_source("plugin", [named("one")])
+
+        with pytest.raises(DuplicateToolError, match="plugin"):
+            registry.replace_source("plugin", [named("two"), named("add")])
+
+        assert ["add", "one"] == [tool.name for tool in registry]
 
 
 class TestSpeakingAs:
