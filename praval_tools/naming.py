@@ -113,10 +113,10 @@ def normalize_name(name: str) -> str:
     """
     Turn a foreign name into a legal tool name: CamelCase becomes snake_case, other characters become `_`.
 
-    For imported names only; a declared name is checked, never changed.
+    For imported names only; a declared name is checked, never changed. One that is too long ends in a short hash.
     """
     snake = _FOREIGN.sub("_", _CAMEL.sub("_", name)).strip("_").lower()
-    return check_tool_name(snake if snake and not snake[0].isdigit() else f"_{snake}"[:128])
+    return check_tool_name(wire_name(snake if snake and not snake[0].isdigit() else f"_{snake}", 128))
 
 
 def near(name: str, candidates: Iterable[str], most: int = 3) -> tuple[str, ...]:
