@@ -22,6 +22,7 @@ from praval_tools.formats import export
 from praval_tools.model.arguments import check_given_schema
 from praval_tools.model.context import ToolContext
 from praval_tools.model.definition import Definition, place_of
+from praval_tools.model.fingerprint import fingerprint
 from praval_tools.model.metadata import ToolMetadata, unknown_fields
 from praval_tools.model.signature import read_signature
 from praval_tools.naming import check_tool_name
@@ -227,8 +228,11 @@ class Tool(Generic[P, R]):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over name, description and schemas: two tools with equal definitions have the same."""
-        return self.definition_.fingerprint
+        """SHA-256 over the present name and description and the schemas; owner, flags and the function don't count."""
+        made = self.definition_
+        if (self.name, self.description) == (made.name, made.metadata.description):
+            return made.fingerprint
+        return fingerprint(self.name, self.description, made.compiled.parameters_schema, made.compiled.result_schema)
 
     def get_schema(self, api_format: str = "openai-chat") -> dict[str, Any]:
         """Return the tool in a provider's format; an unknown one is a `ValueError` with the list."""
@@ -247,7 +251,7 @@ class Tool(Generic[P, R]):
     # ── copies ───────────────────────────────────────────────────────────────────────────────────
 
     def with_metadata(self, **changes: Any) -> Tool[P, R]:
-        """Return a copy with some fields of the metadata changed; same function, same fingerprint."""
+        """Return a copy with some fields of the metadata changed; the function stays."""
         return _copy(self, metadata=self.metadata.replace(**changes))
 
     def with_namespace(
