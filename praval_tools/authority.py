@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from praval_tools import facts
@@ -168,9 +168,10 @@ def target(state: State, name: str | None, given: Target, off: bool) -> tuple[st
     found = [(kind, value) for kind, value in wanted if value is not None and _exists(state, kind, value, off)]
     if len(found) == 1:
         return found[0]
-    text = str(named[0][1] if named else name)
+    text = str(wanted[0][1])
     if not found:
-        raise UnknownToolError(text, near(text, _all_names(state)), "It is no tool, namespace, category or tag.")
+        raise UnknownToolError(text, near(text, _names(state, [kind for kind, _ in wanted])),
+                               what=" or ".join(kind for kind, _ in wanted))  # fmt: skip
     kinds = ", ".join(kind for kind, _ in found)
     raise ToolUsageError(f"{text!r} is several things ({kinds}); say which, for example {found[0][0]}={text!r}.")
 
@@ -181,8 +182,9 @@ def _exists(state: State, kind: str, value: str, off: bool) -> bool:
     return value in state.tools if kind == "tool" else bool(state.labelled(kind, value))
 
 
-def _all_names(state: State) -> list[str]:
-    return [*state.tools, *(value for kind, value in state.labels if value and kind not in ("owner", "shared"))]
+def _names(state: State, kinds: Sequence[str]) -> list[str]:
+    tools = state.tools if "tool" in kinds else ()
+    return [*tools, *(value for kind, value in state.labels if value and kind in kinds)]
 
 
 def switch(

@@ -110,18 +110,18 @@ def _near(names: Sequence[str]) -> str:
 
 
 class UnknownToolError(ToolError, LookupError):
-    """No tool of this name is registered; `near` holds similar names."""
+    """No tool of this name is registered, or none with this namespace, category or tag; `near` holds similar names."""
 
     code: ClassVar[str] = "unknown-tool"
 
-    def __init__(self, tool: str, near: Iterable[str] = (), hint: str = "") -> None:
+    def __init__(self, tool: str, near: Iterable[str] = (), what: str = "tool") -> None:
         near = tuple(near)
-        super().__init__(tool, near, hint)
-        self.tool, self.near, self.hint = tool, near, hint
+        super().__init__(tool, near, what)
+        self.tool, self.near, self.what = tool, near, what
 
     def __str__(self) -> str:
         fix = _near(self.near) or " Register it first, or check the spelling."
-        return f"Tool {self.tool!r} not found.{fix}" + (f" {self.hint}" if self.hint else "")
+        return f"{self.what.capitalize()} {self.tool!r} not found.{fix}"
 
 
 class UnknownAgentError(ToolError, LookupError):

@@ -222,7 +222,7 @@ def lent(state: State, grant_id: str) -> GrantRecord:
     """
     one = state.grant(grant_id)
     if one is None:
-        raise UnknownGrantError(shorten(grant_id))
+        raise UnknownGrantError(grant_id[:80])
     return one
 
 

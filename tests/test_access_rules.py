@@ -15,10 +15,12 @@ from praval_tools import (
     Agent,
     GrantError,
     NotOwnerError,
+    Outcome,
     Tool,
     ToolAccessError,
     ToolCall,
     ToolRegistry,
+    UnknownGrantError,
     UnknownToolError,
     UnknownToolWarning,
 )  # fmt: skip
@@ -142,6 +144,70 @@ class TestRules:
 
         assert "forbidden" == outcome(registry, "bank")
         assert ["pay"] == list(registry.toolset("bank"))
+
+
+class TestSwitches:
+    """A tool, namespace, category or tag is switched off and on by the operator."""
+
+    @pytest.mark.parametrize("kind", ["tool", "namespace", "category", "tag"])
+    def test_off_and_on(self, kind: str) -> None:
+        """Whatever was switched off refuses with the reason until it is on again; tools that come later, too."""
+        registry = ToolRegistry()
+        names = {"tool": "shop-pay", "namespace": "shop", "category": "money", "tag": "risky"}
+        tool = Tool.from_function(pay, namespace="shop", category="money", tags=["risky"], shared=True)
+        registry.register_tool(tool)
+
+        registry.disable(**{kind: names[kind]}, reason="stocktaking")  # type: ignore[arg-type]
+        registry.register_tool(tool, replace=True)
+        off = registry.explain("ann", "shop-pay")
+        registry.enable(**{kind: names[kind]})  # type: ignore[arg-type]
+
+        assert ("disabled", True) == (off.rule, "stocktaking" in off.reason)
+        assert registry.explain("ann", "shop-pay").allowed
+
+    @pytest.mark.parametrize("kind", ["tool", "namespace", "category", "tag"])
+    def test_what_does_not_exist(self, registry: ToolRegistry, kind: str) -> None:
+        """A name that nothing has is an error that says what was looked for, with near names."""
+        with pytest.raises(UnknownToolError, match=f"{kind.capitalize()} 'mone' not found") as caught:
+            registry.disable(**{kind: "mone"})  # type: ignore[arg-type]
+
+        assert ("money" in str(caught.value)) == (kind == "category")
+
+
+class TestWordsToAModel:
+    """What a refusal tells the model that asked, and what it keeps for the operator."""
+
+    @pytest.mark.parametrize("name", ["pay", "pai", "Pay"])
+    def test_name_nobody_and_nothing_that_is_not_its_own(self, registry: ToolRegistry, name: str) -> None:
+        """Neither the owner nor a tool of others is named; near names are of its own toolset."""
+        registry.register_tool(Tool.from_function(pay, "paint", shared=True))
+
+        text = registry.execute(ToolCall("1", name, {}, "ann")).for_model()
+
+        assert "bank" not in text
+        assert "'pay'" not in text.replace(f"'{name}'", "")
+        assert ("'paint'" in text) == (name == "pai")
+
+    def test_the_reason_of_a_disabling_is_the_operators(self, registry: ToolRegistry) -> None:
+        """A model learns that the tool is disabled, the operator why."""
+        registry.disable("pay", reason="the bank was robbed")
+        result = registry.execute(ToolCall("1", "pay", {}, "bank"))
+
+        assert "robbed" not in result.for_model()
+        assert result.decision is not None
+        assert "robbed" in result.decision.reason
+
+    def test_may_hide_that_there_is_a_tool(self) -> None:
+        """`refusals="hide"` answers forbidden and disabled like unknown, in outcome and text."""
+        registry = ToolRegistry(refusals="hide")
+        registry.register_tool(Tool.from_function(pay, owned_by="bank"))
+        registry.register_tool(Tool.from_function(pay, "off", shared=True))
+        registry.disable("off")
+
+        told = {name: registry.execute(ToolCall("1", name, {}, "ann")) for name in ("pay", "off", "nix")}
+
+        assert {Outcome.UNKNOWN_TOOL} == {one.outcome for one in told.values()}
+        assert 1 == len({one.for_model().replace(name, "?") for name, one in told.items()})
 
 
 class TestRemedies:
@@ -416,6 +482,13 @@ class TestGrants:
         registry.revoke(made[0])
         assert registry.assign_tool_to_agent("pay", "ann", key="k", max_calls=2) is False
         assert "forbidden" == outcome(registry, "ann")
+
+    def test_an_unknown_grant_is_said(self, registry: ToolRegistry) -> None:
+        """Revoking what is no grant is an error that names the id as it was given."""
+        with pytest.raises(UnknownGrantError, match="no grant 'g-7';") as caught:
+            registry.revoke("g-7")
+
+        assert "g-7" == caught.value.args[0]
 
     def test_an_unknown_tool_is_said(self, registry: ToolRegistry) -> None:
         """The form of the seeds warns with near names and says False, the other raises."""
