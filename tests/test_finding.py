@@ -98,6 +98,59 @@ raise RuntimeError("half-way")
 
 
 class TestProblems:
+    def test_every_typo_is_found_with_what_was_meant(self) -> None:
+        """A listed tool, a category, an owner and a blocked tool that do not exist come with the near name."""
+        registry = ToolRegistry()
+
+        @registry.tool("math_add", owned_by="calculatr", category="arithmetic")
+        def add() -> None:
+            """Add."""
+
+        Agent("calculator", tools=["mth_add"], tool_categories=["arithmetc"], registry=registry)
+        registry.block("mathadd", "clerk")
+
+        assert [
+            ("unknown-tool", "calculator", "Did you mean 'math_add'?"),
+            ("unknown-category", "calculator", "Did you mean 'arithmetic'?"),
+            ("unknown-tool", "clerk", "Did you mean 'math_add'?"),
+            ("no-owner", "math_add", "Did you mean 'calculator'?"),
+        ] == [(one.kind, one.subject, one.remedy) for one in registry.problems() if one.kind != "unreachable"]
+
+    def test_an_owner_that_was_retired(self) -> None:
+        """Its tools stay, are reported as without an owner, and are its own again once it is declared again."""
+        registry = ToolRegistry()
+
+        @registry.tool(owned_by="ann", shared=True)
+        def add() -> int:
+            """Add."""
+            return 1
+
+        Agent("ann", registry=registry)
+        registry.retire_agent("ann")
+
+        assert [("no-owner", "add")] == [(one.kind, one.subject) for one in registry.problems()]
+        assert_cannot_call("ann", "add", registry=registry, rule="retired")
+        Agent("ann", registry=registry)
+        assert [] == registry.problems()
+        assert_can_call("ann", "add", registry=registry)
+
+    def test_a_definition_that_broke_its_callers(self) -> None:
+        """A tool that was replaced by an incompatible one is reported, one that fits is not."""
+        registry = ToolRegistry()
+
+        def fits(x: str, z: int = 0) -> None:
+            """Do."""
+
+        def breaks(x: str, y: int) -> None:
+            """Do."""
+
+        found = []
+        for function in (fits, fits, breaks):
+            registry.register_tool(Tool.from_function(function, "say", shared=True), replace=True)
+            found.append([(one.kind, "y" in one.message) for one in registry.problems()])
+
+        assert [[], [], [("breaking-change", True)]] == found
+
     def test_tools_that_nobody_can_reach(self) -> None:
         """Private tools without a grant, and those of an owner that has no way to them, are reported."""
         registry = ToolRegistry()

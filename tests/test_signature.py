@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import pytest
@@ -137,6 +137,46 @@ def refusal(make: Callable[[], object]) -> ToolDefinitionError:
     return caught.value
 
 
+DOCSTRINGS = {
+    "google": """Describe.
+
+    At length.
+
+    Args:
+        first: The first.
+        second: From the docstring.
+
+    Returns:
+        The same.
+
+    Raises:
+        ValueError: Never.
+    """,
+    "numpy": """Describe.
+
+    At length.
+
+    Parameters
+    ----------
+    first : int
+        The first.
+
+    Returns
+    -------
+    int
+        The same.
+    """,
+    "sphinx": """Describe.
+
+    At length.
+
+    :param first: The first.
+    :returns: The same.
+    :raises ValueError: Never.
+    """,
+}
+
+
 class TestRefused:
     @pytest.mark.parametrize(("function", "words"), ONE, ids=lambda one: getattr(one, "__name__", "") or str(one)[:20])
     def test_one_problem_says_what_and_the_fix(self, function: Any, words: list[str]) -> None:
@@ -204,6 +244,20 @@ class TestRefused:
         with pytest.warns(ToolDefinitionWarning, match="'silent'") as found:
             Tool.from_function(silent)
         assert __file__ == found[0].filename
+
+    @pytest.mark.parametrize(
+        "metadata",
+        [{"read_only": True, "destructive": True}, {"read_only": True, "idempotent": False}, {"speed": "quick"},
+         {"safety": "safe"}, {"timeout": 0}, {"retries": -1}, {"max_result_size": 0}, {"errors": "quiet"},
+         {"category": ""}, {"tags": "text"}, {"tags": [1]}, {"owned_by": "a:b"}, {"shared": "yes"},
+         {"engine": "rocket"}, {"retry_on": (int,)}, {"open_world": "maybe"}, {"extra": 3}],
+        ids=str,
+    )  # fmt: skip
+    def test_metadata_that_contradicts_itself_or_is_unknown(self, metadata: dict[str, Any]) -> None:
+        """Each wrong value is an error that names the field, never a default."""
+        error = refusal(lambda: Tool.from_function(add, **metadata))
+
+        assert list(metadata)[-1] in str(error)
 
 
 class TestGivenSchema:
@@ -392,6 +446,21 @@ class TestParameters:
         assert {"first": 1, "other": 2, "more": 3} == ran(free, {"first": 1, "other": 2, "more": 3})
         assert Outcome.INVALID_ARGUMENTS is ask(made, {"first": 1, "other": "x"}).outcome
         assert 1 == len(ask(made, {"first": 1, "other": "2"}).repairs)
+
+    @pytest.mark.parametrize("style", ["google", "numpy", "sphinx"])
+    def test_the_docstring_describes_tool_and_parameters(self, style: str) -> None:
+        """Each style gives the parameters' descriptions; what stands in its sections is not the tool's."""
+
+        def described(first: int, second: Annotated[int, "From the hint."] = 0) -> int:
+            return first
+
+        described.__doc__ = DOCSTRINGS[style]
+        made = Tool.from_function(described)
+
+        assert "Describe.\n\nAt length." == made.description
+        assert {"first": "The first.", "second": "From the hint."} == {
+            name: one["description"] for name, one in made.parameters["properties"].items()
+        }
 
     def test_keyword_only_and_defaults(self) -> None:
         """Required is what has no default; JSON-able defaults stand in the schema."""
