@@ -12,8 +12,8 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.execution.frames import Site, frame_of, running
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.decision import Decision
-from praval_tools.model.definition import Definition, calling_place, place_of
 from praval_tools.model.permissions import MOST_CHAINED, AgentProfile, Delegation, Principal
+from praval_tools.model.place import calling_place, place_of
 from praval_tools.model.signature import read_signature
 from praval_tools.model.tool import Tool
 from praval_tools.naming import check_agent_name, shorten
@@ -68,9 +68,9 @@ class Agent:
         profile = AgentProfile(
             name=name, tool_categories=tuple(map(_category, tool_categories)),
             auto_discover_tools=bool(auto_discover_tools), declared=True,
-            place=str(place[0]) if place[0].file else "", run=place,
+            place=str(place.source) if place.source.file else "", run=place,
         )  # fmt: skip
-        giving.declare(home, profile, list(tools), lambda old: _again(old, profile, function))
+        giving.declare(home, profile, list(tools), lambda old: old.run is not None and place.again(old.run))
         self._set(home, Principal(name), function)
         home._declared[name] = self
 
@@ -300,19 +300,3 @@ def _category(one: Any) -> str:
     if not isinstance(one, str) or not one.strip():
         raise TypeError(f"A category is a text, got {one!r}.")
     return one
-
-
-def _again(old: AgentProfile, new: AgentProfile, function: Callable[..., Any] | None) -> bool:
-    """Tell whether the agent's module, or its notebook cell, runs again."""
-    if old.run is None or old.run[0] is None:
-        return False
-    (old_source, *old_run), (source, *run) = old.run, new.run
-    before = Definition(function or _nothing, old.name, _NOTHING, _NOTHING, None, old_source, *old_run)
-    return before.same_place(Definition(function or _nothing, new.name, _NOTHING, _NOTHING, None, source, *run))
-
-
-_NOTHING: Any = None
-
-
-def _nothing() -> None:
-    """Stand for the function of an agent that has none."""

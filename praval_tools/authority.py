@@ -66,7 +66,7 @@ def register(state: State, tool: Tool[..., Any], actor: str, *, replace: bool, r
     if holder is None:
         return [facts.ToolRegistered(tool=tool, by=actor, reason=reason)]
     old = state.tools[holder].tool
-    again = holder == tool.name and tool.definition_.same_place(old.definition_)
+    again = holder == tool.name and tool.definition_.place.again(old.definition_.place)
     if holder != tool.name or not (replace or again):
         raise DuplicateToolError(
             holder, old.metadata.owned_by, str(old.metadata.source or "code"), owner,

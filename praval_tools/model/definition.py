@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -31,8 +30,8 @@ from praval_tools.model.fingerprint import fingerprint
 from praval_tools.model.form import Mismatch, Unencodable
 from praval_tools.model.forms import is_closed
 from praval_tools.model.metadata import ToolMetadata
+from praval_tools.model.place import Place
 from praval_tools.model.signature import Signature, read_signature
-from praval_tools.model.source import Source
 
 MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
 """What the fast check answers where the arguments are not a strict match as they stand."""
@@ -131,11 +130,8 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     name: str
     metadata: ToolMetadata
     signature: Signature
+    place: Place
     given: dict[str, Any] | None = None
-    source: Source = Source()
-    run: object = None
-    module: str = ""
-    qualname: str = ""
     doc: str | None = None
     strict: bool = True
     listed: bool = True
@@ -164,9 +160,19 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
             if signature.unresolved:
                 problems.extend(_undefined(signature))
             if problems:
-                raise ToolDefinitionError(self.name, problems, str(self.source))
+                raise ToolDefinitionError(self.name, problems, str(self.place.source))
             self.signature = signature
         return compile_signature(signature, self.function, self.doc or "")
+
+    @property
+    def module(self) -> str:
+        """The name of the module of its declaration."""
+        return self.place.module
+
+    @property
+    def qualname(self) -> str:
+        """Its name inside of the module."""
+        return self.place.qualname
 
     @property
     def usable(self) -> bool:
@@ -289,40 +295,3 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     def context_parameters(self) -> tuple[str, ...]:
         """The parameters that take the `ToolContext`."""
         return tuple(one.name for one in self.signature.parameters if one.kind == "context")
-
-    def same_place(self, other: Definition) -> bool:
-        """Tell whether *other* is the same declaration in another run of its module, or of its notebook cell."""
-        if (self.module, self.qualname) != (other.module, other.qualname) or "<locals>" in self.qualname:
-            return False
-        if self.run is not None or other.run is not None:
-            return self.run is not other.run
-        notebook = "get_ipython" in getattr(self.function, "__globals__", {})
-        return notebook and (self.source.file != other.source.file or self.source.line == other.source.line)
-
-
-def calling_place() -> tuple[Source, object, str, str]:
-    """Return the place of the code outside of this package that is calling, where it is a module or notebook cell."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
-        frame = frame.f_back
-    source = Source(file=frame.f_code.co_filename, line=frame.f_lineno)
-    outside = frame.f_code.co_name == "<module>"
-    name = str(frame.f_globals.get("__name__", ""))
-    return source, frame.f_globals.get("__spec__"), name, "<module>" if outside else "<locals>"
-
-
-def place_of(function: Any) -> tuple[Source, object, str, str]:
-    """Return where *function* is defined: source, the run of its module, module and qualified name."""
-    inner = function
-    while (deeper := getattr(inner, "__wrapped__", None) or getattr(inner, "func", None)) is not None:
-        inner = deeper
-    inner = getattr(inner, "__func__", inner)
-    code = getattr(inner, "__code__", None)
-    if code is None:
-        code = getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004
-    source = Source(file=code.co_filename, line=code.co_firstlineno) if code is not None else Source()
-    module = getattr(inner, "__module__", None) or type(inner).__module__
-    scope = getattr(inner, "__globals__", None)
-    if scope is None:
-        scope = getattr(sys.modules.get(module), "__dict__", {})
-    return source, scope.get("__spec__"), module, getattr(inner, "__qualname__", type(inner).__qualname__)

@@ -77,7 +77,7 @@ class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults
         declared: False for a name that only grants mention.
         retired: It can call nothing until declared again.
         place: Where it was declared.
-        run: Stands for one run of the declaring module.
+        run: The same as a `Place`, which tells whether it runs again.
     """
 
     name: str

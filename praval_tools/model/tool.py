@@ -21,9 +21,10 @@ from praval_tools.errors import (
 from praval_tools.formats import export
 from praval_tools.model.arguments import check_given_schema
 from praval_tools.model.context import ToolContext
-from praval_tools.model.definition import Definition, place_of
+from praval_tools.model.definition import Definition
 from praval_tools.model.fingerprint import fingerprint
 from praval_tools.model.metadata import ToolMetadata, unknown_fields
+from praval_tools.model.place import place_of
 from praval_tools.model.signature import read_signature
 from praval_tools.naming import check_tool_name
 
@@ -383,7 +384,7 @@ def _build(
     is_async: bool | None = None,
 ) -> None:
     """Fill *tool*, or raise one error with every problem of its function and metadata."""
-    source, run, module, qualname = place_of(function)
+    place = place_of(function)
     lambda_ = getattr(function, "__name__", "") == "<lambda>"
     signature = read_signature(function, strict=strict and not lambda_, context_types=(ToolContext,))
     problems = unknown_fields(more)
@@ -399,14 +400,14 @@ def _build(
         if isinstance(function, type):
             problems.append("it is a class; make a tool of a function that builds one")
     doc = getattr(_inner(function), "__doc__", None) if not isinstance(function, type) else None
-    kept = _metadata(name, description, doc, metadata, more, signature, source, problems)
+    kept = _metadata(name, description, doc, metadata, more, signature, place.source, problems)
     if kept is None or problems:
-        raise ToolDefinitionError(name, problems, str(source) if source.file else "")
+        raise ToolDefinitionError(name, problems, str(place.source) if place.source.file else "")
     if not kept.described:
         _warn_undescribed(name)
     definition = Definition(
-        function, name, kept, signature, dict(given) if given is not None else None, source, run,
-        module, qualname, doc, strict and not lambda_,
+        function, name, kept, signature, place, dict(given) if given is not None else None, doc,
+        strict and not lambda_,
     )  # fmt: skip
     _fill(tool, name, kept, namespace, method_name, definition)
 
