@@ -158,7 +158,8 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
     def __getitem__(self, name: Any) -> Any:
         bound = self._find(name) if isinstance(name, str | Tool) else None
         if bound is None:
-            raise KeyError(name if isinstance(name, str) else getattr(name, "name", name))
+            text = getattr(name, "name", name)
+            raise KeyError(f"{self.agent} has no tool {shorten(text)}; explain({shorten(text)}) says why")
         return bound
 
     def _find(self, name: str | Tool[..., Any]) -> BoundTool[..., Any] | None:

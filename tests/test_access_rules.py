@@ -618,6 +618,15 @@ class TestDelegation:
 class TestToolset:
     """Nothing that a toolset hands out runs unchecked."""
 
+    @pytest.mark.parametrize("name", ["pay", "nix", Tool.from_function(pay), 3])
+    def test_what_is_not_in_it_is_a_key_error_that_says_whom_to_ask(self, registry: ToolRegistry, name: Any) -> None:
+        """A toolset is a mapping: a missing key is a `KeyError`, and the text leads to the explanation."""
+        toolset = registry.toolset("ann")
+
+        assert (False, None) == (name in toolset, toolset.get(name))
+        with pytest.raises(KeyError, match=r"ann has no tool .*explain\("):
+            toolset[name]
+
     def test_what_was_kept_is_decided_anew(self, registry: ToolRegistry) -> None:
         """A value, a function and a bound method of earlier days are refused after the removal."""
         toolset = registry.toolset("bank")
