@@ -78,12 +78,11 @@ class DuplicateToolError(ToolError):
         holder = f"owned by {self.owner!r}" if self.owner else "without an owner"
         of = f"owned by {self.new_owner!r}" if self.new_owner else "without an owner"
         late = f" The new one, {self.new_tool!r}, is {of} ({self.new_source})." if self.new_source else ""
+        fix = " Give yours another name or a namespace, or pass replace=True to replace it."
         if self.new_tool != self.tool:
             late += " Names that differ only by case, '-', '_' or '.' are one on the wire."
-        return (
-            f"Tool {self.tool!r} is already registered, {holder} ({self.source}).{late} "
-            f"Give yours another name or a namespace, or pass replace=True to replace it."
-        )
+            fix = f" Give yours another name or a namespace, or unregister {self.tool!r} first."
+        return f"Tool {self.tool!r} is already registered, {holder} ({self.source}).{late}{fix}"
 
 
 class DuplicateAgentError(ToolError):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from praval_tools import Agent, InvalidNameError, Tool, ToolRegistry, normalize_name
+from praval_tools import Agent, DuplicateToolError, InvalidNameError, Tool, ToolRegistry, normalize_name
+
+
+def named(name: str, **metadata: Any) -> Tool[..., Any]:
+    """Return a tool of this name."""
+    return Tool.from_function(lambda: None, name, description="Do nothing.", **metadata)
 
 
 class TestForeignNames:
@@ -24,7 +31,22 @@ class TestForeignNames:
 
         assert 2 == len(set(made))
         assert [128, 128] == [*map(len, made)]
-        assert made == [Tool.from_function(lambda: None, name, description="Be legal.").name for name in made]
+        assert made == [named(name).name for name in made]
+
+
+class TestClashes:
+    @pytest.mark.parametrize("second", ["get_user", "GET_USER", "get-user", "get.user", "Get.User"])
+    def test_names_that_are_one_on_the_wire(self, second: str) -> None:
+        """Names that differ only by case, `-`, `_` or `.` are duplicates; the error proposes what works."""
+        registry = ToolRegistry()
+        registry.register_tool(named("get_user", owned_by="ann"))
+        same = second == "get_user"
+
+        with pytest.raises(DuplicateToolError, match="'get_user' is already registered, owned by 'ann'") as caught:
+            registry.register_tool(named(second), replace=not same)
+
+        assert same == ("replace=True" in str(caught.value))
+        assert ["get_user"] == [tool.name for tool in registry]
 
 
 class TestAgentNames:
