@@ -180,6 +180,11 @@ def tool() -> Tool[..., Any]:
     return Tool.from_function(order)
 
 
+def test_there_are_a_hundred_cases() -> None:
+    """The lists of bad arguments stay long enough to mean something."""
+    assert 100 <= len(ORDERS) + len(VALUES)
+
+
 class TestOrders:
     @pytest.mark.parametrize(("arguments", "paths"), ORDERS, ids=lambda one: ascii(one)[:50])
     def test_every_problem_is_named_at_once(self, arguments: Any, paths: list[str]) -> None:

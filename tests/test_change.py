@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -43,6 +45,34 @@ def named(name: str) -> Tool[..., int]:
         return 2
 
     return Tool.from_function(two, name)
+
+
+def with_tools(number: int) -> ToolRegistry:
+    """Return a registry with so many tools of so many agents, and one of ann's."""
+    made = ToolRegistry()
+    with made.change():
+        for index in range(number):
+            made.register_tool(named(f"tool_{index}").with_metadata(owned_by=f"agent_{index}"))
+        made.register_tool(named("mine").with_metadata(owned_by="ann"))
+    return made
+
+
+def work_of(work: Callable[[], object]) -> int:
+    """Return how many functions *work* enters, the second time."""
+    work()
+    entered = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal entered
+        entered += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return entered
 
 
 class TestChange:
@@ -98,6 +128,47 @@ class TestChange:
         with registry.change():
             leave()
         assert ["ToolShared"] == told
+
+
+class TestFork:
+    def test_goes_its_own_way(self, registry: ToolRegistry) -> None:
+        """A fork begins as what it was forked from; neither sees what the other changes or spends afterwards."""
+        fork = registry.fork()
+
+        fork.block("add", "ann")
+        registry.unregister_tool("add")
+
+        assert ("blocked", "unknown") == (fork.explain("ann", "add").rule, registry.explain("ann", "add").rule)
+        assert [2, 3] == [fork.agent("bob").call("add", x=x) for x in (1, 2)]
+
+    def test_costs_the_same_whatever_it_holds(self) -> None:
+        """Nothing is copied."""
+        assert work_of(with_tools(10).fork) == work_of(with_tools(2_000).fork)
+
+
+class TestCost:
+    @pytest.mark.parametrize("what", ["explain", "list", "call", "subscript"])
+    def test_does_not_grow_with_the_registry(self, what: str) -> None:
+        """What an agent asks for costs as many steps among two thousand tools and agents as among ten."""
+        asked = {
+            "explain": lambda registry: registry.explain("ann", "mine"),
+            "list": lambda registry: registry.get_tools_for_agent("ann"),
+            "call": lambda registry: registry.execute(ToolCall("1", "mine", {}, "ann")),
+            "subscript": lambda registry: registry.toolset("ann")["mine"],
+        }[what]
+
+        few, many = (work_of(lambda one=one: asked(one)) for one in (with_tools(10), with_tools(2_000)))
+
+        assert many <= few * 1.2
+
+    def test_of_registering_is_linear(self) -> None:
+        """The two thousandth tool takes hardly more steps than the tenth: nothing is copied or searched."""
+        steps = []
+        for size in (10, 2_000):
+            registry, late = with_tools(size), iter([named("late"), named("later")])
+            steps.append(work_of(lambda into=registry, tools=late: into.register_tool(next(tools))))
+
+        assert steps[1] <= steps[0] * 2
 
 
 class TestReplaceSource:
