@@ -52,7 +52,7 @@ class Agent:
         function: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         check_agent_name(name)
-        if isinstance(tools, str) or isinstance(tool_categories, str):
+        if any(isinstance(one, str) or not isinstance(one, Iterable) for one in (tools, tool_categories)):
             raise TypeError("tools and tool_categories are lists; a single name goes in brackets: ['name'].")
         if type(auto_discover_tools) is not bool:
             raise TypeError(f"auto_discover_tools is True or False, not {auto_discover_tools!r}.")
@@ -67,7 +67,7 @@ class Agent:
         place = place_of(function) if function is not None else calling_place()
         profile = AgentProfile(
             name=name, tool_categories=tuple(map(_category, tool_categories)),
-            auto_discover_tools=bool(auto_discover_tools), declared=True,
+            auto_discover_tools=auto_discover_tools, declared=True,
             place=str(place.source) if place.source.file else "", run=place,
         )  # fmt: skip
         giving.declare(home, profile, list(tools), lambda old: old.run is not None and place.again(old.run))
@@ -144,15 +144,15 @@ class Agent:
         """Return the names of the tools that it may call now, in registration order."""
         return list(self._tools)
 
-    def tool_exists(self, name: str) -> bool:
+    def tool_exists(self, name: str | Tool[..., Any]) -> bool:
         """Tell whether it may call a tool of this name now."""
         return name in self._tools
 
     has_tool = tool_exists
 
-    def get_tool(self, name: str) -> BoundTool[..., Any] | None:
+    def get_tool(self, name: str | Tool[..., Any]) -> BoundTool[..., Any] | None:
         """Return the checked way to the tool of this name, if the agent may call it now."""
-        return self._tools.get(name)
+        return self._tools.get(name)  # type: ignore[arg-type]  # a toolset takes both
 
     def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
         """
@@ -186,15 +186,15 @@ class Agent:
 
     # ── what it does ─────────────────────────────────────────────────────────────────────────────
 
-    def explain(self, name: str, arguments: Any = None) -> Decision:
+    def explain(self, name: str | Tool[..., Any], arguments: Any = None) -> Decision:
         """Say whether it may call a tool, and why."""
         return self._tools.explain(name, arguments)
 
-    def call(self, name: str, /, **arguments: Any) -> Any:
+    def call(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """Call a tool and return its value; raises what `Toolset.call` raises."""
         return self._tools.call(name, **arguments)
 
-    async def acall(self, name: str, /, **arguments: Any) -> Any:
+    async def acall(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """Call a tool from async code and return its value."""
         return await self._tools.acall(name, **arguments)
 

@@ -19,7 +19,7 @@ from praval_tools.model.definition import MISS, Definition
 from praval_tools.model.encode import json_text
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import AsyncTool, Tool
-from praval_tools.naming import shorten
+from praval_tools.naming import name_of, shorten
 
 if TYPE_CHECKING:
     from praval_tools.execution.executor import Executor, Lanes
@@ -191,9 +191,9 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
 
     # ── calling ──────────────────────────────────────────────────────────────────────────────────
 
-    def call(self, name: str, /, **arguments: Any) -> Any:
+    def call(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """
-        Call a tool and return its value.
+        Call a tool, given by its name or itself, and return its value.
 
         Raises:
             ToolAccessError: The agent may not call it, or it does not exist.
@@ -202,18 +202,18 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             ToolExecutionError: It raised; also an instance of the built-in class that it raised.
         """
         try:
-            lane = self._sync[name]
+            lane = self._sync[name]  # type: ignore[index]  # a tool is no key, and goes the longer way
         except KeyError:
-            return self._executor.call(self._who, name, arguments, self._lanes)
+            return self._executor.call(self._who, _name(name), arguments, self._lanes)
         try:
             value = lane(arguments)
         except (Exception, SystemExit) as error:
             raise self._executor.failed(lane, error) from error
-        return value if value is not MISS else self._executor.call(self._who, name, arguments, self._lanes)
+        return value if value is not MISS else self._executor.call(self._who, _name(name), arguments, self._lanes)
 
-    async def acall(self, name: str, /, **arguments: Any) -> Any:
+    async def acall(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
-        lane = self._awaited.get(name)
+        lane = self._awaited.get(name)  # type: ignore[arg-type]
         if lane is not None:
             try:
                 value = await lane(arguments)
@@ -221,7 +221,7 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
                 raise self._executor.failed(lane, error) from error
             if value is not MISS:
                 return value
-        return await self._executor.acall(self._who, name, arguments, self._lanes)
+        return await self._executor.acall(self._who, _name(name), arguments, self._lanes)
 
     def call_json(self, name: str, arguments: str | bytes) -> bytes:
         """Call a tool with JSON text and return its value as JSON text; raises what `call` raises."""
@@ -278,9 +278,9 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             call.on_behalf_of or chain,
         )  # fmt: skip
 
-    def explain(self, name: str, arguments: Any = None) -> Decision:
+    def explain(self, name: str | Tool[..., Any], arguments: Any = None) -> Decision:
         """Say whether the agent may call a tool, and why."""
-        return self._lookup.explain(self._who, name, arguments)
+        return self._lookup.explain(self._who, name_of(name), arguments)
 
     # ── showing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -312,6 +312,10 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
 
     def __repr__(self) -> str:
         return f"<Toolset of {self._who.agent!r}: {', '.join(self) or 'empty'}>"
+
+
+def _name(tool: Any) -> Any:
+    return getattr(tool, "name", tool)
 
 
 def _as_function(bound: BoundTool[..., Any]) -> Callable[..., Any]:

@@ -331,6 +331,11 @@ class TestFunction:
         assert other is ann("?", other)
 
 
+def add_one(x: int) -> int:
+    """Add one."""
+    return x + 1
+
+
 class TestGiving:
     def test_the_old_decorator(self, tool_registry: ToolRegistry) -> None:
         """
@@ -423,6 +428,21 @@ class TestGiving:
         with pytest.warns(errors.UnknownToolWarning, match="nope"):
             assert not bob.remove_tool("nope")
         assert [] == ann.list_tools()
+
+    def test_by_name_or_itself(self) -> None:
+        """
+        Whatever asks for a tool takes its name or the tool, and what is no list of tools is refused by name.
+        """
+        made = ToolRegistry()
+        tool = Tool.from_function(add_one)
+        ann = Agent("ann", tools=[tool], registry=made)
+
+        for one in ("add_one", tool):
+            assert (2, 2, 2) == (ann.call(one, x=1), asyncio.run(ann.acall(one, x=1)), ann.tools[one](x=1))
+            assert (True, True, True) == (ann.tool_exists(one), ann.get_tool(one) is not None, ann.explain(one).allowed)
+        for odd in (None, "add_one", 3):
+            with pytest.raises(TypeError, match="are lists"):
+                Agent("bob", tools=odd, registry=made)  # type: ignore[arg-type]
 
     def test_the_four_looks_agree(self, tool_registry: ToolRegistry) -> None:
         """
