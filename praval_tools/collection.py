@@ -9,6 +9,7 @@ from praval_tools.authority import known
 from praval_tools.default import get_tool_registry
 from praval_tools.giving import brought
 from praval_tools.model.tool import Tool
+from praval_tools.naming import name_of
 from praval_tools.registry import ToolRegistry
 
 
@@ -44,14 +45,14 @@ class ToolCollection:
 
     def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
         """Add a tool by name, object or function; what is in no registry is registered."""
-        name = _known(self.registry, tool) if isinstance(tool, str) else brought(self.registry, None, tool)
-        self._names[name] = None
+        if isinstance(tool, str):
+            known(self.registry.state, tool)
+        self._names[brought(self.registry, None, tool)] = None
 
     def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
         """Take a tool out of the group; False: it was not in it. No agent loses anything."""
-        name = tool if isinstance(tool, str) else tool.name
-        found = name in self._names
-        self._names.pop(name, None)
+        found = tool in self
+        self._names.pop(name_of(tool), None)
         return found
 
     def get_tools(self) -> list[Tool[..., Any]]:
@@ -61,7 +62,3 @@ class ToolCollection:
     def assign_to_agent(self, agent: Any, **options: Any) -> int:
         """Assign every tool to an agent; returns how many assignments stand."""
         return sum(self.registry.assign_tool_to_agent(tool, agent, **options) for tool in self.get_tools())
-
-
-def _known(registry: ToolRegistry, name: str) -> str:
-    return known(registry.state, name).tool.name

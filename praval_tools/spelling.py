@@ -42,13 +42,13 @@ def spelled(args: tuple[Any, ...], metadata: dict[str, Any], register: Register)
     if len(args) > 1:
         raise ToolUsageError("@tool takes one positional argument: the tool's name, or the function.")
     first = args[0] if args else None
-    named = [metadata.pop(key) for key in ("tool_name", "name") if key in metadata]
-    if first is not None and not isinstance(first, str):
-        return _made(first, named[0] if named else None, metadata, register)
-    names = {one for one in (first, *named) if one is not None}
+    given = [metadata.pop(key) for key in ("tool_name", "name") if key in metadata]
+    names = {one for one in (first if isinstance(first, str) else None, *given) if one is not None}
     if len(names) > 1:
         raise ToolUsageError(f"@tool was given {len(names)} names: {', '.join(sorted(map(repr, names)))}.")
     name = names.pop() if names else None
+    if first is not None and not isinstance(first, str):
+        return _made(first, name, metadata, register)
     return lambda function: _made(function, name, dict(metadata), register)
 
 

@@ -44,13 +44,15 @@ def search(
 
 
 def stats(state: State) -> dict[str, Any]:
-    """Return the counts that Praval's registry gives."""
+    """Return the counts that Praval's registry gives; agents with tools own, list or were granted one."""
     categories = {str(value): len(names) for (kind, value), names in state.labels.items() if kind == "category"}
     owners = {value for kind, value in state.labels if kind == "owner" and value is not None}
+    granted = {name for name, held in state.accesses.items() if any(one.grants for one in held.values())}
+    listing = {name for name, profile in state.agents.items() if any(tool in state.tools for tool in profile.tools)}
     return {
         "total_tools": len(state.tools),
         "shared_tools": len(state.labelled("shared", "")),
-        "agents_with_tools": len(owners | set(state.accesses)),
+        "agents_with_tools": len(owners | granted | listing),
         "categories": len(categories),
         "tools_by_category": dict(sorted(categories.items())),
     }

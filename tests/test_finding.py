@@ -191,7 +191,36 @@ class TestProblems:
         assert ["unreachable"] == [one.kind for one in registry.problems()]
 
 
+class TestStatistics:
+    def test_agents_with_tools_own_list_or_were_granted_one(self) -> None:
+        """A block, a removal and a list of what does not exist give nobody a tool."""
+        registry = ToolRegistry()
+
+        @registry.tool(owned_by="owner")
+        def add() -> None:
+            """Add."""
+
+        Agent("lister", tools=["add"], registry=registry)
+        Agent("hoping", tools=["later"], registry=registry)
+        registry.assign_tool_to_agent("add", "lent")
+        registry.block("add", "blocked")
+        registry.remove_tool_from_agent("add", "removed")
+        registry.revoke(registry.grant("add", "revoked"))
+
+        assert 3 == registry.get_registry_stats()["agents_with_tools"]
+
+
 class TestDeclaring:
+    def test_two_names(self) -> None:
+        """A tool that is given two names is an error in every spelling."""
+        function = type(self).test_two_names
+        for spelling in (
+            lambda: tool("one", name="two", register=False)(function),
+            lambda: tool(function, name="one", tool_name="two", register=False),
+        ):
+            with pytest.raises(ToolUsageError, match="2 names: 'one', 'two'"):
+                spelling()
+
     def test_an_owner_given_as_object(self) -> None:
         """An agent stands for its name as owner, in `register_object` and as delegate."""
         registry = ToolRegistry()
