@@ -84,8 +84,7 @@ def _decision(
 ) -> Decision:
     given = None if arguments is None else dict(arguments)
     if registry is None and not isinstance(agent, str):
-        name = tool if isinstance(tool, str) else tool.name
-        return agent.explain(name, given)
+        return agent.explain(tool, given)
     return (registry or get_tool_registry()).explain(agent, tool, given)
 
 
