@@ -392,7 +392,10 @@ class Recorder:
             else:
                 error, kind = said(job.error), type_name(job.error)
             record = noting.late(book.note, value, error, kind)
-            self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
+            try:
+                self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
+            except JournalError as closed:  # nobody waits for this thread
+                warnings.warn(f"A late result was lost: {closed}", JournalWarning, stacklevel=2)
 
         job.when_done(tell)
 

@@ -103,5 +103,5 @@ class Approvals:
 
 
 def _same(one: ApprovalRequest, other: ApprovalRequest) -> bool:
-    names = ("tool", "agent", "chain", "arguments", "fingerprint")
+    names = ("tool", "agent", "chain", "run_id", "arguments", "fingerprint")
     return all(getattr(one, name) == getattr(other, name) for name in names)

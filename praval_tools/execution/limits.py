@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -137,6 +137,15 @@ class Limits:
             for one in uses:
                 one.begin(run, now)
         return "", self._end(uses) if uses else None
+
+    def opened(self, run: str, begun: Iterable[tuple[str | None, str]]) -> None:
+        """Let *run* have used what those calls of it used that are recorded: agent and tool of each."""
+        with self._lock:
+            for use in self._uses.values():
+                use.runs.pop(run, None)
+            for agent, tool in begun if self._uses else ():
+                for use in self._fitting(agent, tool):
+                    use.runs[run] = use.runs.get(run, 0) + 1
 
     def _end(self, uses: list[_Use]) -> Callable[[], None]:
         def end() -> None:

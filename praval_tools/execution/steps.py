@@ -95,9 +95,10 @@ class Run(msgspec.Struct, eq=False):
         if not names:
             return self.bound.values
         call = self.call = call_of(self.frame)
-        who, key = self.who, str(call.tool_call_id)
+        who, name = self.who, str(call.tool_call_id)
+        key = name if call.run_id is None else f"{call.run_id}/{name}"  # ids may repeat from run to run
         context = ToolContext(
-            agent=who.agent if who else None, chain=who.chain if who else (), tool_call_id=key,
+            agent=who.agent if who else None, chain=who.chain if who else (), tool_call_id=name,
             run_id=call.run_id, idempotency_key=key, registry=self.runtime.home, cancelled=lambda: self.given_up,
         )  # fmt: skip
         return {**self.bound.values, **dict.fromkeys(names, context)}
