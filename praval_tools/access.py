@@ -338,7 +338,7 @@ def _no_way(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> 
         return Decision(False, "forbidden", "delegation", who.agent, tool,
                         f"{who.agent!r} may not call {tool!r}: {why}.", remedy, link)  # fmt: skip
     access = facts.access(who.agent, tool)
-    why = "it was removed from it" if access.removed else "nothing gives it this tool"
+    why = "the tool was taken from it" if access.removed else "nothing gives it this tool"
     over = [dead(one, now) for one in map(facts.grant, access.grants) if one is not None and dead(one, now)]
     if over:
         why = f"its grant is {over[-1]}"

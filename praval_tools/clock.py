@@ -1,4 +1,4 @@
-"""Time and ids, the only place where they are taken from the air; everything else is handed a `Clock`."""
+"""Time and ids for what is recorded; whoever records is handed a `Clock`, so that tests can set it."""
 
 from __future__ import annotations
 

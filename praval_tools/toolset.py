@@ -265,6 +265,8 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         return await batch_async(self._executor.runtime, [(one, self.aexecute) for one in calls], max_parallel)
 
     def _mine(self, call: ToolCall) -> ToolCall:
+        if not isinstance(call, ToolCall):
+            raise ToolUsageError(f"{shorten(call)} is no ToolCall: execute(ToolCall(name=…, arguments=…)).")
         if call.agent is not None and call.agent != self._who.agent:
             raise ToolUsageError(f"This toolset is {self._who.agent!r}'s; the call names {shorten(call.agent)}.")
         chain = self._who.chain
@@ -329,7 +331,8 @@ def _as_function(bound: BoundTool[..., Any]) -> Callable[..., Any]:
     definition = bound._definition
     signature = _signature(definition, bound.parameters)
     made.__name__ = made.__qualname__ = bound.name
-    made.__module__, made.__doc__ = definition.module, bound.tool.doc or bound.description
+    doc = inspect.cleandoc(bound.tool.doc or "")
+    made.__module__, made.__doc__ = definition.module, doc if doc.startswith(bound.description) else bound.description
     made.__signature__ = signature
     hints = {one.name: one.annotation for one in signature.parameters.values()}
     made.__annotations__ = {name: hint for name, hint in hints.items() if hint is not signature.empty}

@@ -694,3 +694,31 @@ class TestWarnings:
         ]  # fmt: skip
 
         assert "no docstring and no description" in self.warned(errors.ToolDefinitionWarning, works)
+
+
+def test_what_is_no_call_is_said_to_be_none() -> None:
+    """Junk given to `execute` is an error that names it, and says what is wanted."""
+    registry = ToolRegistry()
+
+    with pytest.raises(errors.ToolUsageError, match="'junk' is no ToolCall"):
+        registry.toolset("ann").execute("junk")  # type: ignore[arg-type]
+
+
+def test_functions_say_what_the_schema_says() -> None:
+    """The docstring of a function from `functions()` is the configured description, the whole docstring otherwise."""
+    registry = ToolRegistry()
+
+    @registry.tool(shared=True)
+    def one() -> int:
+        """
+        Give one.
+
+        Always.
+        """
+        return 1
+
+    before = registry.toolset("ann").functions()[0].__doc__
+    registry.configure("one", description="Give the number one.")
+
+    assert "Give one.\n\nAlways." == before
+    assert "Give the number one." == registry.toolset("ann").functions()[0].__doc__
