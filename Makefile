@@ -49,4 +49,4 @@ wheel-test: build
 	sh .ci/wheel-test $(PYTHON)
 
 clean:
-	rm -rf $(VENV) .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench build dist site praval-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

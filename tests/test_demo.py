@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import math
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent
+from typing import NamedTuple
 
 import pytest
 
 from praval_tools.cli import main
+from praval_tools.cli.acting import Part
+from praval_tools.cli.acting import played as played_apart
+from praval_tools.cli.common import Failure
+from praval_tools.cli.leaving import Draft
+from praval_tools.cli.output import Look
 from praval_tools.demo import registry as demo_registry
 from praval_tools.demo import telling
+from praval_tools.demo.effects import Effect, Effects, Fatal
 from praval_tools.demo.figures import averages, compare
 from praval_tools.demo.play import perform
 from praval_tools.demo.question import LENGTH, QUARTER, Question, ask, flights
 from praval_tools.demo.reading import UnreadableDataError, read
-from praval_tools.demo.steps import Answered, Called, Changed, Compared, Explained, Step, Surveyed
+from praval_tools.demo.steps import Answered, Asked, Called, Changed, Compared, Explained, Step, Surveyed
 from praval_tools.demo.table import Column, Table
 from praval_tools.errors import ToolUsageError
+from praval_tools.journal import open_journal
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,6 +47,44 @@ ROOT = Path(__file__).parent.parent
 def shipped() -> Question:
     """The question about the flights, read once."""
     return flights()
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: a folder of its own, for what the demo leaves."""
+    folder = tmp_path_factory.mktemp("here")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+class Left(NamedTuple):
+    """What one demo printed and left."""
+
+    out: str
+    folder: Path
+
+    @property
+    def page(self) -> str:
+        """The report."""
+        return (self.folder / "report.html").read_text("utf-8")
+
+    @property
+    def effects(self) -> list[dict[str, str]]:
+        """What was done to the world."""
+        return [json.loads(line) for line in (self.folder / "effects.jsonl").read_text("utf-8").splitlines()]
+
+
+def left_by(folder: Path, *arguments: str) -> Left:
+    """Run the demo in a process of its own, piped."""
+    done = _process("demo", "--out", str(folder), *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return Left(done.stdout, folder)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """A demo on the shipped data, played once."""
+    return left_by(tmp_path_factory.mktemp("whole") / "out")
 
 
 def played(question: Question) -> list[Step]:
@@ -214,6 +264,14 @@ class TestPlay:
         assert [result.agent for result in tried] == ["reporter", "analyst", "reporter"]
         assert [result.success for result in tried] == [False, False, True]
 
+    def test_publishing_is_approved_once(self, steps: list[Step]) -> None:
+        """
+        An approval is asked for the call that may publish, and for no other.
+        """
+        (asked,) = of(steps, Asked)
+
+        assert (asked.request.tool, asked.request.agent, asked.request.risk_level) == ("publish", "reporter", "high")
+
     def test_answers(self, steps: list[Step]) -> None:
         """
         The answer names the airline, and that the one that looked worst is within luck.
@@ -231,6 +289,265 @@ class TestPlay:
         first, second = (of(played(shipped), Answered)[0].report for _ in range(2))
 
         assert first == second
+
+
+class TestSurvival:
+    def test_is_killed_twice_and_goes_on(self, whole: Left) -> None:
+        """
+        Two processes are killed, in a call that may run again and in one that may not; the third comes to the end.
+        """
+        assert re.findall(r"Killed by SIGKILL inside of (\w+):", whole.out) == ["note", "publish"]
+        assert re.findall(r"In doubt: (\w+) by (\w+) began", whole.out) == [
+            ("note", "statistician"),
+            ("publish", "reporter"),
+        ]
+        assert "Process 3 opens the run again" in whole.out
+
+    def test_every_effect_happens_once(self, whole: Left) -> None:
+        """
+        As many effects as calls that make one, each of another call: nothing twice, nothing missing.
+        """
+        done = [one["call"] for one in whole.effects]
+        with open_journal(whole.folder / "journal.db") as journal:
+            made = [one.tool_call_id for one in journal.calls("demo")
+                    if one.tool_name in ("note", "publish") and one.outcome == "ok"]  # fmt: skip
+
+        assert [one["tool"] for one in whole.effects] == ["note"] * 4 + ["publish"]
+        assert done == made
+        assert len({one["key"] for one in whole.effects}) == len(made)
+        assert "Nothing happened twice, nothing is missing." in " ".join(whole.out.split())
+
+    def test_journal_tells_it_afterwards(self, whole: Left) -> None:
+        """
+        The journal is readable: three processes, refusals with their rule, the approval, and nothing in doubt.
+        """
+        with open_journal(whole.folder / "journal.db") as journal:
+            events, calls = list(journal.events(run_id="demo")), journal.calls("demo")
+
+        assert len({one.process for one in events}) == 3
+        assert [(one.agent, one.tool_name, one.decision.rule) for one in calls if one.outcome == "forbidden"] == [
+            ("analyst", "read_rows", "granted"),
+            ("reporter", "publish", "no-way"),
+            ("analyst", "publish", "no-way"),
+        ]
+        assert [one.type for one in events].count("approval_answered") == 1
+        assert not any(one.in_doubt for one in calls)
+
+    def test_a_call_inside_of_another_is_shown_there(self, whole: Left) -> None:
+        """
+        The timeline is a tree: what publish calls stands under it, with outcome and latency.
+        """
+        lines = whole.out.splitlines()
+        at = next(number for number, line in enumerate(lines) if "in doubt, resolved" in line)
+
+        assert re.fullmatch(r"  16  reporter      └ describe_data  ok +\d+\.\d", lines[at + 1])
+
+    def test_nothing_that_ran_runs_again(self, whole: Left) -> None:
+        """
+        The resumed processes answer by the journal what the earlier ones recorded, and the grant keeps its count.
+        """
+        assert re.findall(r"(\d+) calls get their results from the journal", whole.out) == ["8", "14"]
+        assert "granted (1 left)" in whole.out
+
+    def test_says_the_same_every_time(self, whole: Left, tmp_path: Path) -> None:
+        """
+        Two demos of the same data print the same, but for latencies and the folder.
+        """
+        again = left_by(tmp_path / "out")
+
+        assert _timeless(again) == _timeless(whole)
+
+    def test_an_effect_of_the_same_key_happens_once(self, tmp_path: Path) -> None:
+        """
+        What is done under a key is found by it, also by another process.
+        """
+        file, effect = tmp_path / "effects.jsonl", Effect(tool="note", by="a", call="c", key="k", text="<b>\n\x1b")
+
+        assert [Effects(file).once(effect) for _ in range(3)] == [1, 1, 1]
+        assert Effects(file).all() == [effect]
+        assert Effects(file).has("c")
+
+
+def _timeless(left: Left) -> str:
+    text = re.sub(r" +", " ", re.sub(r" +\d+\.\d( |$)", r" …\1", left.out, flags=re.MULTILINE))
+    return re.sub(r"^(Report|Journal): .*$", "", text, flags=re.MULTILINE)
+
+
+class _Page(HTMLParser):
+    """Reads a page: which elements are open, and every attribute that it has."""
+
+    VOID = ("meta",)
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.names: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.wrong: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+class TestReport:
+    def test_is_well_formed(self, whole: Left) -> None:
+        """
+        Every element is closed where it should be, and headings, tables and charts are there.
+        """
+        page = _Page(whole.page)
+
+        assert (page.open, page.wrong) == ([], [])
+        assert {"h1", "h2", "table", "svg", "circle", "path", "pre"} <= page.names
+
+    def test_needs_nothing_from_outside(self, whole: Left) -> None:
+        """
+        No script, no link, no image, no address: one file, and a policy that lets a browser fetch nothing.
+        """
+        page = _Page(whole.page)
+
+        assert not page.names & {"script", "link", "img", "iframe", "object", "a", "base", "form"}
+        assert not {name for name, _ in page.attributes} & {"src", "href", "xlink:href", "style", "action"}
+        assert not [name for name, _ in page.attributes if name.startswith("on")]
+        assert not re.search(r"https?:|url\(|@import", whole.page)
+        assert "default-src &#x27;none&#x27;" in whole.page
+
+    def test_says_what_happened(self, whole: Left) -> None:
+        """
+        It has the answer, the matrix, each refusal with its reason, the approval, the doubts, and the effects.
+        """
+        for told in (
+            "JetBlue Airways stands out: 46.9% cancelled",
+            "granted (1 left)",
+            "The arguments are outside of the grant: count is larger than 20.",
+            "operator: allow, the figures are checked",
+            "again, same key",
+            "in doubt, resolved",
+            "5 effects, each exactly once",
+            "analyst owned publish before",
+            "prefers-color-scheme: dark",
+        ):
+            assert told in whole.page
+
+    def test_strangers_write_no_markup(self, tmp_path: Path) -> None:
+        """
+        Markup, quotes, escape sequences and marks of direction in headings and cells are shown in it, never obeyed.
+        """
+        file = tmp_path / "evil.csv"
+        rows = "\n".join(
+            f"<b>{'AB'[n % 2]}</b>\x1b[2J\u202e<script>alert(1)</script>,{n % 9 + 50 * (n % 2)},{n}" for n in range(60)
+        )
+        file.write_text(f'who</style><img src=x>\x1b[8m,"v"" onload=""x",password\n{rows}\n', encoding="utf-8")
+
+        left = left_by(tmp_path / "out", str(file))
+        page = _Page(left.page)
+
+        assert (page.open, page.wrong) == ([], [])
+        assert not page.names & {"script", "img"}
+        assert not {name for name, _ in page.attributes} & {"src", "onload"}
+        assert not set(left.page) & {"\x1b", "\u202e"}
+        assert not set(left.out) & {"\x1b", "\u202e"}
+        assert "&lt;script&gt;alert(1)" in left.page
+
+
+class TestFolder:
+    def test_is_made_here(self, elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """
+        Report, journal, its key and the effects go to `praval-demo`; a second demo replaces those of the first.
+        """
+        for _ in range(2):
+            code, out, err = run(capsys, "demo")
+            assert (code, err) == (0, "")
+            assert "Report:  praval-demo/report.html\n" in out
+            assert os.listdir(elsewhere) == ["praval-demo"]
+
+        names = {".praval-demo", "effects.jsonl", "journal.db", "journal.db.key", "report.html"}
+        assert set(os.listdir("praval-demo")) == names
+
+    def test_of_somebody_else_is_left_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """
+        A folder of that name with other files stays as it is, and the demo takes the next name.
+        """
+        Path("praval-demo").mkdir()
+        Path("praval-demo", "report.html").write_text("mine")
+
+        _, out, _ = run(capsys, "demo")
+
+        assert "Report:  praval-demo-2/report.html\n" in out
+        assert Path("praval-demo", "report.html").read_text() == "mine"
+
+    def test_that_is_asked_for_must_be_free(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """
+        With `--out`, a folder of other files, or a file, is a usage error, before anything is done.
+        """
+        (tmp_path / "mine.txt").write_text("mine")
+
+        assert run(capsys, "demo", "--out", str(tmp_path)) == (
+            2, "", f"Error: {tmp_path}: holds other files; name a folder that is new, empty, or an earlier demo's.\n"
+        )  # fmt: skip
+        assert run(capsys, "demo", "--out", str(tmp_path / "mine.txt"))[0] == 2
+        assert os.listdir(tmp_path) == ["mine.txt"]
+
+    def test_that_cannot_be_written(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        Where nothing can be written, one line says so and what to do.
+        """
+
+        def refuse(*_: object, **__: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+
+        code, out, err = run(capsys, "demo")
+
+        assert (code, out) == (1, "")
+        assert "Permission denied. Name another folder: praval-tools demo --out DIR" in err
+
+    def test_is_not_read_as_data(self, tmp_path: Path) -> None:
+        """
+        What an earlier demo left in a folder is no part of what the next one reads there.
+        """
+        (tmp_path / "a.md").write_text("some words\n")
+        (tmp_path / "praval-demo").mkdir()
+        (tmp_path / "praval-demo" / ".praval-demo").touch()
+        (tmp_path / "praval-demo" / "report.html").write_text("other words\n")
+
+        assert read(tmp_path).column("text").values == ("some words",)
+
+    @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+    @pytest.mark.parametrize("lines", [1, 40])
+    def test_interrupted_leaves_nothing(self, lines: int, elsewhere: Path) -> None:
+        """
+        Ctrl-C, which every process of the terminal gets, ends all of them with 130, and nothing is left behind.
+        """
+        child = subprocess.Popen(
+            [sys.executable, "-m", "praval_tools", "demo"], env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, encoding="utf-8",
+        )  # fmt: skip
+        for _ in range(lines):
+            child.stdout.readline()
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=30)
+
+        assert (child.returncode, err.strip()) == (130, "Stopped: interrupted.")
+        assert os.listdir(elsewhere) == []
+        for _ in range(50):  # the group is empty once the killed process was taken note of
+            try:
+                os.killpg(child.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.1)
+        raise AssertionError("a process of the demo is still there")
 
 
 class TestRegistryForTheCommandLine:
@@ -251,39 +568,34 @@ class TestRegistryForTheCommandLine:
 
 
 class TestOutput:
-    def test_piped_is_plain_and_narrow(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_piped_is_plain_and_narrow(self, whole: Left) -> None:
         """
         In a pipe there is no colour, no line is wider than 80 columns, and source and licence are named.
         """
-        code, out, err = run(capsys, "demo")
+        assert "\x1b" not in whole.out
+        assert max(map(len, whole.out.splitlines())) <= 80
+        assert "CC0 1.0" in whole.out
+        assert "JetBlue Airways stands out" in whole.out
 
-        assert (code, err) == (0, "")
-        assert "\x1b" not in out
-        assert max(map(len, out.splitlines())) <= 80
-        assert "CC0 1.0" in out
-        assert "JetBlue Airways stands out" in out
-
-    def test_matrix_has_the_rule_in_each_cell(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_matrix_has_the_rule_in_each_cell(self, whole: Left) -> None:
         """
         The matrix names the deciding rule for each agent and tool.
         """
-        _, out, _ = run(capsys, "demo")
-        rows = {words[0]: words[1:] for words in map(str.split, out.splitlines()) if words}
+        rows = {words[0]: words[1:] for words in map(str.split, whole.out.splitlines()) if words}
 
         assert rows["read_rows"] == ["owner", "granted", "(1", "left)", "-", "-"]
         assert rows["publish"] == ["-", "-", "-", "owner"]
         assert rows["fair_comparison"] == ["-", "-", "listed", "-"]
 
-    @pytest.mark.parametrize("width", ["40", "80", "120"])
-    def test_in_a_terminal_of_any_width(self, width: str) -> None:
+    @pytest.mark.parametrize(("width", "extra"), [("40", {}), ("80", {"NO_COLOR": "1"}), ("120", {})])
+    def test_in_a_terminal_of_any_width(self, width: str, extra: dict[str, str]) -> None:
         """
         Nothing is wider than the terminal, with colour or with NO_COLOR.
         """
-        for extra in ({"FORCE_COLOR": "1"}, {"FORCE_COLOR": "1", "NO_COLOR": "1"}):
-            done = _process("demo", COLUMNS=width, TERM="xterm-256color", **extra)
-            plain = _without_escapes(done.stdout)
-            assert max(map(len, plain.splitlines())) <= int(width)
-            assert ("\x1b[3" in done.stdout) == ("NO_COLOR" not in extra)
+        done = _process("demo", COLUMNS=width, TERM="xterm-256color", FORCE_COLOR="1", **extra)
+
+        assert max(map(len, _without_escapes(done.stdout).splitlines())) <= int(width)
+        assert ("\x1b[3" in done.stdout) == ("NO_COLOR" not in extra)
 
     def test_ascii_output(self) -> None:
         """
@@ -295,12 +607,12 @@ class TestOutput:
         assert done.stdout.isascii()
         assert "x analyst read_rows" in done.stdout
 
-    def test_needs_nothing_but_the_package(self) -> None:
+    def test_needs_nothing_but_the_package(self, elsewhere: Path) -> None:
         """
         It runs in an empty directory, without home, key or network settings.
         """
         done = subprocess.run(
-            [sys.executable, "-m", "praval_tools", "demo"], cwd="/", env={"PYTHONPATH": str(ROOT)}, text=True,
+            [sys.executable, "-m", "praval_tools", "demo"], cwd=elsewhere, env={"PYTHONPATH": str(ROOT)}, text=True,
             capture_output=True, timeout=60,
         )  # fmt: skip
 
@@ -511,6 +823,7 @@ class TestBadInput:
         assert code == 0
         assert "\x1b" not in out
         assert "\\x1b[2J stands out: [bold]v" in out
+        assert "\x1b" not in Path("praval-demo", "report.html").read_text("utf-8")
 
     def test_other_encodings(self, tmp_path: Path) -> None:
         """
@@ -539,6 +852,29 @@ class TestBadInput:
             read(tmp_path / "gone.csv")
         with pytest.raises(ToolUsageError, match="No column 'z'"):
             ask(None, by="z")
+
+
+class TestProcesses:
+    def test_that_fail_say_why_in_one_line(self, shipped: Question, tmp_path: Path) -> None:
+        """
+        What goes wrong in a process of the play is the error of the command; the whole of it is kept for --traceback.
+        """
+        nowhere = Draft(tmp_path / "gone", tmp_path / "out")
+        part = Part(shipped, nowhere, None, Look(terminal=False, width=80, colours=None, encoding="utf-8"))
+
+        with pytest.raises(Failure, match=r"^The demo could not go on: .*gone") as caught:
+            list(played_apart(part))
+        assert "Traceback" in caught.value.__notes__[0]
+
+    def test_that_do_not_die_are_found_out(self, shipped: Question, tmp_path: Path) -> None:
+        """
+        A process that was to be killed and comes to its end all the same is an error: the proof would be none.
+        """
+        draft = Draft(tmp_path, tmp_path / "out")
+        look = Look(terminal=False, width=80, colours=None, encoding="utf-8")
+
+        with pytest.raises(Failure, match="exit code 0"):
+            list(played_apart(Part(shipped, draft, Fatal("note", 99), look)))
 
 
 class TestTelling:

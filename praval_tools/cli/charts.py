@@ -30,10 +30,11 @@ class Glyphs:
     levels: str
     bar: str
     axis: str
+    inside: str
 
 
-_UNICODE = Glyphs(yes="✓", no="✗", change="→", bullet="•", levels=" ▁▂▃▄▅▆▇█", bar="█", axis="│")
-_ASCII = Glyphs(yes="+", no="x", change=">", bullet="-", levels=" .:-=+*#%", bar="#", axis="|")
+_UNICODE = Glyphs(yes="✓", no="✗", change="→", bullet="•", levels=" ▁▂▃▄▅▆▇█", bar="█", axis="│", inside="└ ")
+_ASCII = Glyphs(yes="+", no="x", change=">", bullet="-", levels=" .:-=+*#%", bar="#", axis="|", inside="` ")
 
 
 def glyphs(encoding: str) -> Glyphs:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from attrs import frozen
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -45,6 +46,30 @@ def screen(*, stderr: bool = False, width: int | None = None) -> Console:
     if not console.is_terminal:
         console = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, width=width or _UNBOUNDED)
     return console
+
+
+@frozen
+class Look:
+    """How a console prints, so that another process can print the same."""
+
+    terminal: bool
+    width: int
+    colours: Any
+    encoding: str
+
+
+def look_of(console: Console) -> Look:
+    """Return how *console* prints."""
+    return Look(console.is_terminal, console.width, console.color_system, console.encoding)
+
+
+def screen_of(look: Look) -> Console:
+    """Return a console that prints to this process's output as *look* says."""
+    sys.stdout.reconfigure(encoding=look.encoding, errors="replace")  # type: ignore[union-attr]
+    return _Screen(
+        highlight=False, markup=False, emoji=False, width=look.width, force_terminal=look.terminal,
+        color_system=look.colours, legacy_windows=False,
+    )  # fmt: skip
 
 
 def cell(text: object, style: str = "", *, most: int | None = None) -> Text:

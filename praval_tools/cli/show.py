@@ -12,10 +12,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from praval_tools import Allow
 from praval_tools.cli import charts
 from praval_tools.cli.common import shown
 from praval_tools.cli.matrix import matrix_of, matrix_tables
 from praval_tools.cli.output import cell, grid, print_all, rule_cell
+from praval_tools.cli.recounting import balance, timeline
 from praval_tools.demo import steps, telling
 from praval_tools.facts import OwnershipTransferred, ToolAssigned, ToolRegistered
 
@@ -32,7 +34,6 @@ class Show:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._scene = 0
         console.width = min(console.width, _WIDEST)
         self._glyphs = charts.glyphs(console.encoding)
 
@@ -62,9 +63,8 @@ class Show:
 
     @render.register
     def _scene_begins(self, step: steps.Scene) -> Iterator[RenderableType]:
-        self._scene += 1
         yield ""
-        yield Text.assemble((f"{self._scene}  {step.title}", "bold cyan"))
+        yield Text.assemble((f"{step.number}  {step.title}", "bold cyan"))
         yield self._indented(Text(step.text, style="dim"), 3)
 
     @render.register
@@ -72,7 +72,9 @@ class Show:
         result, decision = step.result, step.result.decision
         mark = Text(self._glyphs.yes, "green") if result.success else Text(self._glyphs.no, "bold red")
         end = Text(result.outcome.value, "bold red")
-        if result.success and decision is not None:
+        if result.success and result.replayed:
+            end = Text("from the journal", "cyan")
+        elif result.success and decision is not None:
             end = rule_cell(decision.rule, decision.allowed)
         called = Text.assemble(mark, " ", cell(result.agent or "operator", "bold"), " ", cell(result.name))
         room = self._console.width - called.cell_len - end.cell_len - 6
@@ -147,6 +149,47 @@ class Show:
         )  # fmt: skip
 
     @render.register
+    def _asked_for(self, step: steps.Asked) -> Iterator[RenderableType]:
+        request, answer = step.request, step.answer
+        who, verb = cell(request.agent or "operator", "bold"), "allows" if isinstance(answer, Allow) else "refuses"
+        yield self._indented(Text.assemble(("? ", "bold yellow"), who, " needs an approval: ", cell(request.tool),
+                                           f", risk {request.risk_level}"), 1)  # fmt: skip
+        yield self._indented(Text(f"The {answer.by}, played by the demo, {verb} it: {answer.reason}.", "dim"), 3)
+
+    @render.register
+    def _died(self, step: steps.Died) -> Iterator[RenderableType]:
+        told = f"Killed by SIGKILL inside of {step.tool}: its effect is there, its result is not."
+        yield self._indented(Text(f"{self._glyphs.no} {told}", "bold red"), 1)
+
+    @render.register
+    def _resumed(self, step: steps.Resumed) -> Iterator[RenderableType]:
+        yield ""
+        yield self._indented(Text(f"Process {step.process} opens the run again, and plays from the top.", "bold"), 3)
+
+    @render.register
+    def _doubted(self, step: steps.Doubted) -> Iterator[RenderableType]:
+        call = step.call
+        yield self._indented(Text.assemble(
+            "In doubt: ", (shown(call.tool_name), "bold"), f" by {shown(call.agent)} began, and nobody knows how it "
+            "ended."
+        ), 3)  # fmt: skip
+        yield self._indented(Text(doubt(step), style="dim"), 3)
+
+    @render.register
+    def _replayed(self, step: steps.Replayed) -> Iterator[RenderableType]:
+        told = f"{step.calls} calls get their results from the journal; none of them runs again."
+        yield self._indented(Text(told, "cyan"), 3)
+
+    @render.register
+    def _recounted(self, step: steps.Recounted) -> Iterator[RenderableType]:
+        yield ""
+        yield Text("What happened, call by call", style="bold cyan")
+        yield self._indented(timeline(step.account, self._glyphs))
+        yield ""
+        yield Text("What was done to the world", style="bold cyan")
+        yield self._indented(Text(balance(step.account)))
+
+    @render.register
     def _surveyed(self, step: steps.Surveyed) -> Iterator[RenderableType]:
         found = matrix_of(step.registry, agents=step.agents, tools=step.registry.list_all_tools())
         yield ""
@@ -159,11 +202,21 @@ class Show:
         yield ""
         if step.question.credits:
             yield Text(f"Data: {step.question.credits}", style="dim")
-        yield Text(f"Your own data, a CSV file or a folder of text:\n  {_OWN}\nAsk why:\n  {_ASK}", style="dim")
+        if not step.own:
+            yield Text("Your own data, a CSV file or a folder of text:\n  praval-tools demo PATH", style="dim")
+        yield Text(f"Ask why:\n  {_ASK}", style="dim")
 
 
-_OWN = "praval-tools demo PATH"
 _ASK = "praval-tools --app praval_tools.demo:registry why analyst read_rows count=21"
+
+
+def doubt(step: steps.Doubted) -> str:
+    """Return what is done about a call in doubt, in words."""
+    if step.idempotent:
+        return "It is idempotent, so it runs again with the same key; it finds that key done, and writes nothing."
+    if step.happened:
+        return "It is not idempotent, so it does not run again. The operator finds its effect, and resolves the call."
+    return "It is not idempotent. The operator finds no effect of it, and lets it run again."
 
 
 def _fitting(arguments: dict[str, Any], room: int) -> str:

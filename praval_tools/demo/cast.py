@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field
@@ -9,6 +10,7 @@ from attrs import define, field
 from praval_tools import ToolCall, ToolRegistry, ToolResult, agent, current_agent
 from praval_tools.agents import Agent
 from praval_tools.demo import telling
+from praval_tools.demo.effects import Effects
 from praval_tools.demo.figures import FEW, Average, Comparison
 from praval_tools.demo.question import Question
 from praval_tools.demo.steps import Called, Explained, Profiled, Remarked, Tell
@@ -27,7 +29,7 @@ CALLS = 2
 
 WAYS = (
     ("librarian", "owns the data: describe_data, shared with all, and read_rows"),
-    ("analyst", 'requests the category "tables"; owns publish'),
+    ("analyst", 'requests the category "tables"; owns publish, which needs an approval'),
     ("statistician", "lists two tools by name: average, fair_comparison"),
     ("reporter", "owns the notebook: note, shared with all, and read_notes"),
 )
@@ -42,9 +44,10 @@ class House:
     agents: dict[str, Agent]
 
 
-def open_house(question: Question) -> House:
-    """Declare every tool but the late one, and the four agents."""
-    registry, desk = ToolRegistry(name="demo"), Desk(question.table)
+def open_house(question: Question, *, journal: Path | None = None, effects: Effects | None = None) -> House:
+    """Declare every tool but the late one, and the four agents; what is done is kept in *journal*, if there is one."""
+    registry = ToolRegistry(name="demo", journal=journal)
+    desk = Desk(question.table, effects if effects is not None else Effects())
     declare_data_tools(registry, desk)
     declare_table_tools(registry, desk)
     declare_report_tools(registry, desk)
@@ -63,6 +66,7 @@ def lend_rows(registry: ToolRegistry, *, by: str | None = None) -> None:
         "read_rows",
         "analyst",
         by=by,
+        key="samples",  # the same grant, with what is left of it, when the play is resumed
         max_calls=CALLS,
         where={"count": {"maximum": SAMPLE}},
         reason="samples, to see what the columns mean",

@@ -25,6 +25,8 @@ _UNKNOWN = {"NA", "N/A", "NaN", "nan", "NULL", "null"}
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
+MARK = ".praval-demo"
+"""A file of this name says that its folder is what an earlier demo left; it is not read as data."""
 MOST_ROWS = 200_000
 MOST_LINES = 200_000
 MOST_BYTES = 1 << 28
@@ -201,6 +203,9 @@ def read_folder(folder: Path) -> Table:
 def _texts(folder: Path) -> Iterator[tuple[str, str, str]]:
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        if MARK in files:
+            folders.clear()
+            continue
         for name in sorted(files):
             path = Path(place, name)
             if name.startswith(".") or path.is_symlink() or not path.is_file():

@@ -7,11 +7,13 @@ from typing import Any
 
 from attrs import frozen
 
-from praval_tools import Decision, ToolRegistry, ToolResult
+from praval_tools import Allow, ApprovalRequest, Decision, Deny, ToolRegistry, ToolResult
+from praval_tools.demo.account import Account
 from praval_tools.demo.figures import Average, Comparison
 from praval_tools.demo.question import Question
 from praval_tools.demo.tools import Report, Word
 from praval_tools.facts import Event
+from praval_tools.journal import RecordedCall
 
 
 @frozen
@@ -24,8 +26,9 @@ class Opened:
 
 @frozen
 class Scene:
-    """A new part begins: its title, and a sentence on what to look for."""
+    """A new part begins: its number, its title, and a sentence on what to look for."""
 
+    number: int
     title: str
     text: str = ""
 
@@ -58,6 +61,58 @@ class Remarked:
     """Somebody said something about what is seen."""
 
     text: str
+
+
+@frozen
+class Asked:
+    """Somebody was asked for an approval, and answered."""
+
+    request: ApprovalRequest
+    answer: Allow | Deny
+
+
+@frozen
+class Died:
+    """The process killed itself, after the effect of a call of this tool and before its record."""
+
+    tool: str
+
+
+@frozen
+class Resumed:
+    """Another process opens the run again: which one it is."""
+
+    process: int
+
+
+@frozen
+class Doubted:
+    """
+    A call began, and nothing says how it ended.
+
+    Args:
+        call: What was recorded of it.
+        idempotent: Its tool may run again with the same key.
+        happened: Its effect is there.
+    """
+
+    call: RecordedCall
+    idempotent: bool
+    happened: bool
+
+
+@frozen
+class Replayed:
+    """The run is where it was: so many calls were answered by their records."""
+
+    calls: int
+
+
+@frozen
+class Recounted:
+    """What happened, call by call, as the journal tells it."""
+
+    account: Account
 
 
 @frozen
@@ -97,10 +152,14 @@ class Surveyed:
 
 @frozen
 class Closed:
-    """The end: where the data came from."""
+    """The end: where the data came from, and whether they are the user's own."""
 
     question: Question
+    own: bool
 
 
-Step = Opened | Scene | Called | Changed | Explained | Remarked | Compared | Profiled | Answered | Surveyed | Closed
+Step = (
+    Opened | Scene | Called | Changed | Explained | Remarked | Asked | Died | Resumed | Doubted | Replayed | Compared
+    | Profiled | Answered | Recounted | Surveyed | Closed
+)  # fmt: skip
 Tell = Callable[[Step], None]

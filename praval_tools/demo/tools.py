@@ -10,6 +10,7 @@ from annotated_types import Ge, MinLen
 from attrs import define, field, frozen
 
 from praval_tools import Tool, ToolContext, ToolRegistry, tool
+from praval_tools.demo.effects import Effect, Effects
 from praval_tools.demo.figures import Average, Comparison, averages, compare
 from praval_tools.demo.reading import words
 from praval_tools.demo.table import Table
@@ -63,11 +64,10 @@ class Report:
 
 @define
 class Desk:
-    """What the agents share on their desk: the data, the notebook, and the reports that went out."""
+    """What the agents share on their desk: the data, and what they did: notes, and reports that went out."""
 
     table: Table
-    notes: list[Note] = field(factory=list)
-    reports: list[Report] = field(factory=list)
+    effects: Effects = field(factory=Effects)
 
 
 def declare_data_tools(registry: ToolRegistry, desk: Desk) -> None:
@@ -160,19 +160,24 @@ def declare_fair_comparison(registry: ToolRegistry, desk: Desk) -> Tool[..., Any
 def declare_report_tools(registry: ToolRegistry, desk: Desk) -> None:
     """Declare the notebook, in which all may write and the reporter reads, and the way out of the house."""
 
-    @tool("note", owned_by="reporter", shared=True, registry=registry)
+    @tool("note", owned_by="reporter", shared=True, idempotent=True, registry=registry)
     def note(text: Annotated[str, MinLen(1)], context: ToolContext) -> int:
-        """Write a finding into the notebook; returns its number."""
-        desk.notes.append(Note(author=context.agent or "operator", text=text))
-        return len(desk.notes)
+        """Write a finding into the notebook, once however often this very call is run; returns its number."""
+        return desk.effects.once(_effect("note", text, context))
 
     @tool("read_notes", owned_by="reporter", read_only=True, registry=registry)
     def read_notes() -> list[Note]:
         """Read all findings, the first one first."""
-        return list(desk.notes)
+        return [Note(author=one.by, text=one.text) for one in desk.effects.of("note")]
 
-    @tool("publish", owned_by="analyst", open_world=True, risk_level="high", registry=registry)
-    def publish(headline: str, findings: list[str]) -> Report:
-        """Publish the answer; only its owner may, who answers for the figures."""
-        desk.reports.append(Report(headline=headline, findings=findings))
-        return desk.reports[-1]
+    @tool("publish", owned_by="analyst", requires_approval=True, open_world=True, risk_level="high", registry=registry)
+    def publish(headline: str, findings: list[str], context: ToolContext) -> Report:
+        """Publish the answer, with what the data are; only its owner may, who answers for the figures."""
+        data: DataSummary = registry.execute_tool("describe_data")
+        desk.effects.add(_effect("publish", f"{headline} ({data.rows:,} {data.unit} of {data.name})", context))
+        return Report(headline=headline, findings=findings)
+
+
+def _effect(tool: str, text: str, context: ToolContext) -> Effect:
+    by = context.agent or "operator"
+    return Effect(tool=tool, by=by, call=context.tool_call_id, key=context.idempotency_key, text=text)
