@@ -26,7 +26,7 @@ class ToolContext:
         chain: The agents on whose behalf it calls, the nearest first.
         tool_call_id: The id of the call.
         run_id: The journaled run, if there is one.
-        idempotency_key: Stays the same when this very call is run again.
+        idempotency_key: Stays the same when this very call is run again; calls of two runs never share one.
         registry: The registry that the call went through.
     """
 
