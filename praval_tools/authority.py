@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from praval_tools import facts
-from praval_tools.access import ToolRecord
+from praval_tools.access import Disabled, ToolRecord
 from praval_tools.errors import (
     DuplicateAgentError,
     DuplicateToolError,
@@ -113,26 +113,28 @@ def unregister(state: State, tool: str, actor: str, reason: str) -> Events:
 
 
 def transfer(state: State, tool: str, to: str, actor: str, reason: str) -> Events:
-    """Plan that a tool gets another owner."""
-    _owned(state, actor, "transfer", tool)
+    """Plan that a tool gets another owner; nothing where it has it already."""
+    record = _owned(state, actor, "transfer", tool)
+    if record.tool.metadata.owned_by == to:
+        return []
     return [facts.OwnershipTransferred(tool=tool, to=to, by=actor, reason=reason)]
 
 
 def share(state: State, tool: str, actor: str, reason: str) -> Events:
-    """Plan that a tool is shared."""
-    _owned(state, actor, "share", tool)
-    return [facts.ToolShared(tool=tool, by=actor, reason=reason)]
+    """Plan that a tool is shared; nothing where it is."""
+    record = _owned(state, actor, "share", tool)
+    return [] if record.tool.metadata.shared else [facts.ToolShared(tool=tool, by=actor, reason=reason)]
 
 
 def unshare(state: State, tool: str, actor: str, reason: str) -> Events:
-    """Plan that a tool is shared no more."""
-    _owned(state, actor, "unshare", tool)
-    return [facts.ToolUnshared(tool=tool, by=actor, reason=reason)]
+    """Plan that a tool is shared no more; nothing where it is not."""
+    record = _owned(state, actor, "unshare", tool)
+    return [facts.ToolUnshared(tool=tool, by=actor, reason=reason)] if record.tool.metadata.shared else []
 
 
-def _owned(state: State, actor: str, verb: str, tool: str) -> None:
+def _owned(state: State, actor: str, verb: str, tool: str) -> ToolRecord:
     own(state, actor, verb, tool)
-    known(state, tool)
+    return known(state, tool)
 
 
 def clear(actor: str, reason: str) -> Events:
@@ -190,26 +192,35 @@ def _names(state: State, kinds: Sequence[str]) -> list[str]:
 def switch(
     state: State, on: bool, name: str | None, given: Target, actor: str, reason: str
 ) -> Events:
-    """Plan that a tool, namespace, category or tag is switched off or on."""
+    """Plan that a tool, namespace, category or tag is switched off or on; nothing where it is, for that reason."""
     operator_only(actor, "enable" if on else "disable", name)
     what, text = target(state, name, given, on)
+    standing = state.disabled.get((what, text))
+    if standing == (None if on else Disabled(what, text, actor, reason)):
+        return []
     fact = facts.ToolEnabled if on else facts.ToolDisabled
     return [fact(kind=what, name=text, by=actor, reason=reason)]
 
 
 _VERBS = frozenset(("tool_name", "owned_by", "shared", "parameters", "return_type", "source"))
+_CONVERTED = frozenset(("tags", "retry_on", "extra"))
+"""Taken in several forms, iterators among them, and kept in one."""
 
 
 def configure(state: State, tool: str, changes: Mapping[str, Any], actor: str, reason: str) -> Events:
-    """Plan that fields of a tool's metadata are overridden."""
+    """Plan that fields of a tool's metadata are overridden; nothing where all of them are, with these values."""
     operator_only(actor, "configure", tool)
     if fixed := _VERBS & changes.keys():
         raise ToolUsageError(f"configure cannot set {', '.join(sorted(fixed))}; there are verbs for that.")
     record = known(state, tool)
     if wrong := unknown_fields(changes):
         raise ToolUsageError("; ".join(wrong))
-    record.tool.metadata.replace(**changes)
-    return [facts.ToolConfigured(tool=tool, changes=dict(changes), by=actor, reason=reason)]
+    fresh = record.tool.metadata.replace(**changes)
+    made = {name: getattr(fresh, name) if name in _CONVERTED else value for name, value in changes.items()}
+    configured = dict(record.configured)
+    if all(name in configured and configured[name] == value for name, value in made.items()):
+        return []
+    return [facts.ToolConfigured(tool=tool, changes=made, by=actor, reason=reason)]
 
 
 def retire(state: State, agent: str, actor: str, reason: str) -> Events:
