@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from praval_tools.model.bounds import Bounds, satisfiable
 from praval_tools.model.decision import Decision, Tried
 from praval_tools.model.definition import Definition
+from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.permissions import AgentProfile, Block, Grant, Principal
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR
@@ -23,13 +24,18 @@ _MOST_WAYS: Final = 1_024
 
 
 class ToolRecord(msgspec.Struct, frozen=True):
-    """A tool as it is registered now; `seq` is its place in lists, `replaced` the definition that was there before."""
+    """
+    A tool as it is registered now.
+
+    `seq` is its place in lists, `replaced` the definition that was there before, `declared` what it said of itself.
+    """
 
     tool: Tool[..., Any]
     seq: int
     configured: tuple[tuple[str, Any], ...] = ()
     past_owners: tuple[str | None, ...] = ()
     replaced: Definition | None = None
+    declared: ToolMetadata | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolRecord) and self._key() == other._key()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -35,6 +36,21 @@ def released(state: State, name: str) -> list[facts.Event]:
     return made
 
 
+def waits(state: State, one: facts.ActKept) -> str:
+    """Return why an act that holds does not count; empty where it counts, or is over."""
+    record, act = state.record(one.tool), one.act
+    if act is None or any(other.kind == "ended" and other.key == one.key and other.act is not None
+                          for other in (state.kept.get(one.tool) or {}).values()):  # fmt: skip
+        return ""
+    if record is None:
+        return f"no tool {one.tool!r} is registered"
+    if one.source != (source := origin(record.tool)):
+        return f"it was done to the tool from {one.source!r}, and this one comes from {source!r}"
+    if isinstance(act, facts.ToolAssigned) and act.grant.id not in state.grants:
+        return "its bounds fit the tool no more"
+    return ""
+
+
 def _fitting(one: facts.ActKept, source: str) -> Iterator[facts.Fact]:
     act: Any = one.act
     if one.source == source:
@@ -55,8 +71,12 @@ def _changing(state: State, one: facts.ActKept, act: Any) -> Iterator[Any]:
         known = state.grants.get(act.grant)
         if known is not None and not known.ended:
             yield act
-    elif _is_news(state.tools[one.tool], act):
-        yield act
+    else:
+        record = state.tools[one.tool]
+        if isinstance(act, facts.ToolConfigured):
+            act = replace(act, changes=_usable(record.tool, act.changes))
+        if _is_news(record, act):
+            yield act
 
 
 def _is_news(record: Any, act: Any) -> bool:
@@ -67,6 +87,38 @@ def _is_news(record: Any, act: Any) -> bool:
         return any(name not in dict(record.configured) or dict(record.configured)[name] != value
                    for name, value in act.changes.items())  # fmt: skip
     return bool(meta.shared != isinstance(act, facts.ToolShared))
+
+
+def portable(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *changes* of a tool's metadata as they can be kept: classes by their names."""
+    kinds = changes.get("retry_on")
+    named = {} if kinds is None else {"retry_on": tuple(f"{one.__module__}:{one.__qualname__}" for one in kinds)}
+    return {**changes, **named}
+
+
+def _usable(tool: Tool[..., Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of *changes*, as they are kept, what *tool* can take now; an old act never stops a start."""
+    found = dict(changes)
+    if "retry_on" in found:
+        found["retry_on"] = tuple(filter(None, map(_class_named, found["retry_on"])))
+    return {name: value for name, value in found.items() if _is_taken(tool, name, value)}
+
+
+def _is_taken(tool: Tool[..., Any], name: str, value: Any) -> bool:
+    try:
+        tool.metadata.replace(**{name: value})
+    except (ToolDefinitionError, TypeError):
+        return False
+    return True
+
+
+def _class_named(name: Any) -> Any:
+    """Return the class of that name, if its module is imported by now; nothing is imported for it."""
+    module, _, path = str(name).partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def bounded(grant: Grant, tool: Tool[..., Any]) -> Grant | None:

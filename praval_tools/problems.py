@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
-from praval_tools.access import judge
+from praval_tools import facts
+from praval_tools.access import ToolRecord, judge
 from praval_tools.errors import ToolDefinitionError
+from praval_tools.kept import waits
 from praval_tools.model.compare import compare
 from praval_tools.model.form import JsonSchema
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.permissions import Principal
-from praval_tools.naming import near
+from praval_tools.naming import near, shorten
 from praval_tools.state import State, in_order
 
 
@@ -22,7 +25,8 @@ class RegistryProblem(msgspec.Struct, frozen=True):
     Something that is most likely a mistake.
 
     Args:
-        kind: Stable: `unknown-tool`, `unknown-category`, `no-owner`, `unreachable`, `breaking-change`, `definition`.
+        kind: Stable: `unknown-tool`, `unknown-category`, `no-owner`, `unreachable`, `breaking-change`, `definition`,
+            `act-beats-declaration`, `act-waits`.
         subject: The agent or tool that it is about.
         message: One sentence.
         remedy: What to do.
@@ -38,8 +42,8 @@ class RegistryProblem(msgspec.Struct, frozen=True):
 
 
 def problems(state: State, now: datetime) -> list[RegistryProblem]:
-    """Return every problem, agents by name first, then tools in registration order."""
-    return [*_of_agents(state), *_of_tools(state, now)]
+    """Return every problem: agents by name first, tools in registration order, and acts that the journal keeps."""
+    return [*_of_agents(state), *_of_tools(state, now), *_of_acts(state)]
 
 
 def _of_agents(state: State) -> Iterator[RegistryProblem]:
@@ -145,3 +149,52 @@ def _why_unreachable(meta: ToolMetadata) -> str:
         return "it is private, and nobody has a grant"
     owner = "no owner" if meta.owned_by is None else f"its owner {meta.owned_by!r} has no way to it"
     return f"{owner}, not shared, nobody lists or asks"
+
+
+# ── what was done at run time, and the journal keeps ─────────────────────────────────────────────
+
+
+def _of_acts(state: State) -> Iterator[RegistryProblem]:
+    if not state.revision:  # no journal, or nothing in it
+        return
+    for name in sorted(state.agents):
+        for tool in state.agents[name].tools:
+            access = state.access(name, tool)
+            if tool in state.tools and (access.blocks or (access.removed and not access.grants)):
+                done, remedy = ("is blocked from it", "unblock") if access.blocks else ("lost it", "assign it again")
+                yield RegistryProblem(
+                    "act-beats-declaration", name, f"Agent {name!r} lists tool {tool!r}, and {done} at run time.",
+                    f"Take it from the list, or {remedy}.",
+                )  # fmt: skip
+    for name in in_order(state, state.tools):
+        yield from _overridden(name, state.tools[name])
+    for name in sorted(state.kept):
+        for act in (state.kept.get(name) or {}).values():
+            if (why := waits(state, act)) and not isinstance(act.act, facts.GrantRevoked):
+                yield RegistryProblem(
+                    "act-waits", name, f"{_told(act.act)} waits: {why}.",
+                    "Do it again if it is to count for this tool, too." if name in state.tools else "Register the tool.",
+                )  # fmt: skip
+
+
+def _overridden(name: str, record: ToolRecord) -> Iterator[RegistryProblem]:
+    for field in ("owned_by", "shared", *dict(record.configured)):
+        declared, now = getattr(record.declared, field), getattr(record.tool.metadata, field)
+        if declared != now:
+            yield RegistryProblem(
+                "act-beats-declaration", name,
+                f"Tool {name!r} is declared with {field}={shorten(declared)}; at run time that became {shorten(now)}.",
+                "Declare what is wanted now, or change it back.",
+            )  # fmt: skip
+
+
+def _told(act: Any) -> str:
+    if isinstance(act, facts.ToolAssigned):
+        return f"Grant {act.grant.id!r} of {act.grant.tool!r} to {act.grant.agent!r}"
+    return f"{_ACTS.get(type(act), 'An act')} on tool {act.tool!r}"
+
+
+_ACTS: Final[dict[type, str]] = {
+    facts.OwnershipTransferred: "The transfer", facts.ToolShared: "The sharing", facts.ToolUnshared: "The unsharing",
+    facts.ToolConfigured: "The configuration",
+}  # fmt: skip

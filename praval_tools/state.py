@@ -17,6 +17,8 @@ from praval_tools.naming import MOST_LETTERS, fold, keys_of, wire_name
 from praval_tools.persistent import PersistentMap as Map
 
 _EMPTY: Final[Map[Any, Any]] = Map()
+Configured = tuple[tuple[str, Any], ...]
+"""Fields of a tool's metadata that the operator overrode, with their values."""
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class State(msgspec.Struct, frozen=True):
     grants: Map[str, GrantRecord] = _EMPTY
     children: Map[str, tuple[str, ...]] = _EMPTY
     keys: Map[str, str] = _EMPTY
-    settings: Map[str, tuple[tuple[str, Any], ...]] = _EMPTY
+    settings: Map[str, Map[str, Configured]] = _EMPTY
     disabled: Mapping[tuple[str, str], Disabled] = msgspec.field(default_factory=dict)
     policies: tuple[Policy, ...] = ()
     kept: Map[str, Map[tuple[str, str, str], facts.ActKept]] = _EMPTY
@@ -159,12 +161,12 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
     old = state.tools.get(tool.name)
     if old is None:
         name = tool.name
-        configured = state.settings.get(name) or ()
-        if configured:  # what the operator set outlasts the tool
+        configured = _outlasting(state, tool)
+        if configured:
             tool = tool.with_metadata(**dict(configured))
         return replace(
             state,
-            tools=state.tools.set(name, ToolRecord(tool, seq, configured)),
+            tools=state.tools.set(name, ToolRecord(tool, seq, configured, declared=event.tool.metadata)),
             folded=state.folded.update([(key, name) for key in keys_of(name)]),
             labels=_relabel(state, name, None, tool, seq),
             seq=seq + 1,
@@ -173,7 +175,18 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
     kept = {"owned_by": was.owned_by, "shared": was.shared, "private": was.private, **dict(old.configured)}
     fresh, before = tool.with_metadata(**kept), old.tool.definition_
     replaced = None if before is tool.definition_ else before
-    return _with_record(state, replace(old, tool=fresh, replaced=replaced), old)
+    return _with_record(state, replace(old, tool=fresh, replaced=replaced, declared=tool.metadata), old)
+
+
+def _outlasting(state: State, tool: Tool[..., Any]) -> Configured:
+    """Return what the operator set for an earlier tool of this name; of one from elsewhere an approval alone."""
+    found = state.settings.get(tool.name)
+    if found is None:
+        return ()
+    mine = dict(found.get(origin(tool)) or ())
+    if any(("requires_approval", True) in one for one in found.values()):
+        mine.setdefault("requires_approval", True)
+    return tuple(mine.items())
 
 
 def _unregistered(state: State, event: facts.ToolUnregistered) -> State:
@@ -332,7 +345,8 @@ def _configured(state: State, event: facts.ToolConfigured) -> State:
     record = state.tools[event.tool]
     configured = tuple({**dict(record.configured), **event.changes}.items())
     changed = replace(record, tool=record.tool.with_metadata(**event.changes), configured=configured)
-    state = replace(state, settings=state.settings.set(event.tool, configured))
+    mine = (state.settings.get(event.tool) or _EMPTY).set(origin(record.tool), configured)
+    state = replace(state, settings=state.settings.set(event.tool, mine))
     return _with_record(state, changed, record)
 
 

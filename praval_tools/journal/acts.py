@@ -10,6 +10,7 @@ import msgspec
 from praval_tools import facts
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.protocol import StateRow, StateView, Uses
+from praval_tools.kept import portable
 from praval_tools.model.jsonvalue import compact
 from praval_tools.state import State, origin
 
@@ -98,7 +99,7 @@ def _others(before: State, after: State, event: Any) -> Iterator[StateRow]:
         body = to_json(event) if isinstance(event, facts.ToolDisabled) else None
         yield StateRow("disabled", compact([event.kind, event.name]), "", body)
     elif isinstance(event, facts.ToolConfigured):
-        whole = msgspec.structs.replace(event, changes=dict(after.settings[event.tool]))
+        whole = msgspec.structs.replace(event, changes=portable(dict(after.tools[event.tool].configured)))
         yield StateRow("configured", event.tool, _source(after, event.tool), to_json(whole))
 
 

@@ -1,0 +1,638 @@
+"""What is done at run time survives: kills, restarts, other processes, stores that fail."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from survivors import Started, begun, declare, killed, look, spend
+
+from praval_tools import (
+    AccessWarning,
+    Agent,
+    GrantError,
+    NotOwnerError,
+    Outcome,
+    ToolCall,
+    ToolRegistry,
+    ToolResult,
+    UnknownToolWarning,
+)
+from praval_tools.clock import SystemClock
+from praval_tools.errors import JournalError
+from praval_tools.facts import Event
+from praval_tools.journal import Item
+from praval_tools.journal.memory import MemoryStore
+from praval_tools.journal.sql import SqlStore
+from praval_tools.model.source import Source
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Hand(SystemClock):
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def now(self) -> datetime:
+        """Return the moment to which it was moved."""
+        return self.at
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the store is."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, path: Path) -> Any:
+    """Where a journal of each kind is; what holds for one holds for the other."""
+    return path if request.param == "sqlite" else MemoryStore()
+
+
+def call(registry: ToolRegistry, tool: str, agent: str = "clerk", **arguments: Any) -> ToolResult:
+    """Return what comes of a call."""
+    return registry.execute(ToolCall(None, tool, arguments, agent))
+
+
+def outcome(registry: ToolRegistry, tool: str, agent: str = "clerk", **arguments: Any) -> str:
+    """Return how a call ends."""
+    return str(call(registry, tool, agent, **arguments).outcome)
+
+
+def grew(registry: ToolRegistry) -> int:
+    """Return how many events the journal has."""
+    assert registry.journal is not None
+    return sum(1 for _ in registry.journal.read())
+
+
+class TestKilled:
+    """A process is killed by SIGKILL directly after a verb returned; the next one starts with the change."""
+
+    def test_after_assign(self, path: Path) -> None:
+        """The grant is there, with its bounds, expiry, reason and key."""
+        killed(path, "from datetime import timedelta\n"
+               "registry.assign_tool_to_agent('spend', 'clerk', key='k', reason='for tea', max_calls=5,\n"
+               "    expires=timedelta(days=1), where={'amount': {'maximum': 10}})")  # fmt: skip
+
+        with Started(path) as registry:
+            (grant,) = registry.grants()
+            assert ("spend", "clerk", "k", "for tea", 5) == (
+                grant.tool, grant.agent, grant.key, grant.reason, grant.max_calls)  # fmt: skip
+            assert grant.expires is not None and grant.expires - grant.made == timedelta(days=1)
+            assert ["ok", "forbidden"] == [outcome(registry, "spend", amount=amount) for amount in (10, 11)]
+            assert 4 == registry.uses_left(grant)
+
+    @pytest.mark.parametrize("spent", range(4))
+    def test_after_a_counted_call(self, path: Path, spent: int) -> None:
+        """The count goes on where it was: of three calls as many as were not made."""
+        killed(path, "registry.assign_tool_to_agent('spend', 'clerk', max_calls=3)\n"
+               f"for at in range({spent}): registry.agent('clerk').call('spend', amount=at)")  # fmt: skip
+
+        with Started(path) as registry:
+            results = [outcome(registry, "spend", amount=1) for _ in range(4)]
+            assert ["ok"] * (3 - spent) + ["forbidden"] * (1 + spent) == results
+
+    def test_after_block(self, path: Path) -> None:
+        """The block is there, with its reason, and lifted by who set it or the operator alone."""
+        killed(path, "registry.block('open', 'clerk', reason='no')\n"
+               "registry.block('look', 'clerk', by='treasurer')")  # fmt: skip
+
+        with Started(path) as registry:
+            assert ["forbidden", "forbidden"] == [outcome(registry, one) for one in ("open", "look")]
+            assert "no" in registry.explain("clerk", "open").reason
+            with pytest.raises(NotOwnerError):
+                registry.unblock("open", "clerk", by="treasurer")
+            assert registry.unblock("look", "clerk", by="treasurer")
+            assert registry.unblock("open", "clerk")
+
+    def test_after_unblock(self, path: Path) -> None:
+        """A block that was lifted does not come back."""
+        killed(path, "registry.block('open', 'clerk')\nregistry.unblock('open', 'clerk')")
+
+        with Started(path) as registry:
+            assert "ok" == outcome(registry, "open")
+
+    def test_after_transfer(self, path: Path) -> None:
+        """The new owner owns it, whatever the declaration says."""
+        killed(path, "registry.transfer_ownership('spend', 'clerk')")
+
+        with Started(path) as registry:
+            assert "clerk" == registry.get_tool("spend").metadata.owned_by  # type: ignore[union-attr]
+            results = [outcome(registry, "spend", who, amount=1) for who in ("clerk", "treasurer")]
+            assert ["ok", "forbidden"] == results
+            with pytest.raises(NotOwnerError):
+                registry.share_tool("spend", by="treasurer")
+
+    @pytest.mark.parametrize("target", ["tool='open'", "category='text'", "tag='slow'"])
+    def test_after_disable(self, path: Path, target: str) -> None:
+        """What is off stays off, with its reason."""
+        killed(path, f"registry.disable({target}, reason='broken')")
+
+        with Started(path) as registry:
+            assert Outcome.DISABLED is call(registry, "open", "treasurer").outcome
+            assert "broken" in registry.explain("treasurer", "open").reason
+
+    def test_after_enable(self, path: Path) -> None:
+        """What was switched on again stays on."""
+        killed(path, "registry.disable('open')\nregistry.enable('open')")
+
+        with Started(path) as registry:
+            assert "ok" == outcome(registry, "open")
+
+    def test_after_configure(self, path: Path) -> None:
+        """Every overridden field has its value, of several acts the last."""
+        killed(path, "registry.configure('open', timeout=2, risk_level='high')\n"
+               "registry.configure('open', timeout=3, requires_approval=True)")  # fmt: skip
+
+        with Started(path) as registry:
+            meta = registry.get_tool("open").metadata  # type: ignore[union-attr]
+            assert (3, "high", True) == (meta.timeout, meta.risk_level, meta.requires_approval)
+            assert "approval_required" == outcome(registry, "open")
+
+    def test_after_share(self, path: Path) -> None:
+        """What was shared is shared."""
+        killed(path, "registry.share_tool('look')")
+
+        with Started(path) as registry:
+            assert ["look", "open"] == [one.name for one in registry.get_shared_tools()]
+            assert "ok" == outcome(registry, "look", "anybody")
+
+    def test_after_unshare(self, path: Path) -> None:
+        """What is shared no more is not shared by its declaration."""
+        killed(path, "registry.unshare_tool('open')")
+
+        with Started(path) as registry:
+            assert [] == registry.get_shared_tools()
+            assert "forbidden" == outcome(registry, "open")
+
+    def test_after_unassign(self, path: Path) -> None:
+        """A removal ends grants and all other ways, and a plain assignment of start-up code does not undo it."""
+        killed(path, "registry.assign_tool_to_agent('open', 'clerk', max_calls=2)\n"
+               "registry.remove_tool_from_agent('open', 'clerk')")  # fmt: skip
+
+        with Started(path) as registry:
+            assert "forbidden" == outcome(registry, "open")
+            with pytest.warns(AccessWarning, match="taken from"):
+                assert not registry.assign_tool_to_agent("open", "clerk")
+            assert "forbidden" == outcome(registry, "open")
+            assert registry.assign_tool_to_agent("open", "clerk", key="given back")
+            assert "ok" == outcome(registry, "open")
+
+    def test_after_revoke(self, path: Path) -> None:
+        """A grant that was revoked is over, and so is what came from it."""
+        killed(path, "grant = registry.grant('spend', 'clerk', delegable=True)\n"
+               "registry.assign_tool_to_agent('spend', 'intern', by='clerk')\nregistry.revoke(grant)")  # fmt: skip
+
+        with Started(path) as registry:
+            assert [] == registry.grants()
+            results = [outcome(registry, "spend", who, amount=1) for who in ("clerk", "intern")]
+            assert ["forbidden", "forbidden"] == results
+
+    def test_after_several_at_once(self, path: Path) -> None:
+        """All of a `change()` is there, or, killed inside of it, none."""
+        killed(path, "with registry.change():\n registry.share_tool('look')\n registry.block('open', 'clerk')\n"
+               "with registry.change():\n registry.share_tool('spend')\n os.kill(os.getpid(), 9)")  # fmt: skip
+
+        with Started(path) as registry:
+            assert ["look", "open"] == [one.name for one in registry.get_shared_tools()]
+            assert ["ok", "forbidden"] == [outcome(registry, one) for one in ("look", "open")]
+
+    def test_start_after_start(self, path: Path) -> None:
+        """Five processes, each killed: what each did adds up, and counts are exact."""
+        killed(path, "registry.assign_tool_to_agent('spend', 'clerk', key='k', max_calls=5)")
+        for _ in range(4):
+            killed(path, "registry.assign_tool_to_agent('spend', 'clerk', key='k', max_calls=5)\n"
+                   "registry.agent('clerk').call('spend', amount=1)")  # fmt: skip
+
+        with Started(path) as registry:
+            assert ["ok", "forbidden"] == [outcome(registry, "spend", amount=1) for _ in range(2)]
+
+
+class TestGrantsSurvive:
+    def test_a_line_of_grants(self, store: Any) -> None:
+        """A grant that was lent on spends those that it came from, keeps all their bounds, and ends with them."""
+        with Started(store) as first:
+            first.assign_tool_to_agent(
+                "spend", "clerk", delegable=True, max_calls=3, where={"amount": {"maximum": 10}}
+            )
+            first.grant("spend", "intern", by="clerk", where={"amount": {"minimum": 5}}, max_calls=2)
+
+        with Started(store) as registry:
+            above, lent = registry.grants()
+            assert above.id == lent.parent
+            results = [outcome(registry, "spend", "intern", amount=amount) for amount in (4, 11, 5)]
+            assert ["forbidden", "forbidden", "ok"] == results
+            assert (2, 1) == (registry.uses_left(above), registry.uses_left(lent))
+
+        with Started(store) as registry:
+            above, lent = registry.grants()
+            assert (2, 1) == (registry.uses_left(above), registry.uses_left(lent))
+            assert ["ok", "ok", "forbidden"] == [outcome(registry, "spend", amount=amount) for amount in (1, 2, 3)]
+            assert "forbidden" == outcome(registry, "spend", "intern", amount=5)
+
+    def test_an_end_reaches_what_came_from_it(self, store: Any) -> None:
+        """Revoked after a restart, by the operator, a grant takes the lent one along, and that lasts."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("spend", "clerk", delegable=True)
+            first.assign_tool_to_agent("spend", "intern", by="clerk")
+        with Started(store) as second:
+            assert second.revoke(second.grants(agent="clerk")[0])
+            assert "forbidden" == outcome(second, "spend", "intern", amount=1)
+        with Started(store) as third:
+            assert [] == third.grants()
+            assert "forbidden" == outcome(third, "spend", "intern", amount=1)
+
+    def test_expiry(self, store: Any) -> None:
+        """A grant ends at its moment, not so long after the last start."""
+        clock = Hand()
+        with Started(store, clock=clock) as first:
+            first.assign_tool_to_agent("spend", "clerk", expires=timedelta(hours=1))
+        clock.at += timedelta(minutes=59)
+        with Started(store, clock=clock) as second:
+            assert "ok" == outcome(second, "spend", amount=1)
+            clock.at += timedelta(minutes=2)
+            assert "forbidden" == outcome(second, "spend", amount=1)
+
+    def test_a_whole_schema_as_bounds(self, store: Any) -> None:
+        """Bounds over all arguments count after a restart, too."""
+        whole = {"type": "object", "properties": {"amount": {"enum": [1, 2]}}, "required": ["amount"]}
+        with Started(store) as first:
+            first.assign_tool_to_agent("spend", "clerk", where=whole)
+        with Started(store) as second:
+            assert ["ok", "forbidden"] == [outcome(second, "spend", amount=amount) for amount in (2, 3)]
+            assert whole == second.grants()[0].where
+
+    def test_bounds_that_fit_no_more(self, store: Any) -> None:
+        """A grant with bounds on a parameter that is gone admits nothing, and `problems()` says so."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("spend", "clerk", where={"amount": {"maximum": 1}})
+        with ToolRegistry(journal=store) as second:
+            second.tool("spend", owned_by="treasurer")(_renamed())
+            assert "forbidden" == outcome(second, "spend", sum=1)
+            assert "act-waits" in [one.kind for one in second.problems()]
+
+    def test_unregistering_ends_them(self, store: Any) -> None:
+        """A tool that was unregistered comes back without its grants, owner and sharing."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("look", "clerk")
+            first.share_tool("look")
+            first.transfer_ownership("look", "clerk")
+            first.unregister_tool("look")
+        with Started(store) as second:
+            meta = second.get_tool("look").metadata  # type: ignore[union-attr]
+            assert ("treasurer", False) == (meta.owned_by, meta.shared)
+            assert [] == second.grants()
+
+    def test_retiring_ends_them(self, store: Any) -> None:
+        """An agent that was retired comes back without its grants."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("look", "clerk", max_calls=3)
+            first.retire_agent("clerk")
+        with Started(store) as second:
+            assert [] == second.grants()
+            assert "forbidden" == outcome(second, "look")
+
+
+def _renamed() -> Any:
+    """Return another `spend`, from the same place, whose parameter has another name."""
+
+    def made(sum: int) -> int:
+        """Spend."""
+        return sum
+
+    made.__module__, made.__qualname__ = spend.__module__, spend.__qualname__
+    return made
+
+
+def _elsewhere(name: str = "other") -> Any:
+    """Return a function from another module."""
+
+    def made(amount: int = 0) -> int:
+        """Spend."""
+        return amount
+
+    made.__module__, made.__qualname__ = name, "spend"
+    return made
+
+
+class TestSource:
+    """A tool of the same name from another source is another tool."""
+
+    ACTS = (
+        ("grant", lambda one: one.assign_tool_to_agent("spend", "clerk")),
+        ("sharing", lambda one: one.share_tool("spend")),
+        ("owner", lambda one: one.transfer_ownership("spend", "clerk")),
+    )
+
+    @pytest.mark.parametrize(("what", "act"), ACTS, ids=[what for what, _ in ACTS])
+    def test_it_inherits_nothing_that_widens(self, store: Any, what: str, act: Any) -> None:
+        """Neither grants nor sharing nor ownership; for the first tool they are still there."""
+        with Started(store) as first:
+            act(first)
+            assert "ok" == outcome(first, "spend", amount=1)
+        with ToolRegistry(journal=store) as second:
+            second.tool("spend", owned_by="treasurer")(_elsewhere())
+            assert "forbidden" == outcome(second, "spend", amount=1)
+            assert ["act-waits"] == [one.kind for one in second.problems() if one.kind.startswith("act")]
+        with Started(store) as third:
+            assert "ok" == outcome(third, "spend", amount=1)
+
+    def test_a_distribution_is_a_source(self, store: Any) -> None:
+        """One distribution's tool may move between its modules; another's of the same name is another tool."""
+
+        def start(distribution: str, module: str) -> ToolRegistry:
+            made = ToolRegistry(journal=store)
+            made.tool("spend", owned_by="treasurer", source=Source(distribution=distribution))(_elsewhere(module))
+            return made
+
+        with start("money", "one") as first:
+            first.assign_tool_to_agent("spend", "clerk")
+        with start("money", "two") as moved:
+            assert "ok" == outcome(moved, "spend", amount=1)
+        with start("evil", "one") as other:
+            assert "forbidden" == outcome(other, "spend", amount=1)
+
+    def test_configuration(self, store: Any) -> None:
+        """It does not inherit what was configured, save that calls need an approval."""
+        with Started(store) as first:
+            first.configure("spend", timeout=9, requires_approval=True)
+        with ToolRegistry(journal=store) as second:
+            second.tool("spend", owned_by="clerk")(_elsewhere())
+            assert second.get_tool("spend").metadata.timeout is None  # type: ignore[union-attr]
+            assert "approval_required" == outcome(second, "spend", amount=1)
+
+    def test_configured_to_need_none(self, store: Any) -> None:
+        """That the first tool needs no approval says nothing of the other."""
+        with Started(store) as first:
+            first.configure("spend", requires_approval=False)
+        with ToolRegistry(journal=store) as second:
+            second.tool("spend", owned_by="clerk", requires_approval=True)(_elsewhere())
+            assert "approval_required" == outcome(second, "spend", amount=1)
+
+    def test_what_narrows_counts_for_every_tool(self, store: Any) -> None:
+        """Blocks, removals and disabling are about the name."""
+        with Started(store) as first:
+            first.block("spend", "clerk")
+            first.remove_tool_from_agent("spend", "treasurer")
+            first.disable("look")
+        with ToolRegistry(journal=store) as second:
+            second.tool("spend", owned_by="treasurer", shared=True)(_elsewhere())
+            second.tool("look", shared=True)(_elsewhere("third"))
+            results = [outcome(second, "spend", who, amount=1) for who in ("clerk", "treasurer", "intern")]
+            assert ["forbidden", "forbidden", "ok"] == results
+            assert "disabled" == outcome(second, "look")
+
+    def test_a_tool_in_the_place_of_another_while_the_process_runs(self, store: Any) -> None:
+        """Unregistered and declared from elsewhere, it inherits nothing configured but the approval."""
+        with Started(store) as registry:
+            registry.configure("spend", timeout=9, requires_approval=True)
+            registry.unregister_tool("spend")
+            registry.tool("spend", owned_by="clerk")(_elsewhere())
+            assert registry.get_tool("spend").metadata.timeout is None  # type: ignore[union-attr]
+            assert "approval_required" == outcome(registry, "spend", amount=1)
+            registry.unregister_tool("spend")
+            registry.tool("spend", owned_by="clerk")(spend)
+            assert 9 == registry.get_tool("spend").metadata.timeout  # type: ignore[union-attr]
+
+    def test_the_operator_gives_it_anew(self, store: Any) -> None:
+        """An assignment counts for the tool that is there; both grants live beside each other."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("spend", "clerk", max_calls=1)
+        with ToolRegistry(journal=store) as second:
+            second.tool("spend", owned_by="treasurer")(_elsewhere())
+            assert second.assign_tool_to_agent("spend", "clerk", max_calls=2)
+            assert ["ok", "ok", "forbidden"] == [outcome(second, "spend", amount=1) for _ in range(3)]
+        with Started(store) as third:
+            assert ["ok", "forbidden"] == [outcome(third, "spend", amount=1) for _ in range(2)]
+
+
+class TestProblems:
+    def of(self, registry: ToolRegistry) -> list[tuple[str, str]]:
+        """Return kind and subject of the problems with acts."""
+        return [(one.kind, one.subject) for one in registry.problems() if one.kind.startswith("act")]
+
+    def test_an_act_that_beats_a_declaration(self, store: Any) -> None:
+        """Owner, sharing and configured fields that are not as declared are told, with both values; then not."""
+        with Started(store) as first:
+            first.transfer_ownership("spend", "clerk")
+            first.unshare_tool("open")
+            first.configure("look", timeout=3)
+        with Started(store) as second:
+            assert [("act-beats-declaration", name) for name in ("spend", "look", "open")] == self.of(second)
+            texts = [str(one) for one in second.problems()]
+            assert any("'treasurer'" in text and "'clerk'" in text for text in texts)
+            second.transfer_ownership("spend", "treasurer")
+            second.share_tool("open")
+            second.configure("look", timeout=None)
+            assert [] == self.of(second)
+        with Started(store) as third:
+            assert [] == self.of(third)
+
+    def test_a_removal_of_what_is_listed(self, store: Any) -> None:
+        """An agent that lists a tool which was taken from it, or from which it is blocked, is told."""
+        with Started(store) as first:
+            first.remove_tool_from_agent("open", "reader")
+            first.block("look", "reader")
+        with Started(store) as second:
+            reader = Agent("reader", tools=["open", "look", "spend"], registry=second)
+            assert [("act-beats-declaration", "reader")] * 2 == self.of(second)
+            assert ["spend"] == reader.list_tools()
+
+    def test_an_act_that_waits(self, store: Any) -> None:
+        """Acts on a tool of another source, or of none that is there, wait; an ended one does not."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("spend", "clerk")
+            first.revoke(first.grant("look", "clerk"))
+            first.share_tool("look")
+        with ToolRegistry(journal=store) as second:
+            assert [("act-waits", "look"), ("act-waits", "spend")] == sorted(self.of(second))
+            declare(second)
+            assert [("act-beats-declaration", "look")] == self.of(second)
+
+    def test_nothing_without_a_journal(self) -> None:
+        """Without a journal what is done now is the present will, and no problem."""
+        registry = ToolRegistry()
+        declare(registry)
+        registry.transfer_ownership("spend", "clerk")
+        registry.unshare_tool("open")
+
+        assert [] == self.of(registry)
+
+
+class TestStartUpCode:
+    """Code that says the same at every start changes nothing by it."""
+
+    def begin(self, registry: ToolRegistry) -> list[bool]:
+        """Assign as start-up code does."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccessWarning)
+            return [
+                registry.assign_tool_to_agent("spend", "clerk", key="tea", max_calls=2),
+                registry.assign_tool_to_agent("look", "clerk"),
+            ]
+
+    def test_a_spent_count_is_not_filled_again(self, store: Any) -> None:
+        """The grant of a key is the one that was spent."""
+        for expected in ("ok", "ok", "forbidden", "forbidden"):
+            with Started(store) as registry:
+                self.begin(registry)
+                assert expected == outcome(registry, "spend", amount=1)
+
+    def test_a_revocation_is_not_undone(self, store: Any) -> None:
+        """Neither with a key nor without."""
+        with Started(store) as first:
+            assert [True, True] == self.begin(first)
+            for grant in first.grants():
+                first.revoke(grant)
+        for _ in range(2):
+            with Started(store) as second:
+                assert [False, False] == self.begin(second)
+                assert [] == second.grants()
+                assert ["forbidden"] * 2 == [outcome(second, "spend", amount=1), outcome(second, "look")]
+
+    def test_a_removal_is_not_undone(self, store: Any) -> None:
+        """Nor is a removal, with or without a key."""
+        with Started(store) as first:
+            self.begin(first)
+            for tool in ("spend", "look"):
+                first.remove_tool_from_agent(tool, "clerk")
+        with Started(store) as second:
+            assert [False, False] == self.begin(second)
+            assert ["forbidden"] * 2 == [outcome(second, "spend", amount=1), outcome(second, "look")]
+
+    def test_a_block_is_no_crash(self, store: Any) -> None:
+        """A blocked agent gets nothing, and the start goes on with a warning."""
+        with Started(store) as first:
+            first.block("spend", "clerk")
+            first.block("look", "clerk")
+        with Started(store) as second:
+            with pytest.warns(AccessWarning, match="blocked"):
+                assert not second.assign_tool_to_agent("spend", "clerk", key="tea", max_calls=2)
+            assert [False, False] == self.begin(second)
+            second.unblock("spend", "clerk")
+            assert second.assign_tool_to_agent("spend", "clerk", key="tea", max_calls=2)
+
+    def test_the_journal_does_not_grow(self, store: Any) -> None:
+        """All verbs that a start repeats write once."""
+
+        def begin() -> int:
+            with Started(store) as registry:
+                self.begin(registry)
+                registry.share_tool("look")
+                registry.unshare_tool("open")
+                registry.transfer_ownership("spend", "clerk")
+                registry.configure("spend", timeout=2, retry_on=ConnectionError, tags=["a", "b"])
+                registry.disable("look", reason="broken")
+                registry.enable("spend") if ("tool", "spend") in registry.state.disabled else None
+                registry.block("open", "clerk", reason="no")
+                registry.remove_tool_from_agent("open", "treasurer")
+                return grew(registry)
+
+        assert begin() == begin() == begin()
+
+    def test_grants_in_a_loop(self, store: Any) -> None:
+        """An identical grant is not recorded twice, not even by the next process."""
+        for _ in range(3):
+            with Started(store) as registry:
+                assert registry.assign_tool_to_agent("look", "clerk", reason="see")
+                assert 1 == grew(registry) == len(registry.grants())
+
+
+class TestConfigured:
+    VALUES: dict[str, Any] = {
+        "description": "Spends.", "category": "money", "tags": ["a", "b"], "requires_approval": True,
+        "risk_level": "high", "timeout": 2, "retries": 3, "retry_on": (ConnectionError, TimeoutError),
+        "idempotent": True, "read_only": False, "concurrency_safe": False, "max_result_size": 99,
+        "errors": "masked", "engine": "thread", "private": True, "strict_arguments": True, "extra": {"a": [1, {"b": 2}]},
+    }  # fmt: skip
+
+    @pytest.mark.parametrize("name", VALUES)
+    def test_every_field(self, path: Path, name: str) -> None:
+        """Each field that can be configured has the same value after a restart."""
+        with Started(path) as first:
+            first.configure("spend", **{name: self.VALUES[name]})
+            expected = getattr(first.get_tool("spend").metadata, name)  # type: ignore[union-attr]
+        with Started(path) as second:
+            assert expected == getattr(second.get_tool("spend").metadata, name)  # type: ignore[union-attr]
+
+    def test_a_class_that_is_gone(self, path: Path) -> None:
+        """An exception type that no module has any more is left out; the start goes on."""
+
+        class GoneError(Exception):
+            """Only here."""
+
+        with Started(path) as first:
+            first.configure("spend", retry_on=(GoneError, ConnectionError), retries=2)
+        with Started(path) as second:
+            meta = second.get_tool("spend").metadata  # type: ignore[union-attr]
+            assert ((ConnectionError,), 2) == (meta.retry_on, meta.retries)
+
+
+class TestClearing:
+    def test_the_store_is_not_touched(self, store: Any) -> None:
+        """`clear_registry()` forgets what this process knows; what the store holds counts for what is declared next."""
+        with Started(store) as registry:
+            registry.assign_tool_to_agent("spend", "clerk", max_calls=2)
+            registry.block("open", "clerk")
+            registry.disable("look")
+            call(registry, "spend", amount=1)
+            before = grew(registry)
+
+            registry.clear_registry()
+
+            assert before == grew(registry)
+            assert "unknown_tool" == outcome(registry, "open")
+            declare(registry)
+            assert ["forbidden", "disabled"] == [outcome(registry, one) for one in ("open", "look")]
+            assert ["ok", "forbidden"] == [outcome(registry, "spend", amount=1) for _ in range(2)]
+        with Started(store) as second:
+            assert "forbidden" == outcome(second, "open")
+
+
+class TestOrder:
+    def test_acts_before_their_tools(self, store: Any) -> None:
+        """Blocks, removals and a category's switch before any tool is there count when it comes."""
+        with ToolRegistry(journal=store) as first:
+            first.block("open", "clerk")
+            with pytest.warns(UnknownToolWarning):
+                first.remove_tool_from_agent("look", "treasurer")
+            declare(first)
+            assert ["forbidden"] * 2 == [outcome(first, "open"), outcome(first, "look", "treasurer")]
+        with Started(store) as second:
+            assert ["forbidden"] * 2 == [outcome(second, "open"), outcome(second, "look", "treasurer")]
+
+    def test_the_journal_comes_late(self, store: Any) -> None:
+        """Set after tools and agents are declared, it brings what was done before, and keeps what is done from then."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("spend", "clerk", max_calls=2)
+            first.unshare_tool("open")
+            call(first, "spend", amount=1)
+        with ToolRegistry() as second:
+            declare(second)
+            second.assign_tool_to_agent("look", "clerk")
+            assert "forbidden" == outcome(second, "spend", amount=1)
+            second.journal = store
+            assert ["ok", "forbidden"] == [outcome(second, "spend", amount=1) for _ in range(2)]
+            assert ["forbidden", "ok"] == [outcome(second, "open"), outcome(second, "look")]
+            second.block("spend", "treasurer")
+        with Started(store) as third:
+            assert "forbidden" == outcome(third, "spend", "treasurer", amount=1)
+
+    def test_the_journal_is_taken_away(self, store: Any) -> None:
+        """Without it what is done stays in this process."""
+        with Started(store) as first:
+            first.share_tool("look")
+            first.journal = None
+            first.share_tool("spend")
+            assert "ok" == outcome(first, "spend", amount=1)
+        with Started(store) as second:
+            assert ["look", "open"] == [one.name for one in second.get_shared_tools()]
