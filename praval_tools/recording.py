@@ -88,6 +88,7 @@ class Recorder:
     def recorded(self, course: Course, steps: Steps) -> Steps:
         """Drive *steps*, the pipeline of one call, with everything written down; or give the recorded result back."""
         self.runtime.ledger.refuse_calls()
+        course.renewed = self._renewed
         call, tool = course.call, self._tool(course.call)
         run = self._run_of(call)
         if run is None:
@@ -131,6 +132,16 @@ class Recorder:
     def _tool(self, call: ToolCall) -> Tool[..., Any] | None:
         record = self.runtime.ledger.state.record(call.name) if isinstance(call.name, str) else None
         return None if record is None else record.tool
+
+    def _renewed(self) -> bool:
+        """Take over what other processes changed, before a call is refused by what is old; False: nothing."""
+        try:
+            if self.store.revision() == self.runtime.ledger.state.revision:
+                return False
+            self.runtime.ledger.absorb()
+        except JournalError:  # writing the refusal down will say so
+            return False
+        return True
 
     def _run_of(self, call: ToolCall) -> OpenRun | None:
         if call.run_id is not None:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from survivors import Started, begun, declare, killed, look, spend
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from survivors import Started, begun, declare, killed, look, open_to_all, spend
 
 from praval_tools import (
     AccessWarning,
@@ -20,12 +22,13 @@ from praval_tools import (
     NotOwnerError,
     Outcome,
     ToolCall,
+    ToolError,
     ToolRegistry,
     ToolResult,
     UnknownToolWarning,
 )
 from praval_tools.clock import SystemClock
-from praval_tools.errors import JournalError
+from praval_tools.errors import JournalError, JournalWarning
 from praval_tools.facts import Event
 from praval_tools.journal import Item
 from praval_tools.journal.memory import MemoryStore
@@ -636,3 +639,422 @@ class TestOrder:
             assert "ok" == outcome(first, "spend", amount=1)
         with Started(store) as second:
             assert ["look", "open"] == [one.name for one in second.get_shared_tools()]
+
+
+class Failing(MemoryStore):
+    """A store that takes nothing as long as it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+
+    def append(self, items: Any) -> Any:
+        """Write *items*, or fail."""
+        if self.full:
+            raise JournalError("runs.db", "the disk is full", "Make room.")
+        return super().append(items)
+
+
+WIDENING: tuple[tuple[str, Any, str, str], ...] = (
+    ("assign", lambda one: one.assign_tool_to_agent("spend", "clerk"), "spend", "clerk"),
+    ("share", lambda one: one.share_tool("look"), "look", "clerk"),
+    ("transfer", lambda one: one.transfer_ownership("look", "clerk"), "look", "clerk"),
+    ("unblock", lambda one: one.unblock("open", "blocked"), "open", "blocked"),
+    ("enable", lambda one: one.enable(tag="off"), "switched", "treasurer"),
+    ("configure", lambda one: one.configure("careful", requires_approval=False), "careful", "treasurer"),
+)
+NARROWING: tuple[tuple[str, Any, str, str], ...] = (
+    ("block", lambda one: one.block("open", "clerk"), "open", "clerk"),
+    ("remove", lambda one: one.remove_tool_from_agent("open", "clerk"), "open", "clerk"),
+    ("revoke", lambda one: one.revoke(one.grants(agent="granted")[0]), "look", "granted"),
+    ("unshare", lambda one: one.unshare_tool("open"), "open", "clerk"),
+    ("disable", lambda one: one.disable("open"), "open", "clerk"),
+    ("unregister", lambda one: one.unregister_tool("look"), "look", "granted"),
+    ("retire", lambda one: one.retire_agent("granted"), "look", "granted"),
+)
+
+
+def _names(cases: Any) -> list[str]:
+    return [one[0] for one in cases]
+
+
+class TestStoresThatFail:
+    def begin(self, store: Failing, **options: Any) -> Started:
+        """Return a registry in which every act has something to do; its store has failed since."""
+        registry = Started(store, **options)
+        registry.tool("switched", owned_by="treasurer", tags=["off"])(_elsewhere("a"))
+        registry.tool("careful", owned_by="treasurer", requires_approval=True)(_elsewhere("b"))
+        registry.block("open", "blocked")
+        registry.disable(tag="off")
+        registry.assign_tool_to_agent("look", "granted")
+        store.full = True
+        return registry
+
+    @pytest.mark.parametrize(("what", "act", "tool", "agent"), WIDENING, ids=_names(WIDENING))
+    def test_a_widening_changes_nothing(self, what: str, act: Any, tool: str, agent: str) -> None:
+        """It raises, the state is as before, and it can be done once the store works again."""
+        store = Failing()
+        registry = self.begin(store)
+        before, told = registry.state, list[Event]()
+        registry.subscribe(told.append)
+
+        with pytest.raises(JournalError, match="disk is full"):
+            act(registry)
+
+        assert before == registry.state and [] == told
+        store.full = False
+        given = {"amount": 1} if tool == "spend" else {}
+        assert "ok" != outcome(registry, tool, agent, **given)
+        act(registry)
+        assert "ok" == outcome(registry, tool, agent, **given)
+
+    @pytest.mark.parametrize(("what", "act", "tool", "agent"), NARROWING, ids=_names(NARROWING))
+    def test_a_narrowing_counts_all_the_same(self, what: str, act: Any, tool: str, agent: str) -> None:
+        """It counts from then on, and raises: it is not durable."""
+        store = Failing()
+        registry = self.begin(store)
+
+        with pytest.raises(JournalError, match="disk is full"):
+            act(registry)
+
+        store.full = False
+        assert "ok" != outcome(registry, tool, agent)
+        assert not registry.explain(agent, tool).allowed
+
+    def test_both_in_one_change(self) -> None:
+        """Of a change that does both, what narrows counts, what widens does not, and it raises."""
+        store = Failing()
+        registry = self.begin(store)
+
+        with pytest.raises(JournalError), registry.change():
+            registry.assign_tool_to_agent("spend", "clerk")
+            registry.block("open", "clerk")
+            registry.share_tool("look")
+
+        store.full = False
+        assert ["forbidden"] * 3 == [
+            outcome(registry, "spend", amount=1), outcome(registry, "open"), outcome(registry, "look")]  # fmt: skip
+
+    def test_a_change_that_was_left(self) -> None:
+        """A change that an exception leaves writes nothing and changes nothing, on a good store too."""
+        store = Failing()
+        registry = self.begin(store)
+        store.full = False
+        before, events = registry.state, grew(registry)
+
+        with pytest.raises(KeyError), registry.change():
+            registry.assign_tool_to_agent("spend", "clerk")
+            registry.block("open", "clerk")
+            raise KeyError
+
+        assert (before, events) == (registry.state, grew(registry))
+
+    def test_the_operator_may_go_on(self) -> None:
+        """With `journal_errors="continue"` all acts count in this process, with a warning, and no call crashes."""
+        store = Failing()
+        registry = self.begin(store, journal_errors="continue")
+
+        with pytest.warns(JournalWarning, match="disk is full"):
+            assert registry.assign_tool_to_agent("spend", "clerk", max_calls=2)
+        with pytest.warns(JournalWarning, match="disk is full"):
+            registry.block("open", "clerk")
+        store.full = False
+        results = [outcome(registry, "spend", amount=1) for _ in range(3)]
+
+        assert ["ok", "ok", "forbidden"] == results
+        assert "forbidden" == outcome(registry, "open")
+
+    def test_declarations_need_no_store(self) -> None:
+        """Code that declares tools and agents writes nothing."""
+        store = Failing()
+        store.full = True
+        with Started(store) as registry:
+            assert 3 == len(registry)
+
+
+class TestTwoAtOnce:
+    """Two registries, as of two processes, over one store."""
+
+    def test_a_change_counts_for_the_next_call(self, store: Any) -> None:
+        """Whatever one does, the next journaled call of the other is decided by it."""
+        with Started(store) as here, Started(store) as there:
+            assert "ok" == outcome(there, "open")
+            for act, expected in (
+                (lambda: here.block("open", "clerk"), "forbidden"),
+                (lambda: here.unblock("open", "clerk"), "ok"),
+                (lambda: here.disable(category="text"), "disabled"),
+                (lambda: here.enable(category="text"), "ok"),
+                (lambda: here.unshare_tool("open"), "forbidden"),
+                (lambda: here.assign_tool_to_agent("open", "clerk", max_calls=2), "ok"),
+                (lambda: outcome(here, "open"), "forbidden"),
+                (lambda: here.transfer_ownership("open", "clerk"), "ok"),
+                (lambda: here.configure("open", requires_approval=True), "approval_required"),
+                (lambda: here.configure("open", requires_approval=False), "ok"),
+                (lambda: here.remove_tool_from_agent("open", "clerk"), "forbidden"),
+            ):
+                act()
+                assert expected == outcome(there, "open")
+
+    def test_both_change(self, store: Any) -> None:
+        """A change that was planned before somebody else's is planned anew; both stand."""
+        with Started(store) as here, Started(store) as there:
+            here.share_tool("look")
+            there.share_tool("spend")
+            here.block("open", "clerk")
+            assert ["spend", "look", "open"] == [one.name for one in there.get_shared_tools()]
+            assert "forbidden" == outcome(there, "open")
+        with Started(store) as third:
+            assert ["spend", "look", "open"] == [one.name for one in third.get_shared_tools()]
+
+    def test_one_key_in_both(self, store: Any) -> None:
+        """Two that grant by one key make one grant, and its count is that of both."""
+        with Started(store) as here, Started(store) as there:
+            for one in (here, there):
+                one.assign_tool_to_agent("spend", "clerk", key="k", max_calls=3)
+            results = [outcome(one, "spend", amount=1) for one in (here, there, here, there)]
+            assert ["ok", "ok", "ok", "forbidden"] == results
+            assert 1 == len(here.grants(ended=True)) == len(there.grants(ended=True))
+
+    def test_a_revocation_elsewhere(self, store: Any) -> None:
+        """A grant that another process ended admits nothing here, and the lent one neither."""
+        with Started(store) as here, Started(store) as there:
+            here.assign_tool_to_agent("spend", "clerk", delegable=True)
+            assert "ok" == outcome(there, "spend", amount=1)
+            there.assign_tool_to_agent("spend", "intern", by="clerk")
+            assert "ok" == outcome(here, "spend", "intern", amount=1)
+            here.revoke(here.grants(agent="clerk")[0])
+            assert ["forbidden"] * 2 == [outcome(there, "spend", who, amount=1) for who in ("clerk", "intern")]
+
+
+ADMITTING = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from survivors import *
+from praval_tools import ToolCall
+with Started(sys.argv[1]) as registry:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    one = lambda at: registry.execute(ToolCall(None, "spend", {"amount": at}, "clerk")).outcome
+    with ThreadPoolExecutor(4) as pool:
+        for outcome in pool.map(one, range(int(sys.argv[2]))):
+            print(outcome)
+"""
+ANSWERING = """
+import sys
+from survivors import *
+from praval_tools import ToolCall
+with Started(sys.argv[1]) as registry:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(registry.execute(ToolCall(None, "open", {}, "clerk")).outcome, flush=True)
+"""
+
+
+class TestProcesses:
+    def test_a_count_is_exact(self, path: Path) -> None:
+        """Of 160 calls that four processes of four threads make under a grant of 100, exactly 100 run."""
+        with Started(path) as registry, ExitStack() as stack:
+            registry.assign_tool_to_agent("spend", "clerk", max_calls=100)
+            children = [stack.enter_context(begun(ADMITTING, path, 40)) for _ in range(4)]
+            for one in children:
+                assert one.stdout is not None
+                assert "ready\n" == one.stdout.readline()
+            outcomes = [
+                line
+                for one in [_let_go(one) for one in children]
+                for line in one.communicate(timeout=120)[0].split()
+            ]
+
+            assert (100, 60) == (outcomes.count("ok"), outcomes.count("forbidden"))
+            assert registry.journal is not None
+            assert 100 == sum(1 for _ in registry.journal.read(type="agent_tool_call"))
+            assert "forbidden" == outcome(registry, "spend", amount=1)
+
+    def test_a_block_counts_at_once_in_another_process(self, path: Path) -> None:
+        """Directly after `block` returned here, the next call there is refused; after `unblock` it runs."""
+        with Started(path) as registry, begun(ANSWERING, path) as other:
+            assert other.stdin is not None and other.stdout is not None
+            assert "ready\n" == other.stdout.readline()
+            for act, expected in ((registry.block, "forbidden"), (registry.unblock, "ok")) * 3:
+                act("open", "clerk")
+                other.stdin.write("call\n")
+                other.stdin.flush()
+                assert f"{expected}\n" == other.stdout.readline()
+            other.communicate(timeout=60)
+
+
+def _let_go(process: Any) -> Any:
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    return process
+
+
+TOOLS = ("spend", "look", "open", "later")
+AGENTS = ("treasurer", "clerk", "reader")
+tools, agents = st.sampled_from(TOOLS), st.sampled_from(AGENTS)
+ACTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
+    "assign": st.tuples(tools, agents, st.sampled_from((None, 1, 2)), st.booleans(), st.sampled_from((None, "k1", "k2"))),
+    "lend": st.tuples(tools, agents, agents),
+    "remove": st.tuples(tools, agents),
+    "revoke": st.tuples(st.integers(0, 5)),
+    "block": st.tuples(tools, agents, st.sampled_from((None, "treasurer"))),
+    "unblock": st.tuples(tools, agents),
+    "transfer": st.tuples(tools, agents),
+    "share": st.tuples(tools),
+    "unshare": st.tuples(tools),
+    "disable": st.tuples(st.sampled_from((("tool", "look"), ("category", "text"), ("tag", "slow")))),
+    "enable": st.tuples(st.sampled_from((("tool", "look"), ("category", "text"), ("tag", "slow")))),
+    "configure": st.tuples(tools, st.sampled_from(({"timeout": 3}, {"requires_approval": True}, {"private": True}))),
+    "unregister": st.tuples(tools),
+    "retire": st.tuples(agents),
+    "clear": st.just(()),
+    "call": st.tuples(tools, agents),
+    "restart": st.just(()),
+}
+histories = st.lists(
+    st.one_of(*(st.tuples(st.just(name), one) for name, one in ACTS.items())), min_size=3, max_size=25
+)
+
+
+class House:
+    """A registry over a store, started anew when the history says so."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.start()
+
+    def start(self) -> None:
+        """Begin as a process does."""
+        self.registry = Started(self.store)
+        self.declare()
+
+    def declare(self) -> None:
+        """Declare what is not there."""
+        self.registry.tool("later", category="text")(_elsewhere("later"))
+        self.reader = Agent("reader", tools=["open"], tool_categories=["text"], registry=self.registry)
+
+    def act(self, name: str, given: tuple[Any, ...]) -> None:
+        """Do one thing; what is refused changes nothing."""
+        try:
+            getattr(self, name)(*given)
+        except (ToolError, ValueError):
+            pass
+
+    def assign(self, tool: str, agent: str, count: int | None, delegable: bool, key: str | None) -> None:
+        """Give a tool."""
+        self.registry.assign_tool_to_agent(tool, agent, max_calls=count, delegable=delegable, key=key)
+
+    def lend(self, tool: str, by: str, agent: str) -> None:
+        """Lend a tool on."""
+        self.registry.assign_tool_to_agent(tool, agent, by=by)
+
+    def remove(self, tool: str, agent: str) -> None:
+        """Take a tool."""
+        self.registry.remove_tool_from_agent(tool, agent)
+
+    def revoke(self, at: int) -> None:
+        """End a grant."""
+        self.registry.revoke(self.registry.grants()[at].id if at < len(self.registry.grants()) else "none")
+
+    def block(self, tool: str, agent: str, by: str | None) -> None:
+        """Block an agent."""
+        self.registry.block(tool, agent, by=by)
+
+    def unblock(self, tool: str, agent: str) -> None:
+        """Lift the blocks."""
+        self.registry.unblock(tool, agent)
+
+    def transfer(self, tool: str, agent: str) -> None:
+        """Hand a tool over."""
+        self.registry.transfer_ownership(tool, agent)
+
+    def share(self, tool: str) -> None:
+        """Share a tool."""
+        self.registry.share_tool(tool)
+
+    def unshare(self, tool: str) -> None:
+        """Share it no more."""
+        self.registry.unshare_tool(tool)
+
+    def disable(self, what: tuple[str, str]) -> None:
+        """Switch something off."""
+        self.registry.disable(**{what[0]: what[1]})  # type: ignore[misc]
+
+    def enable(self, what: tuple[str, str]) -> None:
+        """Switch it on."""
+        self.registry.enable(**{what[0]: what[1]})  # type: ignore[misc]
+
+    def configure(self, tool: str, changes: dict[str, Any]) -> None:
+        """Override something."""
+        self.registry.configure(tool, **changes)
+
+    def unregister(self, tool: str) -> None:
+        """Take a tool out, and declare it again as code does that runs again."""
+        old = self.registry.get_tool(tool)
+        if old is not None and self.registry.unregister_tool(tool):
+            declared = {"owned_by": None if tool == "later" else "treasurer", "shared": tool == "open"}
+            fresh = {"spend": spend, "look": look, "open": open_to_all}.get(tool) or _elsewhere("later")
+            more = {"open": {"category": "text", "tags": ("slow",)}, "later": {"category": "text"}}.get(tool, {})
+            self.registry.tool(tool, **declared, **more)(fresh)
+
+    def retire(self, agent: str) -> None:
+        """Retire an agent, and declare it again."""
+        before = self.registry.state.profile(agent)
+        self.registry.retire_agent(agent)
+        self.kept = Agent(
+            agent, tools=list(before.tools), tool_categories=list(before.tool_categories), registry=self.registry
+        )
+
+    def clear(self) -> None:
+        """Forget everything, and declare it again."""
+        self.registry.clear_registry()
+        self.registry.mine = declare(self.registry)
+        self.declare()
+
+    def call(self, tool: str, agent: str) -> None:
+        """Call a tool."""
+        given = {"amount": 1} if tool == "spend" else {}
+        self.registry.execute(ToolCall(None, tool, given, agent))
+
+    def restart(self) -> None:
+        """Let the process end, and another start."""
+        self.registry.close()
+        self.start()
+
+    def answers(self) -> dict[str, Any]:
+        """Return everything that the registry says."""
+        one = self.registry
+        grants = one.grants()
+        return {
+            "explained": {(agent, tool): self.explained(agent, tool) for agent in AGENTS for tool in TOOLS},
+            "listed": {agent: sorted(tool.name for tool in one.get_tools_for_agent(agent)) for agent in AGENTS},
+            "grants": {grant.id: (grant, one.uses_left(grant)) for grant in grants},
+            "metadata": {tool.name: tool.metadata.to_dict() for tool in one},
+            "configured": {name: dict(one.state.tools[name].configured) for name in TOOLS},
+            "disabled": one.state.disabled,
+            "problems": sorted(map(str, one.problems())),
+        }
+
+    def explained(self, agent: str, tool: str) -> tuple[Any, ...]:
+        """Return the decision about one agent and tool, and its reason."""
+        found = self.registry.explain(agent, tool)
+        return found.outcome, found.rule, found.reason
+
+
+class TestAnyHistory:
+    @given(histories)
+    @settings(suppress_health_check=[HealthCheck.too_slow])
+    def test_a_new_start_gives_the_same_answers(self, history: list[tuple[str, tuple[Any, ...]]]) -> None:
+        """Whatever was done: a registry that starts over the same store answers as the one before it."""
+        house = House(MemoryStore())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, given_to in history:
+                house.act(name, given_to)
+            expected = house.answers()
+            events = grew(house.registry)
+            house.restart()
+
+        assert expected == house.answers()
+        assert events == grew(house.registry)
+        house.registry.close()

@@ -41,7 +41,11 @@ _MOST_VERDICTS: Final = 16_384
 
 
 class Course(msgspec.Struct, eq=False):
-    """What is known of one call through all its attempts; `mended`: its arguments, where somebody looked at them."""
+    """
+    What is known of one call through all its attempts.
+
+    `mended`: its arguments, where somebody looked at them; `renewed` takes over what other processes changed, if any.
+    """
 
     runtime: Runtime
     call: ToolCall
@@ -53,6 +57,7 @@ class Course(msgspec.Struct, eq=False):
     approved: tuple[str, dict[str, Any]] | None = None
     shown: dict[str, Any] = {}
     mended: tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None = None
+    renewed: Callable[[], bool] | None = None
 
     def approval_of(self, tool: Tool[..., Any]) -> dict[str, Any] | None:
         """Return the arguments with which *tool*, as it is defined now, was approved; None: it was not."""
@@ -88,6 +93,9 @@ def _decided_and_run(course: Course) -> Steps:
         while True:
             runtime.ledger.refuse_calls()
             decided = _decided(course)
+            stops = isinstance(decided, ToolResult) or decided[1] is not None
+            if stops and course.renewed is not None and course.renewed():
+                continue
             if isinstance(decided, ToolResult):
                 return decided
             run, asked = decided
