@@ -415,7 +415,8 @@ class Recorder:
     def answered(self, request: ApprovalRequest, answer: Allow | Deny) -> None:
         """Write down the answer to a call that waits, before it counts."""
         call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
-        note = noting.Note(call, self._plan(self._tool(call)), self.runtime.clock, None, NO_SECRETS)
+        plan = self._plan(self._tool(call))
+        note = noting.Note(call, plan, self.runtime.clock, None, plan.arguments(request.arguments)[1])
         record = noting.answered(note, request, answer)
         try:
             (told,) = self.store.append([Item((record,))])

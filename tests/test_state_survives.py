@@ -954,7 +954,8 @@ class House:
 
     def revoke(self, at: int) -> None:
         """End a grant."""
-        self.registry.revoke(self.registry.grants()[at].id if at < len(self.registry.grants()) else "none")
+        found = self.registry.grants()
+        self.registry.revoke(found[at % len(found)].id if found else "none")
 
     def block(self, tool: str, agent: str, by: str | None) -> None:
         """Block an agent."""

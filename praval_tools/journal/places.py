@@ -19,9 +19,10 @@ class Place:
         secret: The value is secret, whatever it is.
         quiet: The value holds no text that anybody could choose, so there is nothing to look at.
         marked: The keys of what is secret anywhere inside; for text that is meant to be JSON and is not.
+        shape: The kind of container that holds secrets here; a value of another kind may be one, gone astray.
     """
 
-    __slots__ = ("also", "every", "inside", "items", "keys", "marked", "names", "quiet", "rest", "secret")
+    __slots__ = ("also", "every", "inside", "items", "keys", "marked", "names", "quiet", "rest", "secret", "shape")
 
     def __init__(self) -> None:
         self.secret = self.quiet = self.names = self.inside = False
@@ -31,6 +32,7 @@ class Place:
         self.also: list[Place] = []
         self.every: tuple[Place, ...] = (self,)
         self.marked: frozenset[str] = frozenset()
+        self.shape: type | None = None
 
 
 ANYWHERE: Final = (Place(),)
@@ -53,18 +55,28 @@ def is_secret(places: Iterable[Place]) -> bool:
     return any(one.secret for place in places for one in place.every)
 
 
+def is_astray(kind: type, places: Iterable[Place]) -> bool:
+    """Tell whether a value of *kind* stands where other containers hold secrets."""
+    wanted = {one.shape for place in places for one in place.every} - {None}
+    return bool(wanted) and (list if kind in (tuple, set, frozenset) else kind) not in wanted
+
+
 def has_secret_names(places: Iterable[Place]) -> bool:
     """Tell whether the keys of a value that may be any of *places* are secret."""
     return any(one.names for place in places for one in place.every)
 
 
-def read_places(schema: Any, names_secret: Callable[[str], bool]) -> Place:
+def read_places(schema: Any, names_secret: Callable[[str], bool], *, fits: bool = True) -> Place:
     """
     Return the places of the values of a JSON Schema; `writeOnly` and the format `password` mark what is secret.
+
+    Of values that need not fit, where secrets are expected, what the schema does not know is secret, too: a model
+    misspells a name, or leaves a level out.
 
     Args:
         schema: The schema of the arguments, or of the result; None where anything may come.
         names_secret: Tells of a key whether its value is secret by name.
+        fits: The values fit the schema.
     """
     if not isinstance(schema, Mapping):
         return Place()
@@ -74,6 +86,8 @@ def read_places(schema: Any, names_secret: Callable[[str], bool]) -> Place:
         place.every = tuple(_closure(place))
     for place in reader.made:
         place.inside = any(one.secret or one.names for one in _reachable(place))
+    for place in reader.made if not fits else ():
+        _guard(place)
     root.marked = frozenset(
         key for place in reader.made for key, one in place.keys.items() if type(key) is str and is_secret((one,))
     )
@@ -81,6 +95,15 @@ def read_places(schema: Any, names_secret: Callable[[str], bool]) -> Place:
     for name, one in (schema.get("properties") or {}).items():
         root.keys[name].quiet = not root.keys[name].inside and reader.is_quiet(one, ()) and not names_secret(name)
     return root
+
+
+def _guard(place: Place) -> None:
+    """Make what *place* does not know secret, where it has secrets."""
+    if place.inside and not place.secret and (place.keys or place.items is not None):
+        place.shape = list if place.items is not None or 0 in place.keys else dict
+        if place.shape is dict and place.rest is None:
+            place.rest = Place()
+            place.rest.secret = True
 
 
 class _Reader:

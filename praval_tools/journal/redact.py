@@ -17,13 +17,14 @@ import attrs
 import msgspec
 
 from praval_tools.journal.echoes import LEAST, NO_SECRETS, Secrets, covered, leaves
-from praval_tools.journal.events import CallRefused, JournalEvent, Recorded
+from praval_tools.journal.events import AgentToolCall, ApprovalAsked, JournalEvent, Recorded
 from praval_tools.journal.names import DEFAULT, SecretNames, counts
 from praval_tools.journal.places import (
     ANYWHERE,
     Place,
     at,
     has_secret_names,
+    is_astray,
     is_secret,
     read_places,
 )
@@ -76,7 +77,8 @@ class Redactor:
             parameters: The JSON Schema of its arguments.
             result: The JSON Schema of its result.
         """
-        return Plan(self, read_places(parameters, self.names), read_places(result, self.names))
+        known, astray = (read_places(parameters, self.names, fits=fits) for fits in (True, False))
+        return Plan(self, known, astray, read_places(result, self.names))
 
     def marker(self, value: Any) -> str:
         """Return what stands for the secret *value*: the same for equal values of one JSON type."""
@@ -120,7 +122,7 @@ class Redactor:
         kind = type(value)
         if value is None or kind is bool or (kind in _SIZED and not value):
             return False
-        if places and is_secret(places):
+        if places and (is_secret(places) or is_astray(kind, places)):
             return True
         return type(key) is str and self.names(key) and not (kind in (int, float) and counts(key))
 
@@ -185,6 +187,16 @@ def _parsed(text: str, level: int = 0) -> Any:
 
 
 _OPENERS: Final = ("{", "[", '"')
+
+
+def _spelled(value: Any) -> Any:
+    """Return what *value* is the JSON text of, however often it was written as text; itself where it is none."""
+    while isinstance(value, str | bytes):
+        text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+        if (inner := _parsed(text)) is text:
+            break
+        value = inner
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -293,9 +305,9 @@ def _is(one: Any, other: Any) -> bool:
 class Plan:
     """What is to be redacted in the calls of one tool."""
 
-    def __init__(self, redactor: Redactor, parameters: Place, result: Place) -> None:
+    def __init__(self, redactor: Redactor, parameters: Place, astray: Place, result: Place) -> None:
         self._redactor = redactor
-        self._parameters, self._result = (parameters,), (result,)
+        self._parameters, self._astray, self._result = (parameters,), (astray,), (result,)
         self._quiet, self._quiet_result = parameters.quiet, result.quiet
         self._quiet_names = {name for name, one in parameters.keys.items() if one.quiet}
 
@@ -315,7 +327,9 @@ class Plan:
                     break
             else:
                 return arguments, NO_SECRETS
-        return self._redactor.redact(arguments, NO_SECRETS, self._parameters)
+        if bound:
+            return self._redactor.redact(arguments, NO_SECRETS, self._parameters)
+        return self._redactor.redact(_spelled(arguments) if self._astray[0].shape else arguments, places=self._astray)
 
     def result(self, result: Any, secrets: Secrets = NO_SECRETS) -> Any:
         """Return a result without secrets: its own, by the names of keys, and those that were given to the call."""
@@ -339,7 +353,7 @@ class Plan:
             return event, secrets
         changes: dict[str, Any] = {}
         if (given := getattr(event, "arguments", None)) is not None:
-            changes["arguments"], more = self.arguments(given, bound=not isinstance(event, CallRefused))
+            changes["arguments"], more = self.arguments(given, bound=isinstance(event, AgentToolCall | ApprovalAsked))
             secrets |= more
         if (result := getattr(event, "result", None)) is not None:
             changes["result"] = self.result(result, secrets)
