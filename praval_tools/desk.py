@@ -59,7 +59,9 @@ class Desk:
         """Run a call of the agent that it names; one by id, name and arguments is that of who is running."""
         if isinstance(request, ToolCall):
             mine = self._deciding(request)
-            return mine if isinstance(mine, ToolResult) else self._executor.execute(request, mine._who, mine._lanes)
+            if isinstance(mine, ToolResult):
+                return self._executor.run(request, None, mine)
+            return self._executor.execute(request, mine._who, mine._lanes)
         who = running_principal(self._home)
         return self._executor.execute(_call_of(who, request, name, arguments), who)
 
@@ -68,7 +70,7 @@ class Desk:
         if isinstance(request, ToolCall):
             mine = self._deciding(request)
             if isinstance(mine, ToolResult):
-                return mine
+                return await self._executor.arun(request, None, mine)
             return await self._executor.aexecute(request, mine._who, mine._lanes)
         who = running_principal(self._home)
         return await self._executor.aexecute(_call_of(who, request, name, arguments), who)

@@ -251,6 +251,10 @@ class Recorder:
             result: ToolResult | None = yield run
         except BaseException as error:
             record = noting.stopped(book.note, run, run.attempts > before or run.job is not None, error)
+            if record.type == EventType.AGENT_TOOL_RESULT:
+                self.stats.record(
+                    record.agent, record.tool or "", Outcome.CANCELLED, duration_ms=None, when=record.time
+                )
             if isinstance(error, GeneratorExit):  # nothing can be waited for
                 self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
                 self._noticed(book, record)

@@ -32,7 +32,7 @@ from praval_tools.slot import Journaled, JournalSlot
 from praval_tools.spelling import ToolMaker, spelled
 from praval_tools.state import State
 from praval_tools.toolset import Toolset
-from praval_tools.views import search, stats, tools_of
+from praval_tools.views import search, stats, tool_info, tools_of
 
 
 class ToolRegistry(Journaled):
@@ -206,8 +206,8 @@ class ToolRegistry(Journaled):
         shared_only: bool = False, tags: Iterable[str] | None = None,
     ) -> list[Tool[..., Any]]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
-        owner = name_of(owned_by) if owned_by else None
-        return search(self._ledger.present(), name_pattern, category, owner, shared_only, tags)
+        owner, state = name_of(owned_by) if owned_by else None, self._ledger.present()
+        return search(state, name_pattern, category, owner, shared_only, tags)
 
     def get_registry_stats(self) -> dict[str, Any]:
         """Return the counts that Praval's registry gives."""
@@ -220,6 +220,10 @@ class ToolRegistry(Journaled):
     def get_tool_definitions_dict(self) -> list[dict[str, Any]]:
         """Return name, description and schema of every tool as dicts."""
         return [one.to_dict() for one in self.get_tool_definitions()]
+
+    def get_tool_info(self, name: str | Tool[..., Any]) -> dict[str, Any] | None:
+        """Return definition, metadata and usage statistics of a tool, as JSON values; None: there is none."""
+        return tool_info(self._ledger.present(), name_of(name), self.stats)
 
     def clear_registry(self, *, by: Any = None, reason: str = "") -> None:
         """Forget every tool, agent, grant and block."""
@@ -456,8 +460,7 @@ class ToolRegistry(Journaled):
         Refuse new calls and changes, wait for those inside, end threads, loop and journal; safe twice.
 
         Raises:
-            ToolUsageError: Calls are inside that an event loop of this thread runs: `await aclose()`; or this
-                thread holds a `change()` open.
+            ToolUsageError: A loop of this thread runs calls inside: `await aclose()`; or a `change()` is open here.
         """
         authority.operator_only(actor(None, "close the registry"), "close the registry")
         self._runtime.close()

@@ -58,6 +58,18 @@ def stats(state: State) -> dict[str, Any]:
     }
 
 
+def tool_info(state: State, name: str, usage: Any) -> dict[str, Any] | None:
+    """Return definition, metadata and figures of a tool; None: no such tool. The figures: None where it is unused."""
+    record = state.record(name)
+    if record is None:
+        return None
+    tool = record.tool
+    return {
+        "definition": tool.definition.to_dict(), "metadata": tool.metadata.to_dict(),
+        "usage_stats": usage.get_stats(name),
+    }  # fmt: skip
+
+
 def callable_tools(state: State, who: Principal, now: datetime) -> list[Tool[..., Any]]:
     """Return the tools that *who* may call, in registration order."""
     names: set[str] = set()

@@ -35,7 +35,6 @@ OTHER = "nB4$mZ8?pL1,yH"
 WINDOW = 4
 
 
-
 def _forms(secret: str) -> set[str]:
     data = secret.encode()
     return {secret, b64encode(data).decode().rstrip("=")}

@@ -224,9 +224,7 @@ class TestGrantsSurvive:
     def test_a_line_of_grants(self, store: Any) -> None:
         """A grant that was lent on spends those that it came from, keeps all their bounds, and ends with them."""
         with Started(store) as first:
-            first.assign_tool_to_agent(
-                "spend", "clerk", delegable=True, max_calls=3, where={"amount": {"maximum": 10}}
-            )
+            first.assign_tool_to_agent("spend", "clerk", delegable=True, max_calls=3, where={"amount": {"maximum": 10}})
             first.grant("spend", "intern", by="clerk", where={"amount": {"minimum": 5}}, max_calls=2)
 
         with Started(store) as registry:
@@ -860,9 +858,7 @@ class TestProcesses:
                 assert one.stdout is not None
                 assert "ready\n" == one.stdout.readline()
             outcomes = [
-                line
-                for one in [_let_go(one) for one in children]
-                for line in one.communicate(timeout=120)[0].split()
+                line for one in [_let_go(one) for one in children] for line in one.communicate(timeout=120)[0].split()
             ]
 
             assert (100, 60) == (outcomes.count("ok"), outcomes.count("forbidden"))
@@ -893,7 +889,9 @@ TOOLS = ("spend", "look", "open", "later")
 AGENTS = ("treasurer", "clerk", "reader")
 tools, agents = st.sampled_from(TOOLS), st.sampled_from(AGENTS)
 ACTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
-    "assign": st.tuples(tools, agents, st.sampled_from((None, 1, 2)), st.booleans(), st.sampled_from((None, "k1", "k2"))),
+    "assign": st.tuples(
+        tools, agents, st.sampled_from((None, 1, 2)), st.booleans(), st.sampled_from((None, "k1", "k2"))
+    ),
     "lend": st.tuples(tools, agents, agents),
     "remove": st.tuples(tools, agents),
     "revoke": st.tuples(st.integers(0, 5)),
@@ -911,9 +909,7 @@ ACTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
     "call": st.tuples(tools, agents),
     "restart": st.just(()),
 }
-histories = st.lists(
-    st.one_of(*(st.tuples(st.just(name), one) for name, one in ACTS.items())), min_size=3, max_size=25
-)
+histories = st.lists(st.one_of(*(st.tuples(st.just(name), one) for name, one in ACTS.items())), min_size=3, max_size=25)
 
 
 class House:

@@ -224,10 +224,10 @@ class Executor:
             (self._tick() - started) * 1000, 1, (), False, decision, None, lane.most,
         )  # fmt: skip
 
-    def run(self, call: ToolCall, who: Principal | None) -> ToolResult:
-        """Drive the pipeline from sync code."""
-        return drive(self.runtime, pipeline(self.runtime, call, who))
+    def run(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:
+        """Drive the pipeline from sync code; *known*: what came of the call already."""
+        return drive(self.runtime, pipeline(self.runtime, call, who, known))
 
-    async def arun(self, call: ToolCall, who: Principal | None) -> ToolResult:
-        """Drive the pipeline from async code."""
-        return await drive_async(self.runtime, pipeline(self.runtime, call, who))
+    async def arun(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:
+        """Drive the pipeline from async code; *known*: what came of the call already."""
+        return await drive_async(self.runtime, pipeline(self.runtime, call, who, known))

@@ -74,17 +74,22 @@ class Course(msgspec.Struct, eq=False):
             ended()
 
 
-def pipeline(runtime: Runtime, call: ToolCall, who: Principal | None) -> Steps:
+def pipeline(runtime: Runtime, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> Steps:
     """
-    Decide and run one call; *who* None: the operator.
+    Decide and run one call; *who* None: the operator; *known*: what came of it already, to be written down.
 
     Every way out is a result. A driver answers `Run` with a result, or None where the call must be decided again.
     """
     if isinstance(call.name, str) and (name := runtime.ledger.state.own_name(call.name)) != call.name:
         call = replace(call, name=name)
     course = Course(runtime, call, who)
-    steps = _decided_and_run(course)
+    steps = _decided_and_run(course) if known is None else _known(known)
     return steps if runtime.recorder is None else runtime.recorder.recorded(course, steps)
+
+
+def _known(result: ToolResult) -> Steps:
+    return result
+    yield
 
 
 def _decided_and_run(course: Course) -> Steps:

@@ -63,8 +63,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     parent_id: str | None = None
 
     def with_id(self) -> ToolCall:
-        """Return the call with an id, made where none was given."""
-        if self.tool_call_id is not None:
+        """Return the call with an id, made where none was given, or what is given is no text."""
+        if type(self.tool_call_id) is str and self.tool_call_id:
             return self
         return msgspec.structs.replace(self, tool_call_id=os.urandom(16).hex())
 
