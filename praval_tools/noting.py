@@ -37,6 +37,28 @@ from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
 
 
+def is_text(given: Any) -> bool:
+    """Tell whether *given* is text that a store takes: a model may send half of a surrogate pair, or no text at all."""
+    if type(given) is not str:
+        return False
+    try:
+        return given.isascii() or bool(given.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def writable(call: ToolCall) -> ToolCall:
+    """Return *call*, of its ids and names those that can be written."""
+    changes: dict[str, Any] = {}
+    for name in ("tool_call_id", "parent_id"):
+        given = getattr(call, name)
+        if given is not None and not (given and is_text(given)):
+            changes[name] = None
+    if call.on_behalf_of and not all(map(is_text, call.on_behalf_of)):
+        changes["on_behalf_of"] = tuple(one if is_text(one) else shorten(one) for one in call.on_behalf_of)
+    return msgspec.structs.replace(call, **changes) if changes else call
+
+
 class Note(msgspec.Struct):
     """
     One call, as it is written about.
@@ -66,12 +88,12 @@ class Note(msgspec.Struct):
     @property
     def tool(self) -> str:
         """The tool, as it was called."""
-        return self.call.name if isinstance(self.call.name, str) else shorten(self.call.name)
+        return self.call.name if is_text(self.call.name) else shorten(self.call.name)
 
     @property
     def agent(self) -> str | None:
         """Who called."""
-        return self.call.agent if isinstance(self.call.agent, str) else None
+        return self.call.agent if is_text(self.call.agent) else None
 
     def record(self, event: Any, attempt: int | None = None) -> Record:
         """Return *event* for the store, without secrets; those in it are looked for in the next ones, too."""

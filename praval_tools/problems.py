@@ -171,10 +171,8 @@ def _of_acts(state: State) -> Iterator[RegistryProblem]:
     for name in sorted(state.kept):
         for act in (state.kept.get(name) or {}).values():
             if (why := waits(state, act)) and not isinstance(act.act, facts.GrantRevoked):
-                yield RegistryProblem(
-                    "act-waits", name, f"{_told(act.act)} waits: {why}.",
-                    "Do it again if it is to count for this tool, too." if name in state.tools else "Register the tool.",
-                )  # fmt: skip
+                remedy = "Do it again if it is to count here, too." if name in state.tools else "Register the tool."
+                yield RegistryProblem("act-waits", name, f"{_told(act.act)} waits: {why}.", remedy)
 
 
 def _overridden(name: str, record: ToolRecord) -> Iterator[RegistryProblem]:

@@ -88,7 +88,13 @@ class Recorder:
     def recorded(self, course: Course, steps: Steps) -> Steps:
         """Drive *steps*, the pipeline of one call, with everything written down; or give the recorded result back."""
         self.runtime.ledger.refuse_calls()
-        course.renewed = self._renewed
+        course.renewed, given = self._renewed, course.call
+        call = course.call = noting.writable(given)
+        result: ToolResult = yield from self._driven(course, steps)
+        known = call is given or given.tool_call_id is None
+        return result if known else replace(result, tool_call_id=given.tool_call_id)
+
+    def _driven(self, course: Course, steps: Steps) -> Steps:
         call, tool = course.call, self._tool(course.call)
         run = self._run_of(call)
         if run is None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +16,6 @@ from survivors import Started, begun, declare, killed, look, open_to_all, spend
 from praval_tools import (
     AccessWarning,
     Agent,
-    GrantError,
     NotOwnerError,
     Outcome,
     ToolCall,
@@ -30,9 +27,7 @@ from praval_tools import (
 from praval_tools.clock import SystemClock
 from praval_tools.errors import JournalError, JournalWarning
 from praval_tools.facts import Event
-from praval_tools.journal import Item
 from praval_tools.journal.memory import MemoryStore
-from praval_tools.journal.sql import SqlStore
 from praval_tools.model.source import Source
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
