@@ -1,4 +1,4 @@
-"""What can go wrong with a journaled call: approvals, time-outs, cancellation, odd results; from sync and async code."""
+"""What can go wrong with a journaled call: approvals, time-outs, cancellation, odd results; sync and async."""
 
 from __future__ import annotations
 
@@ -448,11 +448,18 @@ class TestTheTrailHasNoHoles:
             house.call("odd")
         before = len(house.events())
         tool, arguments, agent, outcome = (
-            ("nope", {}, "ann", "unknown_tool"), ("add", {"x": 1}, "bob", "forbidden"), ("add", {"x": 1}, "dan", "forbidden"),
-            ("add", {"x": "no"}, "ann", "invalid_arguments"), ("add", "{broken", "ann", "invalid_arguments"),
-            ("broken", {}, "ann", "disabled"), ("odd", {}, "ann", "limited"), ("add", {"x": 1}, "eve", "forbidden"),
-            ("add", {"x": 2}, "low", "forbidden"), ("add", {"x": 1}, None, "forbidden"), ("add", {"x": 1}, "low", "forbidden"),
-        )[case]  # fmt: skip
+            ("nope", {}, "ann", "unknown_tool"),
+            ("add", {"x": 1}, "bob", "forbidden"),
+            ("add", {"x": 1}, "dan", "forbidden"),
+            ("add", {"x": "no"}, "ann", "invalid_arguments"),
+            ("add", "{broken", "ann", "invalid_arguments"),
+            ("broken", {}, "ann", "disabled"),
+            ("odd", {}, "ann", "limited"),
+            ("add", {"x": 1}, "eve", "forbidden"),
+            ("add", {"x": 2}, "low", "forbidden"),
+            ("add", {"x": 1}, None, "forbidden"),
+            ("add", {"x": 1}, "low", "forbidden"),
+        )[case]
 
         result = house.call(tool, arguments, agent)
 
@@ -467,16 +474,26 @@ class TestTheTrailHasNoHoles:
     @pytest.mark.parametrize(
         "call",
         [
-            ToolCall("", "add", {"x": 1}, "ann"), ToolCall(7, "add", {"x": 1}, "ann"), ToolCall(["a"], "nope", {}, "ann"),  # type: ignore[arg-type]
-            ToolCall("c", 7, {}, "ann"), ToolCall("c", None, {}, "ann"), ToolCall("c", "add", {"x": 1}, 7),  # type: ignore[arg-type]
-            ToolCall("c", "add", object(), "ann"), ToolCall("c", "add", {1: float("nan")}, "ann"),
-            ToolCall("c", "add", {"x": 1}, ""), ToolCall("c", "add", {"x": 1}, "a:b\n"), ToolCall("c\ud800", "add\ud800", {}, "ann"),
-            ToolCall("c", "add", {"x": 1}, "ann", None, ("bob",)), ToolCall("c", "add", {"x": 1}, "ann", None, (7,)),  # type: ignore[arg-type]
-            ToolCall("c", "add", {"x": 1}, "ann", None, (), 7), ToolCall("c", "add", {"x": 1}, "ann", None, (), ""),  # type: ignore[arg-type]
-            ToolCall("c", "a" * 100_000, {}, "ann"), ToolCall("c" * 100_000, "add", {"x": 1}, "ann"),
+            ToolCall("", "add", {"x": 1}, "ann"),
+            ToolCall(7, "add", {"x": 1}, "ann"),
+            ToolCall(["a"], "nope", {}, "ann"),  # type: ignore[arg-type]
+            ToolCall("c", 7, {}, "ann"),
+            ToolCall("c", None, {}, "ann"),
+            ToolCall("c", "add", {"x": 1}, 7),  # type: ignore[arg-type]
+            ToolCall("c", "add", object(), "ann"),
+            ToolCall("c", "add", {1: float("nan")}, "ann"),
+            ToolCall("c", "add", {"x": 1}, ""),
+            ToolCall("c", "add", {"x": 1}, "a:b\n"),
+            ToolCall("c\ud800", "add\ud800", {}, "ann"),
+            ToolCall("c", "add", {"x": 1}, "ann", None, ("bob",)),
+            ToolCall("c", "add", {"x": 1}, "ann", None, (7,)),  # type: ignore[arg-type]
+            ToolCall("c", "add", {"x": 1}, "ann", None, (), 7),
+            ToolCall("c", "add", {"x": 1}, "ann", None, (), ""),  # type: ignore[arg-type]
+            ToolCall("c", "a" * 100_000, {}, "ann"),
+            ToolCall("c" * 100_000, "add", {"x": 1}, "ann"),
         ],
         ids=range(17),
-    )  # fmt: skip
+    )
     def test_junk_leaves_a_journal_that_can_be_read(self, house: House, call: ToolCall) -> None:
         """Whatever a model sends in whatever field: there is a result, and the journal reads back."""
         if house.driver == "sync":
@@ -495,7 +512,8 @@ class TestTheTrailHasNoHoles:
         outer, *inner = [one for one in house.events() if isinstance(one, AgentToolCall | CallRefused)]
         assert None is outer.parent_id
         assert [("add", outer.tool_call_id), ("nope", outer.tool_call_id)] == [
-            (one.tool_name, one.parent_id) for one in inner]  # fmt: skip
+            (one.tool_name, one.parent_id) for one in inner
+        ]
 
     def test_a_call_of_the_host(self, house: House) -> None:
         """The operator's own calls are there, under rule `operator`, without an agent."""

@@ -171,8 +171,11 @@ class TestNothingIsTold:
     def test_at_any_depth(self, house: House) -> None:
         """In classes in lists, under secret-looking keys, in JSON text in texts, and in what comes back."""
         inner = json.dumps({"a": [json.dumps({"api_key": SECRET})]})
-        more = {"headers": [{"name": "Authorization", "value": f"Bearer {SECRET}"}], "body": inner,
-                "deep": {"x": [{"userPassword": {"now": SECRET}}]}}  # fmt: skip
+        more = {
+            "headers": [{"name": "Authorization", "value": f"Bearer {SECRET}"}],
+            "body": inner,
+            "deep": {"x": [{"userPassword": {"now": SECRET}}]},
+        }
 
         result = house.call("deep", {"logins": [{"user": "bob", "pin": SECRET}], "more": more})
 
@@ -204,14 +207,23 @@ class TestNothingIsTold:
     @pytest.mark.parametrize(
         "arguments",
         [
-            {"user": 1, "pin": SECRET}, {"pin": SECRET}, {"user": "x", "pin": [SECRET]}, {"user": "x", "pin": {"a": SECRET}},
-            {"user": "x", "pin": "y", "password": SECRET}, {"user": "x", "PIN": SECRET}, {"user": "x", "Pin": SECRET},
-            {"user": "x", "kwargs": {"pin": SECRET}}, json.dumps({"pin": SECRET}), json.dumps([{"pin": SECRET}]),
-            f'{{"user": "x", "pin": "{SECRET[:6]}', b'{"pin": "' + SECRET.encode(), json.dumps(SECRET),
+            {"user": 1, "pin": SECRET},
+            {"pin": SECRET},
+            {"user": "x", "pin": [SECRET]},
+            {"user": "x", "pin": {"a": SECRET}},
+            {"user": "x", "pin": "y", "password": SECRET},
+            {"user": "x", "PIN": SECRET},
+            {"user": "x", "Pin": SECRET},
+            {"user": "x", "kwargs": {"pin": SECRET}},
+            json.dumps({"pin": SECRET}),
+            json.dumps([{"pin": SECRET}]),
+            f'{{"user": "x", "pin": "{SECRET[:6]}',
+            b'{"pin": "' + SECRET.encode(),
+            json.dumps(SECRET),
             f"pin={SECRET}",
         ],
         ids=range(14),
-    )  # fmt: skip
+    )
     def test_arguments_that_do_not_fit(self, house: House, arguments: Any) -> None:
         """Wrong types, missing and unknown parameters, broken JSON: the refusal tells nothing."""
         result = house.call("login", arguments)
@@ -256,7 +268,7 @@ class TestNothingIsTold:
         house.registry.close()
         again = ToolRegistry(journal=house.folder / "runs.db")
         assert again.journal is not None
-        late = [one for one in again.journal.events(type="late_result")]
+        late = list(again.journal.events(type="late_result"))
         assert 1 == len(late) and MARKER.search(late[0].result)
         again.close()
         house.registry = House(house.folder).registry
@@ -267,12 +279,15 @@ class TestApprovals:
     @pytest.mark.parametrize(
         "answer",
         [
-            Allow({"pin": SECRET}, "boss"), Allow({"pin": "new pin", "note": json.dumps({"token": SECRET})}, "boss"),
-            Deny(f"{SECRET} is too weak", "boss"), Allow(None, "boss", f"{SECRET} is good"), Allow({"pin": [SECRET]}, "boss"),
+            Allow({"pin": SECRET}, "boss"),
+            Allow({"pin": "new pin", "note": json.dumps({"token": SECRET})}, "boss"),
+            Deny(f"{SECRET} is too weak", "boss"),
+            Allow(None, "boss", f"{SECRET} is good"),
+            Allow({"pin": [SECRET]}, "boss"),
             Allow({"pin": "other", "extra": SECRET}, "boss", "password: " + SECRET),
         ],
         ids=range(6),
-    )  # fmt: skip
+    )
     @pytest.mark.parametrize("later", [False, True], ids=["handler", "later"])
     def test_answers(self, house: House, answer: Allow | Deny, later: bool) -> None:
         """Edited arguments and reasons of the answers of handlers and persons tell nothing."""
@@ -329,10 +344,13 @@ class TestReplay:
         made: list[list[ToolResult]] = []
         for _ in range(2):
             with house.registry.run("r"):
-                made.append([
-                    house.call("fails", {"pin": SECRET}), house.call("login", {"user": 1, "pin": SECRET}),
-                    house.call("login", {"user": "x", "pin": SECRET}, "stranger"),
-                ])  # fmt: skip
+                made.append(
+                    [
+                        house.call("fails", {"pin": SECRET}),
+                        house.call("login", {"user": 1, "pin": SECRET}),
+                        house.call("login", {"user": "x", "pin": SECRET}, "stranger"),
+                    ]
+                )
 
         assert [one.outcome for one in made[0]] == [one.outcome for one in made[1]]
         assert [True] * 3 == [one.replayed for one in made[1]]

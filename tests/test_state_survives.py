@@ -77,14 +77,22 @@ class TestKilled:
 
     def test_after_assign(self, path: Path) -> None:
         """The grant is there, with its bounds, expiry, reason and key."""
-        killed(path, "from datetime import timedelta\n"
-               "registry.assign_tool_to_agent('spend', 'clerk', key='k', reason='for tea', max_calls=5,\n"
-               "    expires=timedelta(days=1), where={'amount': {'maximum': 10}})")  # fmt: skip
+        killed(
+            path,
+            "from datetime import timedelta\n"
+            "registry.assign_tool_to_agent('spend', 'clerk', key='k', reason='for tea', max_calls=5,\n"
+            "    expires=timedelta(days=1), where={'amount': {'maximum': 10}})",
+        )
 
         with Started(path) as registry:
             (grant,) = registry.grants()
             assert ("spend", "clerk", "k", "for tea", 5) == (
-                grant.tool, grant.agent, grant.key, grant.reason, grant.max_calls)  # fmt: skip
+                grant.tool,
+                grant.agent,
+                grant.key,
+                grant.reason,
+                grant.max_calls,
+            )
             assert grant.expires is not None and grant.expires - grant.made == timedelta(days=1)
             assert ["ok", "forbidden"] == [outcome(registry, "spend", amount=amount) for amount in (10, 11)]
             assert 4 == registry.uses_left(grant)
@@ -92,8 +100,11 @@ class TestKilled:
     @pytest.mark.parametrize("spent", range(4))
     def test_after_a_counted_call(self, path: Path, spent: int) -> None:
         """The count goes on where it was: of three calls as many as were not made."""
-        killed(path, "registry.assign_tool_to_agent('spend', 'clerk', max_calls=3)\n"
-               f"for at in range({spent}): registry.agent('clerk').call('spend', amount=at)")  # fmt: skip
+        killed(
+            path,
+            "registry.assign_tool_to_agent('spend', 'clerk', max_calls=3)\n"
+            f"for at in range({spent}): registry.agent('clerk').call('spend', amount=at)",
+        )
 
         with Started(path) as registry:
             results = [outcome(registry, "spend", amount=1) for _ in range(4)]
@@ -101,8 +112,7 @@ class TestKilled:
 
     def test_after_block(self, path: Path) -> None:
         """The block is there, with its reason, and lifted by who set it or the operator alone."""
-        killed(path, "registry.block('open', 'clerk', reason='no')\n"
-               "registry.block('look', 'clerk', by='treasurer')")  # fmt: skip
+        killed(path, "registry.block('open', 'clerk', reason='no')\nregistry.block('look', 'clerk', by='treasurer')")
 
         with Started(path) as registry:
             assert ["forbidden", "forbidden"] == [outcome(registry, one) for one in ("open", "look")]
@@ -148,8 +158,11 @@ class TestKilled:
 
     def test_after_configure(self, path: Path) -> None:
         """Every overridden field has its value, of several acts the last."""
-        killed(path, "registry.configure('open', timeout=2, risk_level='high')\n"
-               "registry.configure('open', timeout=3, requires_approval=True)")  # fmt: skip
+        killed(
+            path,
+            "registry.configure('open', timeout=2, risk_level='high')\n"
+            "registry.configure('open', timeout=3, requires_approval=True)",
+        )
 
         with Started(path) as registry:
             meta = registry.get_tool("open").metadata  # type: ignore[union-attr]
@@ -174,8 +187,11 @@ class TestKilled:
 
     def test_after_unassign(self, path: Path) -> None:
         """A removal ends grants and all other ways, and a plain assignment of start-up code does not undo it."""
-        killed(path, "registry.assign_tool_to_agent('open', 'clerk', max_calls=2)\n"
-               "registry.remove_tool_from_agent('open', 'clerk')")  # fmt: skip
+        killed(
+            path,
+            "registry.assign_tool_to_agent('open', 'clerk', max_calls=2)\n"
+            "registry.remove_tool_from_agent('open', 'clerk')",
+        )
 
         with Started(path) as registry:
             assert "forbidden" == outcome(registry, "open")
@@ -187,8 +203,11 @@ class TestKilled:
 
     def test_after_revoke(self, path: Path) -> None:
         """A grant that was revoked is over, and so is what came from it."""
-        killed(path, "grant = registry.grant('spend', 'clerk', delegable=True)\n"
-               "registry.assign_tool_to_agent('spend', 'intern', by='clerk')\nregistry.revoke(grant)")  # fmt: skip
+        killed(
+            path,
+            "grant = registry.grant('spend', 'clerk', delegable=True)\n"
+            "registry.assign_tool_to_agent('spend', 'intern', by='clerk')\nregistry.revoke(grant)",
+        )
 
         with Started(path) as registry:
             assert [] == registry.grants()
@@ -197,8 +216,11 @@ class TestKilled:
 
     def test_after_several_at_once(self, path: Path) -> None:
         """All of a `change()` is there, or, killed inside of it, none."""
-        killed(path, "with registry.change():\n registry.share_tool('look')\n registry.block('open', 'clerk')\n"
-               "with registry.change():\n registry.share_tool('spend')\n os.kill(os.getpid(), 9)")  # fmt: skip
+        killed(
+            path,
+            "with registry.change():\n registry.share_tool('look')\n registry.block('open', 'clerk')\n"
+            "with registry.change():\n registry.share_tool('spend')\n os.kill(os.getpid(), 9)",
+        )
 
         with Started(path) as registry:
             assert ["look", "open"] == [one.name for one in registry.get_shared_tools()]
@@ -208,8 +230,11 @@ class TestKilled:
         """Five processes, each killed: what each did adds up, and counts are exact."""
         killed(path, "registry.assign_tool_to_agent('spend', 'clerk', key='k', max_calls=5)")
         for _ in range(4):
-            killed(path, "registry.assign_tool_to_agent('spend', 'clerk', key='k', max_calls=5)\n"
-                   "registry.agent('clerk').call('spend', amount=1)")  # fmt: skip
+            killed(
+                path,
+                "registry.assign_tool_to_agent('spend', 'clerk', key='k', max_calls=5)\n"
+                "registry.agent('clerk').call('spend', amount=1)",
+            )
 
         with Started(path) as registry:
             assert ["ok", "forbidden"] == [outcome(registry, "spend", amount=1) for _ in range(2)]
@@ -545,11 +570,24 @@ class TestStartUpCode:
 
 class TestConfigured:
     VALUES: dict[str, Any] = {
-        "description": "Spends.", "category": "money", "tags": ["a", "b"], "requires_approval": True,
-        "risk_level": "high", "timeout": 2, "retries": 3, "retry_on": (ConnectionError, TimeoutError),
-        "idempotent": True, "read_only": False, "concurrency_safe": False, "max_result_size": 99,
-        "errors": "masked", "engine": "thread", "private": True, "strict_arguments": True, "extra": {"a": [1, {"b": 2}]},
-    }  # fmt: skip
+        "description": "Spends.",
+        "category": "money",
+        "tags": ["a", "b"],
+        "requires_approval": True,
+        "risk_level": "high",
+        "timeout": 2,
+        "retries": 3,
+        "retry_on": (ConnectionError, TimeoutError),
+        "idempotent": True,
+        "read_only": False,
+        "concurrency_safe": False,
+        "max_result_size": 99,
+        "errors": "masked",
+        "engine": "thread",
+        "private": True,
+        "strict_arguments": True,
+        "extra": {"a": [1, {"b": 2}]},
+    }
 
     @pytest.mark.parametrize("name", VALUES)
     def test_every_field(self, path: Path, name: str) -> None:
@@ -726,7 +764,10 @@ class TestStoresThatFail:
 
         store.full = False
         assert ["forbidden"] * 3 == [
-            outcome(registry, "spend", amount=1), outcome(registry, "open"), outcome(registry, "look")]  # fmt: skip
+            outcome(registry, "spend", amount=1),
+            outcome(registry, "open"),
+            outcome(registry, "look"),
+        ]
 
     def test_a_change_that_was_left(self) -> None:
         """A change that an exception leaves writes nothing and changes nothing, on a good store too."""

@@ -79,11 +79,20 @@ class Load:
     def calls(self) -> list[ToolCall]:
         """Return calls that end in all ways."""
         named = [
-            ("add", {"x": 1}, "ann"), ("add", {"x": 2}, "bob"), ("add", {"x": "no"}, "ann"), ("later", {"x": 1}, "bob"),
-            ("broken", {"x": 1}, "ann"), ("broken", {"x": 1}, "bob"), ("nope", {}, "ann"), ("off", {}, "ann"),
-            ("careful", {"x": 1}, "ann"), ("careful", {"x": 0}, "ann"), ("add", {"x": 1}, None), ("add", {"x": 1}, "cid"),
+            ("add", {"x": 1}, "ann"),
+            ("add", {"x": 2}, "bob"),
+            ("add", {"x": "no"}, "ann"),
+            ("later", {"x": 1}, "bob"),
+            ("broken", {"x": 1}, "ann"),
+            ("broken", {"x": 1}, "bob"),
+            ("nope", {}, "ann"),
+            ("off", {}, "ann"),
+            ("careful", {"x": 1}, "ann"),
+            ("careful", {"x": 0}, "ann"),
+            ("add", {"x": 1}, None),
+            ("add", {"x": 1}, "cid"),
             ("again", {}, "ann"),
-        ]  # fmt: skip
+        ]
         return [ToolCall(f"c{next(self.names)}", tool, arguments, agent) for tool, arguments, agent in named]
 
     def run(self) -> None:
@@ -226,12 +235,14 @@ class TestWithoutAJournal:
             load = Load(**options)
             load.registry.stats.track_usage = True
             load.run()
-            counts.append({
-                (agent, tool): one["outcomes"]
-                for agent, tools in load.registry.stats.get_agent_stats().items()
-                for tool, one in tools.items()
-                if tool != "odd"  # a result without a JSON form is an error only where it is written down
-            })  # fmt: skip
+            counts.append(
+                {
+                    (agent, tool): one["outcomes"]
+                    for agent, tools in load.registry.stats.get_agent_stats().items()
+                    for tool, one in tools.items()
+                    if tool != "odd"  # a result without a JSON form is an error only where it is written down
+                }
+            )
             load.gate.set()
             load.registry.close()
 
@@ -295,7 +306,8 @@ class TestToolInfo:
 
             assert info is not None
             assert {"name": "add", "description": "Add.", "parameters": registry.get_tool("add").parameters} == (  # type: ignore[union-attr]
-                info["definition"])  # fmt: skip
+                info["definition"]
+            )
             assert ("ann", True) == (info["metadata"]["owned_by"], info["metadata"]["shared"])
             assert registry.stats.get_stats("add") == info["usage_stats"]
             assert 1 == info["usage_stats"]["uses"]
