@@ -32,6 +32,7 @@ from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Allowed, Decision, Deny
 from praval_tools.model.form import Mismatch
+from praval_tools.model.jsontext import BadArguments, parse
 from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
@@ -57,6 +58,16 @@ def writable(call: ToolCall) -> ToolCall:
     if call.on_behalf_of and not all(map(is_text, call.on_behalf_of)):
         changes["on_behalf_of"] = tuple(one if is_text(one) else shorten(one) for one in call.on_behalf_of)
     return msgspec.structs.replace(call, **changes) if changes else call
+
+
+def json_of(arguments: Any) -> Any:
+    """Return what *arguments* spell as JSON; themselves where they spell nothing."""
+    if type(arguments) is dict:
+        return arguments
+    try:
+        return parse(arguments)
+    except BadArguments:
+        return arguments
 
 
 class Note(msgspec.Struct):

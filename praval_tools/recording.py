@@ -37,7 +37,6 @@ from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Deny
 from praval_tools.model.definition import Definition
 from praval_tools.model.form import Unencodable
-from praval_tools.model.jsontext import BadArguments, parse
 from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
@@ -177,7 +176,7 @@ class Recorder:
     ) -> tuple[Request, tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None]:
         """Return what the call is looked for by, and its arguments, mended, where they fit the tool."""
         name = call.name if isinstance(call.name, str) else shorten(call.name)
-        options, given, mended = self.runtime.options, _json_of(call.arguments), None
+        options, given, mended = self.runtime.options, noting.json_of(call.arguments), None
         arguments = given
         if tool is not None and tool.definition_.usable:
             strict = tool.metadata.strict_arguments
@@ -449,15 +448,5 @@ def _warn_lost(done: Future[Any]) -> None:
 def _parent() -> str | None:
     above = current_call()
     return None if above is None else above.tool_call_id
-
-
-def _json_of(arguments: Any) -> Any:
-    """Return what *arguments* spell as JSON; themselves where they spell nothing."""
-    if type(arguments) is dict:
-        return arguments
-    try:
-        return parse(arguments)
-    except BadArguments:
-        return arguments
 
 

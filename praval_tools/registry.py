@@ -379,8 +379,7 @@ class ToolRegistry(Journaled):
     def retire_agent(self, agent: str | Agent, *, by: Any = None, reason: str = "") -> None:
         """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""
         name = check_agent_name(name_of(agent))
-        verb = f"retire the agent {name!r}"
-        self._act(verb, None, by, lambda state, who: authority.retire(state, name, who, reason))
+        self._act(f"retire the agent {name!r}", None, by, lambda state, who: authority.retire(state, name, who, reason))
 
     def toolset(self, agent: str | Agent) -> Toolset:
         """Return the agent's tools: an ordered, live, read-only mapping."""
