@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from contextvars import ContextVar
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
@@ -19,6 +21,7 @@ class OpenRun:
         self.recorder, self.lease, self.recording = recorder, lease, recording
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
         self.pid, self.closed = os.getpid(), False
+        self.outer = current_run.get()
         self._lock, self._inside = threading.Lock(), 0
 
     def close(self) -> None:
@@ -69,4 +72,21 @@ class OpenRun:
 
 
 current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)
-"""The run to which the calls of this context belong."""
+"""The run to which the calls of this context belong; where it is another registry's, its `outer` ones may be ours."""
+
+
+@contextmanager
+def within(run: OpenRun | None) -> Iterator[None]:
+    """Make calls in this context belong to *run*; None: leave it as it is."""
+    token = None if run is None else current_run.set(run)
+    try:
+        yield
+    finally:
+        if token is not None:
+            leave(token)
+
+
+def leave(token: Token[OpenRun | None]) -> None:
+    """Let calls in this context belong to where they did before; to no effect where it is another context."""
+    with suppress(ValueError):
+        current_run.reset(token)

@@ -40,7 +40,7 @@ from praval_tools.model.form import Unencodable
 from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
-from praval_tools.openrun import OpenRun, current_run
+from praval_tools.openrun import OpenRun, current_run, within
 
 Durability = Literal["full", "intent"]
 
@@ -112,7 +112,7 @@ class Recorder:
         entry = run.recording.find(request, self.runtime.clock.new_id())
         while (settling := run.recording.begin(entry)) is not None:
             self._refuse_inside(entry)
-            yield Wait(settling)
+            yield Wait(settling, entry.call_id)
         try:
             mine = replace(call, tool_call_id=call.tool_call_id or entry.call_id, run_id=run.run_id)
             self._check_fingerprint(run, entry, request)
@@ -159,7 +159,9 @@ class Recorder:
                 )
         else:
             run = current_run.get()
-            if run is None or run.recorder is not self:
+            while run is not None and run.recorder is not self:
+                run = run.outer
+            if run is None:
                 return None
         run.enter()
         return run
@@ -253,7 +255,8 @@ class Recorder:
             return None
         before, book.last = run.attempts, run
         try:
-            result: ToolResult | None = yield run
+            with within(book.run):
+                result: ToolResult | None = yield run
         except BaseException as error:
             record = noting.stopped(book.note, run, run.attempts > before or run.job is not None, error)
             if record.type == EventType.AGENT_TOOL_RESULT:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from contextvars import Token
 from typing import Any, Final, Self
 
 from praval_tools import authority
 from praval_tools.errors import ToolUsageError, UnusedCallsError
-from praval_tools.execution.executor import Executor, Lanes
 from praval_tools.execution.frames import actor
 from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, told
 from praval_tools.journal.replay import MATCHES, Match, Recording
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.model.permissions import Principal
+from praval_tools.model.calls import ToolResult
 from praval_tools.naming import shorten
-from praval_tools.openrun import OpenRun, current_run
+from praval_tools.openrun import OpenRun, current_run, leave, within
 from praval_tools.recording import Recorder
 from praval_tools.toolset import Toolset
 
@@ -68,7 +64,7 @@ class Run:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         run = self._opened()
         if self._token is not None:
-            current_run.reset(self._token)
+            leave(self._token)
         self._recorder.runs.pop(self.run_id, None)
         run.close()
         if self._strict and kind is None and (unused := run.recording.unused()):
@@ -121,46 +117,31 @@ class Run:
         """Return an agent's tools whose calls belong to this run, whatever thread or context they come from."""
         run = self._opened()
         mine: Toolset = self._desk.of(agent)
-        return Toolset(self._desk, _Within(mine._executor, run), mine._who)  # type: ignore[arg-type]
+        desk, executor = _Within(self._desk, run), _Within(mine._executor, run)
+        return Toolset(desk, executor, mine._who)  # type: ignore[arg-type]
 
 
 class _Within:
-    """An executor whose calls belong to one run."""
+    """An executor, or a desk, whose calls belong to one run."""
 
-    def __init__(self, executor: Executor, run: OpenRun) -> None:
-        self._executor, self._run = executor, run
+    def __init__(self, inner: Any, run: OpenRun) -> None:
+        self._inner, self._run = inner, run
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._executor, name)
+        return getattr(self._inner, name)
 
-    def _here(self) -> AbstractContextManager[None]:
-        return within(self._run)
+    def call(self, *request: Any) -> Any:
+        with within(self._run):
+            return self._inner.call(*request)
 
-    def call(self, who: Principal, name: str, arguments: Any, lanes: Lanes) -> Any:
-        with self._here():
-            return self._executor.call(who, name, arguments, lanes)
+    async def acall(self, *request: Any) -> Any:
+        with within(self._run):
+            return await self._inner.acall(*request)
 
-    async def acall(self, who: Principal, name: str, arguments: Any, lanes: Lanes) -> Any:
-        with self._here():
-            return await self._executor.acall(who, name, arguments, lanes)
+    def execute(self, *request: Any) -> ToolResult:
+        with within(self._run):
+            return self._inner.execute(*request)  # type: ignore[no-any-return]
 
-    def execute(self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None) -> ToolResult:
-        with self._here():
-            return self._executor.execute(call, who, lanes)
-
-    def aexecute(self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None) -> Awaitable[ToolResult]:
-        async def run() -> ToolResult:
-            with self._here():
-                return await self._executor.aexecute(call, who, lanes)
-
-        return run()
-
-
-@contextmanager
-def within(run: OpenRun) -> Iterator[None]:
-    """Make calls in this context belong to *run*."""
-    token = current_run.set(run)
-    try:
-        yield
-    finally:
-        current_run.reset(token)
+    async def aexecute(self, *request: Any) -> ToolResult:
+        with within(self._run):
+            return await self._inner.aexecute(*request)  # type: ignore[no-any-return]

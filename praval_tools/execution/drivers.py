@@ -50,7 +50,7 @@ def _done(runtime: Runtime, step: Step) -> Any:
     if isinstance(step, Sleep):
         return runtime.closing.wait(step.seconds)
     if not step.settled.done():
-        _refuse_in_loop("that another task is running under the same id")
+        _refuse_in_loop(f"Call {step.call_id!r} is running already")
         with runtime.threads.away():
             step.settled.result()
     return None
@@ -154,7 +154,7 @@ def _run(runtime: Runtime, run: Run) -> ToolResult | None:
     engine = tool.metadata.engine or runtime.options.engine
     try:
         if tool.is_async:
-            _refuse_in_loop(tool.name)
+            _refuse_in_loop(f"Tool {tool.name!r} is async")
             with runtime.threads.away():
                 return runtime.background.run(_awaited(runtime, run), runtime.timeout(tool))  # type: ignore[no-any-return]
         if engine == "thread" or tool.metadata.timeout is not None:
@@ -174,10 +174,10 @@ def _run(runtime: Runtime, run: Run) -> ToolResult | None:
         return broke(run, error, started)
 
 
-def _refuse_in_loop(name: str) -> None:
+def _refuse_in_loop(why: str) -> None:
     if loop_runs_here():
         raise ToolUsageError(
-            f"Tool {name!r} is async and an event loop runs in this thread, which a sync call would block: "
+            f"{why} and an event loop runs in this thread, which a sync call would block: "
             f"await acall (or aexecute) instead.",
             "sync-call-in-event-loop",
         )

@@ -191,6 +191,7 @@ class Wait(msgspec.Struct, eq=False):
     """A call that somebody else is running; the driver goes on when *settled* is done."""
 
     settled: Any
+    call_id: str
 
 
 Step = Run | Approve | Sleep | Append | Wait

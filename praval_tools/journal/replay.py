@@ -202,9 +202,11 @@ class Recording:
         for record in records:
             self._add(record)
         self._order = list(self.entries.values())
-        self._next = 0
+        self._named: dict[str, Entry] = {}
+        self._places: dict[str | None, deque[Entry]] = {}
         self._waiting: dict[_Key, deque[Entry]] = {}
         for entry in self._order:
+            self._places.setdefault(entry.parent, deque()).append(entry)
             self._keep(entry, first=False)
 
     def _add(self, record: Record) -> None:
@@ -232,13 +234,18 @@ class Recording:
         with self._lock:
             entry = self._found(asked)
             if entry is None:
-                entry = Entry(asked.call_id or new_id, asked.agent, asked.tool)
+                name = asked.call_id
+                if name is None or name in self.entries:  # the call of another place has it
+                    name = new_id
+                entry = Entry(name, asked.agent, asked.tool)
                 entry.digest, entry.given, entry.parent = asked.digest, asked.given, asked.parent
                 entry.fingerprint, entry.place = asked.fingerprint, len(self.entries) + 1
                 self.entries[entry.call_id] = entry
             elif not entry.is_like(asked):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(asked))
             entry.asked_for = entry.taken = True
+            if asked.call_id is not None:
+                self._named[asked.call_id] = entry
             return entry
 
     def put_back(self, entry: Entry) -> None:
@@ -256,12 +263,15 @@ class Recording:
                 waiting.append(entry)
 
     def _found(self, asked: Request) -> Entry | None:
+        if asked.call_id is not None and (known := self._named.get(asked.call_id)) is not None:
+            return known  # asked for under this id before, whatever its own is
         if self._match == "position":
-            at, self._next = self._next, self._next + 1
-            return self._order[at] if at < len(self._order) else None
-        known = self.entries.get(asked.call_id) if asked.call_id is not None else None
-        if known is not None or self._match == "id":
-            return known
+            left = self._places.get(asked.parent)
+            return left.popleft() if left else None
+        if asked.call_id is not None:
+            known = self.entries.get(asked.call_id)
+            if known is not None or self._match == "id":
+                return known
         for digest in (asked.digest, asked.given):
             waiting = self._waiting.get((asked.agent, asked.tool, asked.parent, digest)) if digest else None
             while waiting:
