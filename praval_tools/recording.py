@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Generator
-from concurrent.futures import Future
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
-import msgspec
 from msgspec.structs import replace
 
 from praval_tools import facts, noting
@@ -25,10 +23,9 @@ from praval_tools.execution.frames import SITE, call_of, calls_inside, current_c
 from praval_tools.execution.pipeline import Course
 from praval_tools.execution.results import broke
 from praval_tools.execution.runtime import Runtime
-from praval_tools.execution.steps import Append, Approve, Run, Steps, Wait
+from praval_tools.execution.steps import Approve, Run, Steps, Wait
 from praval_tools.journal.echoes import NO_SECRETS
-from praval_tools.journal.events import EventType
-from praval_tools.journal.protocol import INTENT, Answer, Item, Record, Status, Store
+from praval_tools.journal.protocol import INTENT, Item, Status, Store
 from praval_tools.journal.redact import Plan, Redactor
 from praval_tools.journal.replay import FINAL, Entry, Request, digest_of
 from praval_tools.journal.stats import UsageStats
@@ -41,22 +38,11 @@ from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
 from praval_tools.openrun import OpenRun, current_run, within
+from praval_tools.scribe import Book, Scribe, warn_lost
 
 Durability = Literal["full", "intent"]
 
 _SCALARS: Final = frozenset({type(None), bool, int, float, str})
-
-
-class _Book(msgspec.Struct):
-    """How far the writing about one call is."""
-
-    note: noting.Note
-    run: OpenRun | None = None
-    entry: Entry | None = None
-    began: bool = False
-    held: Record | None = None
-    spent: frozenset[str] = frozenset()
-    last: Run | None = None
 
 
 class Recorder:
@@ -78,6 +64,7 @@ class Recorder:
     ) -> None:  # fmt: skip
         self.runtime, self.store, self.stats = runtime, store, stats
         self._redactor, self._eager, self._lenient = redactor, durability == "intent", lenient
+        self._scribe = Scribe(store, stats, lenient=lenient)
         self._plans: WeakKeyDictionary[Definition, Plan] = WeakKeyDictionary()
         self._plain = redactor.plan()
         self.runs: dict[str, OpenRun] = {}
@@ -98,7 +85,7 @@ class Recorder:
         run = self._run_of(call)
         if run is None:
             course.call = call = self._placed(call.with_id(), None)
-            book = _Book(noting.Note(call, self._plan(tool), self.runtime.clock, None, NO_SECRETS))
+            book = Book(noting.Note(call, self._plan(tool), self.runtime.clock, None, NO_SECRETS))
             return (yield from self._written(course, steps, book))
         try:
             return (yield from self._found(course, steps, run, tool))
@@ -120,7 +107,7 @@ class Recorder:
                 return noting.replayed(entry, mine, tool, None if tool is None else self.runtime.most(tool))
             course.call, course.mended = self._placed(replace(mine, tool_call_id=entry.call_id), request), mended
             note = noting.Note(course.call, self._plan(tool), self.runtime.clock, request, NO_SECRETS)
-            book = _Book(note, run, entry)
+            book = Book(note, run, entry, before=entry.status)
             if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
                 doubtful = noting.in_doubt(entry, mine)
                 yield from self._refused(book, doubtful)
@@ -128,7 +115,7 @@ class Recorder:
                 return doubtful
             book.began = entry.attempts >= INTENT
             result = yield from self._written(course, steps, book)
-            if entry.status == "asked":
+            if book.unsettled(entry.status):
                 run.recording.put_back(entry)
             return result if mine.tool_call_id == entry.call_id else replace(result, tool_call_id=mine.tool_call_id)
         finally:
@@ -228,7 +215,7 @@ class Recorder:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
-    def _written(self, course: Course, steps: Steps, book: _Book) -> Steps:
+    def _written(self, course: Course, steps: Steps, book: Book) -> Steps:
         """Drive *steps*, and write down what they come to."""
         answer: Any = None
         try:
@@ -250,7 +237,7 @@ class Recorder:
             self._follow(book, book.last, result)
         return (yield from self._result(book, result))
 
-    def _run(self, book: _Book, run: Run) -> Generator[Any, Any, ToolResult | None]:
+    def _run(self, book: Book, run: Run) -> Generator[Any, Any, ToolResult | None]:
         if not (yield from self._may_start(book, run)):
             return None
         before, book.last = run.attempts, run
@@ -258,20 +245,28 @@ class Recorder:
             with within(book.run):
                 result: ToolResult | None = yield run
         except BaseException as error:
-            record = noting.stopped(book.note, run, run.attempts > before or run.job is not None, error)
-            if record.type == EventType.AGENT_TOOL_RESULT:
-                self.stats.record(
-                    record.agent, record.tool or "", Outcome.CANCELLED, duration_ms=None, when=record.time
-                )
-            if isinstance(error, GeneratorExit):  # nothing can be waited for
-                self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
-                self._noticed(book, record)
-            else:
-                yield from self._durable(book, Item((record,)), "It was stopped.")
+            yield from self._stopped(book, run, error, entered=run.attempts > before or run.job is not None)
             raise
         return result
 
-    def _may_start(self, book: _Book, run: Run) -> Generator[Any, Any, bool]:
+    def _stopped(self, book: Book, run: Run, error: BaseException, *, entered: bool) -> Generator[Any, Any, None]:
+        """Write down that something stopped the caller; where nobody entered the function, it stands as before."""
+        if not entered and book.before == "doubt":
+            return
+        record = noting.stopped(book.note, run, entered, error)
+        if entered:
+            self._scribe.count(Outcome.CANCELLED, record)
+        item = Item((record,) if book.held is None else (book.held, record))
+        if isinstance(error, GeneratorExit):  # nothing can be waited for
+            self._scribe.submit(item)
+            self._scribe.all_noticed(book, item)
+            return
+        try:
+            yield from self._scribe.durable(book, item, "It was stopped.")
+        except JournalError as failed:  # what stopped the caller is what it is to learn
+            warn_lost(failed)
+
+    def _may_start(self, book: Book, run: Run) -> Generator[Any, Any, bool]:
         """Make the start durable; False: what decided has changed, the call is to be decided again."""
         owed = frozenset(one.grant.id for one in run.path.grants if one.grant.max_calls is not None and one.stored)
         owed -= book.spent
@@ -286,7 +281,15 @@ class Recorder:
             book.held = record
             return True
         item = Item((record,), run.state.revision, tuple(sorted(owed)))
-        answer = yield from self._durable(book, item, "Nothing was run.")
+        try:
+            answer = yield from self._scribe.landed(book, item, "Nothing was run.")
+        except (JournalError, GeneratorExit):
+            raise
+        except BaseException as error:
+            yield from self._stopped(book, run, error, entered=run.attempts > 0)
+            raise
+        if answer is None:
+            book.held = book.held or record  # goes with the result
         if answer is None or answer.status is Status.DONE:
             book.began, book.spent = True, book.spent | owed
             return True
@@ -301,79 +304,45 @@ class Recorder:
             )
         return False
 
-    def _approval(self, book: _Book, step: Approve) -> Generator[Any, Any, Allow | Deny | None]:
+    def _approval(self, book: Book, step: Approve) -> Generator[Any, Any, Allow | Deny | None]:
         known = noting.known_answer(book.note, book.entry, step.request)
         if known is not None:
             return known
-        yield from self._durable(book, Item((noting.asked(book.note, step.request),)), "Nothing was run.")
+        yield from self._scribe.durable(book, Item((noting.asked(book.note, step.request),)), "Nothing was run.")
         answer: Allow | Deny | None = yield step
         if answer is not None:
             record = noting.answered(book.note, step.request, answer)
-            yield from self._durable(book, Item((record,)), "Nothing was run.")
+            yield from self._scribe.durable(book, Item((record,)), "Nothing was run.")
         return answer
 
-    def _result(self, book: _Book, result: ToolResult) -> Generator[Any, Any, ToolResult]:
-        if not book.began and book.held is None:
+    def _result(self, book: Book, result: ToolResult) -> Generator[Any, Any, ToolResult]:
+        if (book.again and not book.ran) or (not book.began and book.held is None):
             yield from self._refused(book, result)
             return result
         value, result = self._encoded(book, result)
         attempt = self._attempt(book) if result.outcome in FINAL else None
         record = noting.ended(book.note, result, value, self._detail(book, result), attempt)
-        self._count(result, record)
+        self._scribe.count(result.outcome, record, result.latency_ms)
         item = Item((record,) if book.held is None else (book.held, record))
         if self._eager and book.held is None:
-            self.store.submit([item]).add_done_callback(_warn_lost)
-            self._noticed(book, record, result.outcome)
+            self._scribe.submit(item)
+            self._scribe.all_noticed(book, item, result.outcome)
         else:
             call = book.note.call
             lost = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
-            yield from self._durable(book, item, lost, result.outcome)
+            yield from self._scribe.landed(book, item, lost, result.outcome)
         return result
 
-    def _refused(self, book: _Book, result: ToolResult) -> Generator[Any, Any, None]:
-        final = result.outcome in FINAL and book.run is not None
+    def _refused(self, book: Book, result: ToolResult) -> Generator[Any, Any, None]:
+        final = result.outcome in FINAL and book.run is not None and not book.again
         record = noting.refused(book.note, result, 1 if final else None)
-        self._count(result, record)
-        yield from self._durable(book, Item((record,)), "Nothing was run.", result.outcome)
+        self._scribe.count(result.outcome, record)
+        yield from self._scribe.durable(book, Item((record,)), "Nothing was run.", result.outcome)
 
-    def _count(self, result: ToolResult, record: Record) -> None:
-        latency = result.latency_ms if record.type == EventType.AGENT_TOOL_RESULT else None
-        self.stats.record(record.agent, record.tool or "", result.outcome, duration_ms=latency, when=record.time)
-
-    def _durable(
-        self, book: _Book, item: Item, effect: str, outcome: Outcome | None = None
-    ) -> Generator[Any, Any, Answer | None]:
-        """Have *item* written; None: it could not be, and the operator wants to go on."""
-        try:
-            answer: Answer = yield Append(item)
-            if answer.status is Status.FAILED and answer.error is not None:
-                raise answer.error
-        except JournalError as error:
-            told = JournalError(error.store, error.problem, f"{effect} {error.fix}")
-            if not self._lenient:
-                raise told from error
-            warnings.warn(f"{told} The call went on all the same.", JournalWarning, stacklevel=outside())
-            return None
-        if answer.status is Status.DONE and book.run is not None:
-            for record in item.records:
-                self._noticed(book, record, outcome)
-        return answer
-
-    def _noticed(self, book: _Book, record: Record, outcome: Outcome | None = None) -> None:
-        """Let the run know of what was written of its call."""
-        if book.run is None or book.entry is None:
-            return
-        if record.type == EventType.AGENT_TOOL_CALL:
-            book.entry.began(record)
-        elif outcome is not None:
-            book.entry.ended(record, outcome)
-        else:
-            book.run.recording.add(record)
-
-    def _attempt(self, book: _Book) -> int:
+    def _attempt(self, book: Book) -> int:
         return max(1, book.entry.attempts + 1) if book.entry is not None else 1
 
-    def _encoded(self, book: _Book, result: ToolResult) -> tuple[Any, ToolResult]:
+    def _encoded(self, book: Book, result: ToolResult) -> tuple[Any, ToolResult]:
         """Return the value as JSON; a result that says so where it has no JSON form."""
         run = book.last
         if result.outcome is not Outcome.OK or run is None:
@@ -387,7 +356,7 @@ class Recorder:
         except Unencodable as error:
             return None, replace(broke(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms)
 
-    def _detail(self, book: _Book, result: ToolResult) -> str | None:
+    def _detail(self, book: Book, result: ToolResult) -> str | None:
         run, error = book.last, result.exception
         if run is None or error is None or result.outcome is not Outcome.TOOL_ERROR:
             return None
@@ -399,7 +368,7 @@ class Recorder:
 
     # ── what comes late ──────────────────────────────────────────────────────────────────────────
 
-    def _follow(self, book: _Book, run: Run, result: ToolResult) -> None:
+    def _follow(self, book: Book, run: Run, result: ToolResult) -> None:
         """See that the end of a function that was given up is written down, too."""
         job = run.job
         if result.outcome is not Outcome.TIMEOUT or job is None:
@@ -415,10 +384,7 @@ class Recorder:
             else:
                 error, kind = said(job.error), type_name(job.error)
             record = noting.late(book.note, value, error, kind)
-            try:
-                self.store.submit([Item((record,))]).add_done_callback(_warn_lost)
-            except JournalError as closed:  # nobody waits for this thread
-                warnings.warn(f"A late result was lost: {closed}", JournalWarning, stacklevel=2)
+            self._scribe.submit(Item((record,)))
 
         job.when_done(tell)
 
@@ -441,11 +407,6 @@ class Recorder:
         run = self.runs.get(request.run_id or "")
         if run is not None:
             run.recording.add(record)
-
-
-def _warn_lost(done: Future[Any]) -> None:
-    if (error := done.exception()) is not None:
-        warnings.warn(f"A late result was lost: {error}", JournalWarning, stacklevel=2)
 
 
 def _parent() -> str | None:

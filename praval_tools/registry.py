@@ -416,7 +416,7 @@ class ToolRegistry(Journaled):
         return self._desk.value(name_of(name), arguments)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
-        """Run calls side by side; results in call order, one failure never touches its neighbours."""
+        """Run calls side by side; results in call order; errors of the journal are raised once all have ended."""
         return batch(self._runtime, [(one, self._desk.execute) for one in calls], max_parallel)
 
     async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:

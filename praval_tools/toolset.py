@@ -257,7 +257,13 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         return await self._executor.aexecute(mine, self._who, self._lanes)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
-        """Run calls side by side; results in call order, one failure never touches its neighbours."""
+        """
+        Run calls side by side; results in call order, one failure never touches its neighbours.
+
+        Raises:
+            JournalError: The journal could not be written; raised once every other call has ended.
+            ReplayMismatchError: A run recorded another call in the place of one of these; raised then, too.
+        """
         return batch(self._executor.runtime, [(one, self.execute) for one in calls], max_parallel)
 
     async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from praval_tools.errors import RegistryClosedError, ToolError, ToolUsageError
+from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatchError, ToolError, ToolUsageError
 from praval_tools.execution.failures import StaleError
 from praval_tools.execution.threads import NoRoomError
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
 
 _AT_ONCE = 16
+_NO_RESULT = (JournalError, ReplayMismatchError)
+"""What says something of the journal, not of a call: raised, once all calls have ended."""
 
 
 def _junk(call: Any, error: ToolError | None = None) -> ToolResult:
@@ -62,7 +64,7 @@ def batch(
         try:
             results[at] = execute(call) if isinstance(call, ToolCall) else _junk(call)
         except ToolError as error:
-            results[at] = _junk(call, error)
+            results[at] = error if isinstance(error, _NO_RESULT) else _junk(call, error)
 
     together, alone = _sorted_out(runtime, [call for call, _ in calls], most)
     if len(together) > 1:
@@ -70,6 +72,14 @@ def batch(
     for at in range(len(calls)):  # what is left: a single call, what runs alone, what found no thread
         if results[at] is None:
             one(at)
+    return _whole(results)
+
+
+def _whole(results: list[Any]) -> list[ToolResult]:
+    """Return the results; raise the first error of the journal, if there is one."""
+    for one in results:
+        if isinstance(one, _NO_RESULT):
+            raise one
     return results
 
 
@@ -110,11 +120,11 @@ async def batch_async(
             try:
                 results[at] = await execute(call) if isinstance(call, ToolCall) else _junk(call)
             except ToolError as error:
-                results[at] = _junk(call, error)
+                results[at] = error if isinstance(error, _NO_RESULT) else _junk(call, error)
 
     async with asyncio.TaskGroup() as group:
         for at in together:
             group.create_task(one(at))
     for at in alone:
         await one(at)
-    return results
+    return _whole(results)

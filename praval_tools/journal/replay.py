@@ -32,6 +32,7 @@ _AGAIN: Final = frozenset({Outcome.APPROVAL_REQUIRED, Outcome.IN_DOUBT})
 FINAL: Final = frozenset(Outcome) - UNSETTLED - _AGAIN
 
 _CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
+_OPEN: Final = ("doubt", "rerun")
 _DETERMINISTIC: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -119,6 +120,8 @@ class Entry:
         if kind == _RESULT:
             self.end, self._status = record, None  # read when somebody asks
         elif kind in (_CALL, _REFUSED):
+            if kind == _REFUSED and self.status in _OPEN:
+                return  # refused when it was to run again: that says nothing of its first life
             head = _head(record)
             self.digest, self.given, self.parent = head.digest, head.given, head.parent_id
             if kind == _REFUSED:
@@ -148,7 +151,8 @@ class Entry:
         """Take in how the call ended."""
         if record.attempt is not None and record.attempt > self.attempts:
             self.attempts = record.attempt
-        self._ended(record, outcome)
+        if record.type != _REFUSED or self.status not in _OPEN:
+            self._ended(record, outcome)
 
     def _ended(self, record: Record, outcome: Outcome) -> None:
         if outcome in FINAL:
