@@ -328,13 +328,19 @@ class _Answer(msgspec.Struct):
     expires: datetime | None = None
 
 
+# made here: what threads make of a type at the same time, msgspec may crash on
+_read_end: Final = msgspec.json.Decoder(_End).decode
+_read_start: Final = msgspec.json.Decoder(_Start).decode
+_read_answer: Final = msgspec.json.Decoder(_Answer).decode
+
+
 _OUTCOMES: Final[dict[str, Allowed]] = {"unknown_tool": "unknown", "disabled": "disabled", "forbidden": "forbidden"}
 
 
 def replayed(entry: Entry, call: ToolCall, tool: Tool[..., Any] | None, most: int | None) -> ToolResult:
     """Return the recorded result of a call; its value of the type that the tool's return hint says."""
-    end = msgspec.json.decode(_body(entry.end), type=_End)
-    start = msgspec.json.decode(_body(entry.start), type=_Start) if entry.start is not None else _Start()
+    end = _read_end(_body(entry.end))
+    start = _read_start(_body(entry.start)) if entry.start is not None else _Start()
     outcome, value = Outcome(end.outcome), None
     if outcome is Outcome.OK:
         value = unpacked(end.result)
@@ -387,7 +393,7 @@ def known_answer(note: Note, entry: Entry | None, request: ApprovalRequest) -> A
     """Return the recorded answer to an equal request, where it still counts; None: there is none."""
     if entry is None or entry.approval is None:
         return None
-    found = msgspec.json.decode(entry.approval.body, type=_Answer)
+    found = _read_answer(entry.approval.body)
     same = (found.fingerprint, found.digest) == (request.fingerprint, shown_digest(note, request))
     if not same or (found.expires is not None and found.expires <= note.clock.now()):
         return None

@@ -449,6 +449,33 @@ class TestMatching:
         with rig.registry.run("r"):
             assert [1, 2, 3] == [tools.call("count") for _ in range(3)]
 
+    def test_a_doubtful_call_hides_no_result(self, rig: Rig) -> None:
+        """Of equal calls, one in doubt does not stand before those that ended; what comes after them is in doubt."""
+        ran: list[int] = []
+
+        @rig.registry.tool("stop", owned_by="ann")
+        def stop() -> int:
+            """Be interrupted the first time."""
+            ran.append(1)
+            if len(ran) == 1:
+                raise KeyboardInterrupt
+            return len(ran)
+
+        def once() -> tuple[Outcome, Any]:
+            result = rig.registry.execute(ToolCall(None, "stop", {}, "ann"))
+            return result.outcome, result.result
+
+        with rig.registry.run("r"):
+            with pytest.raises(KeyboardInterrupt):
+                once()
+            assert [(Outcome.OK, 2), (Outcome.OK, 3)] == [once(), once()]
+        doubt = (Outcome.IN_DOUBT, None)
+        with rig.registry.run("r") as run:
+            assert [doubt, (Outcome.OK, 2), (Outcome.OK, 3), doubt] == [once() for _ in range(4)]
+            run.resolve(run.in_doubt[0].tool_call_id, result=1)
+            assert (Outcome.OK, 1) == once()
+        assert 3 == len(ran)
+
     def test_a_new_id_stands_for_its_record(self, rig: Rig) -> None:
         """An id that found its record by content stands for that call from then on, at once and later."""
         with rig.registry.run("r"):

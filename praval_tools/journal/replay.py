@@ -88,6 +88,11 @@ class _Arguments(msgspec.Struct):
     arguments: Any = None
 
 
+# made here: what threads make of a type at the same time, msgspec may crash on
+_read_head: Final = msgspec.json.Decoder(_Head).decode
+_read_arguments: Final = msgspec.json.Decoder(_Arguments).decode
+
+
 Status = Literal["new", "done", "doubt", "rerun", "asked"]
 
 
@@ -171,13 +176,13 @@ class Entry:
 
     def __str__(self) -> str:
         record = self.start or self.end
-        arguments = msgspec.json.decode(record.body, type=_Arguments).arguments if record is not None else ...
+        arguments = _read_arguments(record.body).arguments if record is not None else ...
         return f"{self.tool}({shorten(arguments, 80)}) by {self.agent!r}"
 
 
 def _head(record: Record) -> _Head:
     try:
-        head = msgspec.json.decode(record.body, type=_Head)
+        head = _read_head(record.body)
     except msgspec.DecodeError as error:
         raise EventFormatError(record.id, (str(error),), "The store is damaged.") from None
     if head.v != VERSION:
@@ -253,10 +258,14 @@ class Recording:
             return entry
 
     def put_back(self, entry: Entry) -> None:
-        """Let the next call of the same content find *entry* again: it was asked for, and has not ended."""
+        """
+        Let a call of the same content find *entry* again: it was asked for, and has not ended.
+
+        One that waits for an approval is found by the next such call, one in doubt after those that ended.
+        """
         with self._lock:
             entry.taken = False
-            self._keep(entry, first=True)
+            self._keep(entry, first=entry.status == "asked")
 
     def _keep(self, entry: Entry, *, first: bool) -> None:
         for digest in {entry.digest, entry.given} - {""}:
