@@ -27,8 +27,8 @@ from praval_tools.journal.sql import SqlStore
 CALLS = 200
 WINDOWS = ("before the intent", "intent to effect", "effect to record", "record to return")
 TOOLS = ("post", "pay", "apost", "apay")
-NESTED, BROKEN = 13, 7
-"""Of each 20 calls, this one calls another from inside; of each 10, this one has its effect and raises then."""
+NESTED, BROKEN = 13, 2
+"""Of each 20 calls, this one calls another from inside; of each 5, this one has its effect and raises then."""
 
 
 def tool_of(number: int) -> str:
@@ -78,6 +78,12 @@ class Watched:
         self._after(items)
         return answers
 
+    def submit(self, items: Sequence[Item]) -> Any:
+        self._before(items)
+        waiting = self._store.submit(items)
+        self._after(items)
+        return waiting
+
     def aappend(self, items: Sequence[Item]) -> Awaitable[list[Answer]]:
         async def wait() -> list[Answer]:
             answers = await self._store.aappend(items)
@@ -121,14 +127,14 @@ class Effects:
             os.fsync(file)
             os.close(file)
         self._killer.at("effect to record")
-        if number % 10 == BROKEN:
+        if number % 5 == BROKEN:
             raise ValueError(f"broken {number} {mark}")
         return {"number": number, "mark": mark}
 
 
-def registry_of(store: Any, effects: Effects) -> ToolRegistry:
+def registry_of(store: Any, effects: Effects, durability: Any = "full") -> ToolRegistry:
     """Return a registry with the tools of the driver."""
-    registry = ToolRegistry(journal=store)
+    registry = ToolRegistry(journal=store, durability=durability)
 
     @registry.tool("post", owned_by="ann")
     def post(number: int, context: ToolContext) -> dict[str, Any]:
@@ -211,11 +217,13 @@ class Driver:
             list(pool.map(self.sync, [numbers[at::4] for at in range(4)]))
 
 
-def drive(folder: str, ids: str, workers: bool, order: int, window: str | None, passing: int, settle: bool) -> None:
+def drive(
+    folder: str, ids: str, durability: str, workers: bool, order: int, window: str | None, passing: int, settle: bool
+) -> None:
     """Open the run, settle what is in doubt if asked to, make the calls, and say what is left in doubt."""
     path, killer = Path(folder), Killer(window, passing)
     effects = Effects(path / "effects", killer)
-    with SqlStore(path / "runs.db") as store, registry_of(Watched(store, killer), effects) as registry:
+    with SqlStore(path / "runs.db") as store, registry_of(Watched(store, killer), effects, durability) as registry:
         with registry.run("nightly") as run:
             if settle:
                 _settle(run, effects)
@@ -240,7 +248,7 @@ def _settle(run: Any, effects: Effects) -> None:
         if mark is None:
             run.resolve(one.tool_call_id, rerun=True)
             say("settled", number, "rerun")
-        elif number % 10 == BROKEN:
+        elif number % 5 == BROKEN:
             run.resolve(one.tool_call_id, error=f"broken {number} {mark}")
             say("settled", number, "error")
         else:

@@ -43,6 +43,7 @@ class Scenario:
     ids: str
     workers: bool
     seed: int
+    durability: str = "full"
 
 
 SCENARIOS = [
@@ -52,6 +53,8 @@ SCENARIOS = [
     Scenario("four workers, new ids at every start", "new", True, 4),
     Scenario("one driver, no ids", "none", False, 5),
     Scenario("four workers, ids of their own", "given", True, 6),
+    Scenario("one driver, results not waited for", "none", False, 7, "intent"),
+    Scenario("four workers, results not waited for", "new", True, 8, "intent"),
 ]
 
 
@@ -69,7 +72,7 @@ class Story:
 
     def tell(self) -> None:
         """Let drivers be killed in turn in each window and at random, then go on to the end; settle, and go on."""
-        command = [sys.executable, kill_driver.__file__]
+        command = [sys.executable, "-X", "faulthandler", kill_driver.__file__]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
             try:
                 for _ in range(ROUNDS):
@@ -90,7 +93,8 @@ class Story:
     ) -> None:
         """Start a driver and listen to it; kill it as soon as it has acknowledged *after* results, or has begun."""
         self._life += 1
-        order = {"folder": str(self.folder), "ids": self.scenario.ids, "workers": self.scenario.workers}
+        mine = self.scenario
+        order = {"folder": str(self.folder), "ids": mine.ids, "durability": mine.durability, "workers": mine.workers}
         how = {"order": self._life, "window": window, "passing": passing, "settle": settle}
         server.stdin.write(json.dumps({**order, **how}) + "\n")
         server.stdin.flush()
@@ -171,7 +175,10 @@ class TestKill:
         for number, acks in sorted(story.acks.items()):
             final = [one for one in acks if one[0] in FINAL]
             begin = acks.index(final[0])
-            assert [final[0]] * len(acks[begin:]) == acks[begin:], f"call {number} of {tool_of(number)}"
+            later = acks[begin:]
+            if story.scenario.durability == "intent" and not honours(number):  # it may have been lost, never in silence
+                later = [one for one in later if one[0] != "in_doubt"]
+            assert [final[0]] * len(later) == later, f"call {number} of {tool_of(number)}"
             assert {"in_doubt"} >= {outcome for outcome, _ in acks[:begin]}, f"call {number}"
 
     def test_every_effect_is_known_or_in_doubt(self, story: Story) -> None:
@@ -190,7 +197,7 @@ class TestKill:
         assert [] == story.doubtful
         for number in range(CALLS):
             outcome, value = story.acks[number][-1]
-            assert ("tool_error" if number % 10 == kill_driver.BROKEN else "ok") == outcome
+            assert ("tool_error" if number % 5 == kill_driver.BROKEN else "ok") == outcome
             assert number == (int(value.split()[1]) if outcome == "tool_error" else _number_of(value))
 
     def test_the_journal_is_whole(self, story: Story) -> None:
