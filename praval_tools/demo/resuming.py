@@ -9,7 +9,7 @@ from attrs import define
 from praval_tools.demo.cast import House
 from praval_tools.demo.steps import Answered, Called, Doubted, Replayed, Step, Tell
 from praval_tools.demo.tools import Report
-from praval_tools.runs import Run
+from praval_tools.recording.runs import Run
 
 
 def settled(run: Run, house: House, tell: Tell) -> Iterator[str]:

@@ -20,8 +20,8 @@ from praval_tools.journal.replay import Match
 from praval_tools.journal.stats import UsageStats
 from praval_tools.keeping import Keeper
 from praval_tools.naming import shorten
-from praval_tools.recording import Durability, Recorder
-from praval_tools.runs import Run
+from praval_tools.recording.recorder import Durability, Recorder
+from praval_tools.recording.runs import Run
 
 _ERRORS: Final = ("raise", "continue")
 

@@ -12,8 +12,8 @@ from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, told
 from praval_tools.journal.replay import MATCHES, Match, Recording
 from praval_tools.model.calls import ToolResult
 from praval_tools.naming import shorten
-from praval_tools.openrun import OpenRun, current_run, leave, within
-from praval_tools.recording import Recorder
+from praval_tools.recording.openrun import OpenRun, current_run, leave, within
+from praval_tools.recording.recorder import Recorder
 from praval_tools.toolset import Toolset
 
 _MOST: Final = 1_000

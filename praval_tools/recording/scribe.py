@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from praval_tools import noting
 from praval_tools.errors import JournalError, JournalWarning, outside
 from praval_tools.execution.steps import Append, Run
 from praval_tools.journal.events import EventType
@@ -18,7 +17,8 @@ from praval_tools.journal.protocol import Answer, Item, Record, Status, Store
 from praval_tools.journal.replay import Entry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.model.calls import Outcome
-from praval_tools.openrun import OpenRun
+from praval_tools.recording import noting
+from praval_tools.recording.openrun import OpenRun
 
 
 class Book(msgspec.Struct):

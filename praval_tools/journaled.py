@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from praval_tools.journal.journal import Journal
     from praval_tools.journal.replay import Match
     from praval_tools.journal.stats import UsageStats
-    from praval_tools.journaling import Journaling
-    from praval_tools.runs import Run
+    from praval_tools.recording.journaling import Journaling
+    from praval_tools.recording.runs import Run
 
 
 class JournalSlot:
@@ -48,8 +48,8 @@ class JournalSlot:
         self._runtime.ledger.refuse_calls()
         made = None
         if where is not None:
-            stats = self.stats
-            made = import_module("praval_tools.journaling").Journaling(self._runtime, where, stats=stats, **self._terms)
+            journaling = import_module("praval_tools.recording.journaling").Journaling
+            made = journaling(self._runtime, where, stats=self.stats, **self._terms)
         old, self._at_work = self._at_work, None
         if old is not None:
             old.end()
@@ -76,7 +76,7 @@ class JournalSlot:
     def _switched(self, on: bool) -> None:
         """Have calls counted, or not, where no journal does."""
         if self._at_work is None:
-            counting = import_module("praval_tools.journaling").Counting
+            counting = import_module("praval_tools.recording.journaling").Counting
             self._runtime.recorder = counting(self._runtime, self.stats) if on else None
             self._runtime.ledger.renew()
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from praval_tools import facts, noting
+from praval_tools import facts
 from praval_tools.errors import (
     JournalError,
     JournalWarning,
@@ -37,8 +37,9 @@ from praval_tools.model.form import Unencodable
 from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
 from praval_tools.naming import shorten
-from praval_tools.openrun import OpenRun, current_run, within
-from praval_tools.scribe import Book, Scribe, warn_lost
+from praval_tools.recording import noting
+from praval_tools.recording.openrun import OpenRun, current_run, within
+from praval_tools.recording.scribe import Book, Scribe, warn_lost
 
 Durability = Literal["full", "intent"]
 
