@@ -152,6 +152,10 @@ class Journal:
         """Yield the events alone; takes what `read` takes."""
         return (one.event for one in self.read(**filters))
 
+    def count(self) -> int:
+        """Return how many events there are."""
+        return self.store.count()
+
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
         return self.store.runs()

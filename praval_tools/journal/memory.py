@@ -129,6 +129,11 @@ class MemoryStore:
             if all(getattr(one, name) == value for name, value in wanted):
                 yield one
 
+    def count(self) -> int:
+        """Return how many records there are."""
+        self._refuse_closed()
+        return len(self._records)
+
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
         with self._lock:

@@ -22,9 +22,23 @@ def open_store(where: str | Path) -> Store:
         JournalFileError: The path cannot hold a journal, or holds something else; it is left as it is.
         ToolUsageError: No such kind of store is known.
     """
+    path = path_of(where)
+    if path is None:
+        return MemoryStore()
+    made: Store = import_module("praval_tools.journal.sql").SqlStore(path)
+    return made
+
+
+def path_of(where: str | Path) -> Path | None:
+    """
+    Return the file that *where*, as `open_store` takes it, names; None for `memory`. Nothing is opened.
+
+    Raises:
+        ToolUsageError: No such kind of store is known.
+    """
     text = str(where)
     if text == "memory":
-        return MemoryStore()
+        return None
     if text.startswith(_SQLITE):
         text = text.removeprefix(_SQLITE)
     elif "://" in text:
@@ -34,5 +48,4 @@ def open_store(where: str | Path) -> Store:
         )
     if text in ("", ":memory:"):
         raise ToolUsageError("A journal in memory is called 'memory'; one in a file needs its path.", "journal-url")
-    made: Store = import_module("praval_tools.journal.sql").SqlStore(Path(text))
-    return made
+    return Path(text)

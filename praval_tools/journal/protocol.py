@@ -220,6 +220,9 @@ class Store(Protocol):
         *since* is included, *until* is not.
         """
 
+    def count(self) -> int:
+        """Return how many records there are."""
+
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
 

@@ -49,6 +49,12 @@ def records(readers: Engine, wanted: Wanted) -> Iterator[Record]:
         yield from _along_calls(readers, wanted, last, end)
 
 
+def count(readers: Engine) -> int:
+    """Return how many records there are."""
+    with readers.connect() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(events)).scalar_one())
+
+
 def _along_store(readers: Engine, wanted: Wanted, last: int, end: int) -> Iterator[Record]:
     page = _RECORDS.where(*_filters(wanted), events.c.seq > sa.bindparam("last"), events.c.seq <= end)
     page = page.order_by(events.c.seq).limit(_PAGE)

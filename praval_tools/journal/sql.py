@@ -89,6 +89,11 @@ class SqlStore:
         with self._reading():
             yield from query.records(self._database.readers, wanted)
 
+    def count(self) -> int:
+        """Return how many records there are."""
+        with self._reading():
+            return query.count(self._database.readers)
+
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
         with self._reading():

@@ -289,6 +289,18 @@ class TestReading:
         assert [str(one) for one in range(0, 2_500, 2)] == _ids(store, run_id="a")
         assert [str(one) for one in range(2_500)] == _ids(store, call_id="c")
 
+    def test_records_are_counted(self, store: Store) -> None:
+        """
+        The number of records is what was appended, less what was forgotten.
+        """
+        assert 0 == store.count()
+
+        store.append([note(f"n{number}") for number in range(3)])
+        assert 3 == store.count()
+
+        store.prune(NOON + timedelta(hours=1))
+        assert 0 == store.count()
+
     def test_reading_ends_though_somebody_writes(self, store: Store) -> None:
         """What is appended while reading is not part of it."""
         store.append([note(str(one)) for one in range(3)])
@@ -588,6 +600,7 @@ class TestClosing:
             lambda: asyncio.run(_awaited(store)),
             lambda: list(store.read()),
             lambda: list(store.runs()),
+            lambda: store.count(),
             lambda: store.open_run("r"),
             store.state,
             store.revision,
