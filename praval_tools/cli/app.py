@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from praval_tools import Agent, Tool, ToolRegistry, get_tool_registry
-from praval_tools.cli.common import USAGE, Failure, app_option, chosen_app, traceback_option
+from praval_tools.cli.common import USAGE, Failure, app_option, chosen_app, journal_option, traceback_option
 from praval_tools.errors import ToolError
 from praval_tools.naming import near
 
@@ -29,12 +29,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def app_options(command: F) -> F:
     """Add the options of every command that works on the user's registry."""
-    return app_option(traceback_option(command))
+    return app_option(journal_option(traceback_option(command)))
 
 
-def registry_of(ctx: click.Context) -> ToolRegistry:
+def app_registry(ctx: click.Context) -> ToolRegistry:
     """
-    Return the registry that `--app` names, importing its module from the working directory too.
+    Return the registry that `--app` names as its module made it, importing its module from the working directory too.
 
     What the module prints goes to stderr, so that `--json` stays JSON.
 
@@ -134,7 +134,7 @@ def _completed(
 ) -> list[CompletionItem]:
     try:
         with redirect_stdout(sys.stderr):
-            known = names(registry_of(ctx))
+            known = names(app_registry(ctx))
     except Failure:
         return []
     return [CompletionItem(name) for name in known if name.startswith(incomplete)]

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from praval_tools import Decision, Outcome, Tool, ToolArgumentsError, ToolCall, ToolRegistry, ToolResult
-from praval_tools.cli.app import app_options, complete_agent, complete_tool, registry_of
-from praval_tools.cli.common import OK, PROBLEM, REFUSED, USAGE, Failure, json_option, shown
+from praval_tools.cli.app import app_options, complete_agent, complete_tool
+from praval_tools.cli.common import OK, PROBLEM, REFUSED, USAGE, Failure, chosen_journal, json_option, shown
+from praval_tools.cli.journals import registry_of
 from praval_tools.cli.output import cell, grid, print_all, print_json, rule_cell, screen
 from praval_tools.model.arguments import BadArguments, parse
 from praval_tools.model.decision import Tried
@@ -168,7 +169,7 @@ def call_command(ctx: click.Context, *, agent: str, tool: str, arguments: tuple[
 
     Exits with 0, with 1 where the tool failed, with 2 where the arguments do not fit, with 3 where it is refused.
     """
-    registry = registry_of(ctx)
+    registry = registry_of(ctx, make=chosen_journal(ctx) is not None)
     given = arguments_from(arguments, registry.get_tool(tool))
     result = _encodable(_executed(registry, ToolCall(name=tool, arguments=given, agent=agent)))
     if as_json:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
-from praval_tools.cli.app import app_options, registry_of
+from praval_tools.cli.app import app_options
 from praval_tools.cli.common import PROBLEM, json_option, shown
+from praval_tools.cli.journals import registry_of
 from praval_tools.cli.output import cell, print_all, print_json, screen
 
 

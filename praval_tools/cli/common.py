@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
+from praval_tools.naming import near
+
 OK, PROBLEM, USAGE, REFUSED = 0, 1, 2, 3
 
-_APP = "praval_tools.cli.app"
+DEFAULT_JOURNAL = "praval_tools.db"
+"""Where the command line keeps what has no other place: a file in the working directory."""
+
+_APP, _JOURNAL = "praval_tools.cli.app", "praval_tools.cli.journal"
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
@@ -67,6 +72,14 @@ def app_option(command: F) -> F:
     )(command)  # fmt: skip
 
 
+def journal_option(command: F) -> F:
+    """Add `--journal`, which is taken before and after the command's name."""
+    return click.option(
+        "--journal", metavar="PATH", expose_value=False, callback=_remember(_JOURNAL),
+        help=f"The journal of a registry that has none of its own; by default {DEFAULT_JOURNAL} in this folder.",
+    )(command)  # fmt: skip
+
+
 def traceback_option(command: F) -> F:
     """Add `--traceback`; `main` reads it from the arguments, since it is for errors of any stage."""
     return click.option("--traceback", is_flag=True, expose_value=False, help="Show whole Python errors.")(command)
@@ -81,3 +94,27 @@ def chosen_app(ctx: click.Context) -> str | None:
     """Return what `--app` said, in whichever place."""
     chosen: str | None = ctx.meta.get(_APP)
     return chosen
+
+
+def chosen_journal(ctx: click.Context) -> str | None:
+    """Return what `--journal` said, in whichever place."""
+    chosen: str | None = ctx.meta.get(_JOURNAL)
+    return chosen
+
+
+def refuse_unknown(ctx: click.Context, arguments: list[str], commands: Iterable[str]) -> None:
+    """Refuse a command that does not exist, and name those that were meant."""
+    commands = tuple(commands)
+    if arguments and arguments[0] not in commands and not arguments[0].startswith("-"):
+        fix = " or ".join(near(arguments[0], commands)) or ", ".join(commands)
+        raise click.UsageError(f"No such command {arguments[0]!r}; there is {fix}.", ctx)
+
+
+class Branch(click.Group):
+    """A command that has commands of its own."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        refuse_unknown(ctx, args, self.commands)
+        return super().resolve_command(ctx, args)

@@ -17,9 +17,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from praval_tools import __version__
-from praval_tools.cli.common import OK, PROBLEM, USAGE, Failure, app_option, shown, traceback_option
+from praval_tools.cli.common import (
+    OK,
+    PROBLEM,
+    USAGE,
+    Failure,
+    app_option,
+    journal_option,
+    refuse_unknown,
+    shown,
+    traceback_option,
+)
 from praval_tools.errors import ToolError
-from praval_tools.naming import near
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -32,6 +41,19 @@ COMMANDS = {
     "matrix": ("looking", "Show agents x tools, with the deciding rule in each cell."),
     "why": ("calling", "Explain why an agent may call a tool, or may not, rule by rule."),
     "call": ("calling", "Call a tool as an agent, with every check."),
+    "assign": ("giving", "Let an agent call a tool, for ever or within limits."),
+    "unassign": ("giving", "Take a tool from an agent."),
+    "block": ("giving", "Refuse a tool to an agent, whatever permits it."),
+    "unblock": ("giving", "Lift the blocks of an agent from a tool."),
+    "transfer": ("switching", "Hand a tool over to another owner."),
+    "share": ("switching", "Let every agent call a tool."),
+    "unshare": ("switching", "Share a tool no more."),
+    "disable": ("switching", "Switch off a tool, namespace, category or tag, for everybody."),
+    "enable": ("switching", "Switch it on again."),
+    "audit": ("auditing", "Show who called what, what was changed, and why."),
+    "runs": ("running", "List the runs; show one, resolve its calls in doubt."),
+    "journal": ("storing", "Say where the journal is and what it holds; forget old events."),
+    "stats": ("counting", "Show how often each tool is used, and how it goes."),
     "check": ("checking", "Import the app, resolve every reference, report what is wrong."),
 }
 
@@ -62,9 +84,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            fix = " or ".join(near(args[0], COMMANDS)) or ", ".join(COMMANDS)
-            raise click.UsageError(f"No such command {args[0]!r}; there is {fix}.", ctx)
+        refuse_unknown(ctx, args, COMMANDS)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -81,6 +101,7 @@ class Commands(click.Group):
     epilog="Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 the access rules refuse.",
 )
 @app_option
+@journal_option
 @traceback_option
 @click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version and exit.")
 def commands() -> None:

@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from praval_tools import Tool, ToolRegistry
-from praval_tools.cli.app import app_options, complete_agent, complete_tool, registry_of
+from praval_tools.cli.app import app_options, complete_agent, complete_tool
 from praval_tools.cli.common import USAGE, Failure, json_option, shown
+from praval_tools.cli.journals import registry_of
 from praval_tools.cli.matrix import matrix_of, matrix_tables
 from praval_tools.cli.output import cell, grid, print_all, print_json, rule_cell, screen
 from praval_tools.errors import UnknownToolError
