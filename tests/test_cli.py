@@ -4,91 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
-from praval_tools.cli import main
 from praval_tools.cli.common import shown
 from praval_tools.testing.fixtures import isolated_registry
 
-ROOT = Path(__file__).parent.parent
+COMMANDS = [
+    "demo", "list", "show", "agents", "matrix", "why", "call", "assign", "unassign", "block", "unblock", "transfer",
+    "share", "unshare", "disable", "enable", "audit", "runs", "journal", "stats", "check",
+]  # fmt: skip
 DEMO = ("--app", "praval_tools.demo:registry")
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
-
-BANK = '''
-from praval_tools import Agent, ToolRegistry, tool
-
-registry = ToolRegistry(name="bank")
-
-@tool("wire_money", owned_by="treasurer", risk_level="high", tags=["money"], registry=registry)
-def wire_money(to: str, amount: float, urgent: bool = False) -> dict[str, str | float | bool]:
-    """
-    Send money.
-
-    Args:
-        to: Who gets it.
-        amount: How much.
-    """
-    print("wiring")
-    if amount < 0:
-        raise ValueError("a negative amount")
-    return {"to": to, "amount": amount, "urgent": urgent}
-
-@tool("quote", category="prices", strict_arguments=True, registry=registry)
-def quote(symbol: str, days: int = 1) -> str:
-    """Return a price."""
-    return f"{symbol} {days}"
-
-@tool("log", shared=True, requires_approval=True, registry=registry)
-def log(text: str) -> int:
-    """Write a line."""
-    return len(text)
-
-Agent("treasurer", registry=registry)
-Agent("intern", tools=["quote"], registry=registry)
-
-def make():
-    return registry
-'''
-
-Run = Callable[..., tuple[int, str, str]]
-App = Callable[..., str]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command line in this process; returns exit code, stdout and stderr."""
-
-    def _run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return _run
-
-
-@pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
-    """Write a module and return its name; the test runs in its folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    written: list[str] = []
-
-    def write(source: str = BANK) -> str:
-        name = f"app_{tmp_path.name.replace('-', '_')}_{tmp_path.parent.name.replace('-', '_')}_{len(written)}"
-        (tmp_path / f"{name}.py").write_text(source)
-        written.append(name)
-        return name
-
-    return write
 
 
 class TestStart:
@@ -99,7 +30,7 @@ class TestStart:
         code, out, err = run("--help")
 
         assert (code, err) == (0, "")
-        for name in ("demo", "list", "show", "agents", "matrix", "why", "call", "check"):
+        for name in COMMANDS:
             assert f"\n  {name} " in out
         assert "3 the access rules refuse" in " ".join(out.split())
 
@@ -111,7 +42,7 @@ class TestStart:
 
         assert run("--version") == (0, f"praval-tools {__version__}\n", "")
 
-    @pytest.mark.parametrize("command", ["demo", "list", "show", "agents", "matrix", "why", "call", "check"])
+    @pytest.mark.parametrize("command", COMMANDS)
     def test_every_command_has_help(self, run: Run, command: str) -> None:
         """
         Each command explains itself.
@@ -130,9 +61,10 @@ class TestStart:
             "from praval_tools.cli import main\n"
             "try: main([sys.argv[1]])\n"
             "except SystemExit: pass\n"
-            "heavy = ('rich', 'asyncio', 'jsonschema_rs', 'hypothesis')\n"
+            "heavy = ('rich', 'asyncio', 'jsonschema_rs', 'hypothesis', 'sqlalchemy', 'alembic', 'cattrs')\n"
             "print([name for name in sys.modules if name.split('.')[0] in heavy"
-            " or name.startswith(('praval_tools.cli.looking', 'praval_tools.demo'))], file=sys.stderr)\n"
+            " or name.startswith(('praval_tools.cli.looking', 'praval_tools.demo', 'praval_tools.journal'))],"
+            " file=sys.stderr)\n"
         )
         for option in ("--help", "--version"):
             command = [sys.executable, "-c", script, option]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -26,7 +26,7 @@ from praval_tools.cli.output import print_all, screen
 from praval_tools.cli.progress import watched
 from praval_tools.cli.times import Ago
 from praval_tools.errors import EventFormatError
-from praval_tools.journal import Journal, Record
+from praval_tools.journal import Journal, Record, Store
 from praval_tools.journal.codec import from_json
 from praval_tools.journal.events import EventType
 
@@ -73,12 +73,39 @@ def audit_command(
 
 def _found(journal: Journal, outcome: str | None, limit: int | None, **filters: Any) -> Iterator[Record]:
     """Return the events that are asked for; of them all only so many are held as are shown at once."""
-    records: Iterator[Record] = journal.store.read(**filters)
-    if limit is not None or not sys.stdout.isatty():
-        records = watched(records, journal.count(), "Reading")
-    if outcome is not None:
-        records = (one for one in records if _outcome(one) == outcome)
-    return records if limit is None else iter(deque(records, maxlen=limit))
+
+    def read(after: int) -> Iterator[Record]:
+        records: Iterator[Record] = journal.store.read(after_seq=after, **filters)
+        if limit is not None or not sys.stdout.isatty():
+            records = watched(records, journal.count(), "Reading")
+        return records if outcome is None else (one for one in records if _outcome(one) == outcome)
+
+    return read(0) if limit is None else iter(_latest(journal.store, read, limit))
+
+
+def _latest(store: Store, read: Callable[[int], Iterator[Record]], limit: int) -> deque[Record]:
+    """Return the latest *limit* of the records that *read* gives after a place; looks back as far as it has to."""
+    end, back = _end(store), max(limit, _PAGE)
+    while True:
+        found = deque(read(max(end - back, 0)), maxlen=limit)
+        if len(found) == limit or back >= end:
+            return found
+        back *= 8
+
+
+def _end(store: Store) -> int:
+    """Return the place of the last record, found by asking whether there is one after a place."""
+    low, high = 0, 1
+    while _is_after(store, high):
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if _is_after(store, middle) else (low, middle)
+    return low
+
+
+def _is_after(store: Store, seq: int) -> bool:
+    return next(iter(store.read(after_seq=seq)), None) is not None
 
 
 def _outcome(record: Record) -> str:
@@ -92,14 +119,28 @@ def _print_json(records: Iterator[Record]) -> int:
     """Print an event per line; one that is damaged as the text that it is. Returns how many are."""
     broken = 0
     for one in records:
-        try:
-            body = json.loads(one.body)
-            told = body if isinstance(body, dict) else {"damaged": body}
-        except (ValueError, RecursionError):
-            told = {"id": one.id, "damaged": one.body.decode("utf-8", "backslashreplace")}
-        broken += "damaged" in told
-        sys.stdout.write(json.dumps({"seq": one.seq, "run_seq": one.run_seq, **told}) + "\n")
+        told = _json_of(one)
+        broken += told is None
+        head = f'{{"seq": {one.seq}, "run_seq": {json.dumps(one.run_seq)}, '
+        if told is None:
+            told = json.dumps({"id": one.id, "damaged": one.body.decode("utf-8", "backslashreplace")})
+        sys.stdout.write(f"{head}{told[1:]}\n")
     return broken
+
+
+def _json_of(record: Record) -> str | None:
+    """Return the event's JSON, in ASCII; None: it is none."""
+    body = record.body.strip()
+    try:
+        if type(msgspec.json.decode(body)) is dict and body.isascii() and b"\x7f" not in body and len(body) > 2:
+            return body.decode("ascii")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass  # what a model sent may be JSON all the same: very long numbers, halves of surrogate pairs
+    try:
+        slowly = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return json.dumps(slowly) if isinstance(slowly, dict) and slowly else None
 
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────

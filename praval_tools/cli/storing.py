@@ -103,4 +103,5 @@ def _ask(journal: Journal, before: datetime) -> None:
     if not sys.stdin.isatty():
         raise Failure("Forgetting cannot be undone; say --yes.", USAGE)
     question = f"Forget what ended before {before:%Y-%m-%d %H:%M} UTC in {journal.name!r}, for good?"
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        raise Failure("Nothing was forgotten.")
