@@ -30,7 +30,14 @@ RUN = ("python", "console")
 SHOWN = ("text", "toml", "ini", "sh")
 
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-_SECONDS = re.compile(r"\d+\.\d+s")
+_CHANGING = (
+    (re.compile(r"\d+\.\d+s"), "…s"),
+    (re.compile(r"\d+(\.\d+)? (ms|s|min|h)\b"), "… ms"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?"), "…-…-… …:…:…"),
+    (re.compile(r"█+"), "█"),
+    (re.compile(r"(?<=\S)  +"), "  "),
+)
+"""What differs from run to run, and what stands for it: durations, moments, bars, and so the widths of columns."""
 
 
 class Block(NamedTuple):
@@ -91,10 +98,18 @@ class Reader:
             run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
             return subprocess.run(run, capture_output=True, text=True, cwd=self._folder).stdout
         assert "praval-tools" == program, f"{command!r} is a command that this test does not know"
+        forget(self._folder)  # every command is a process of its own, for who types it in
         with pytest.raises(SystemExit):
             main(arguments)
         said = self._capsys.readouterr()
         return said.out + said.err
+
+
+def forget(folder: Path) -> None:
+    """Let the modules of a folder be imported anew."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(folder)):
+            del sys.modules[name]
 
 
 def sessions(block: Block) -> Iterator[tuple[str, str]]:
@@ -105,21 +120,22 @@ def sessions(block: Block) -> Iterator[tuple[str, str]]:
 
 
 def plain(text: str) -> str:
-    """Return a text without what differs from run to run: seconds, and spaces at the ends of lines."""
-    return _SECONDS.sub("…s", "\n".join(line.rstrip() for line in text.strip("\n").splitlines()))
+    """Return a text without what differs from run to run, and without spaces at the ends of lines."""
+    text = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+    for pattern, sign in _CHANGING:
+        text = pattern.sub(sign, text)
+    return text
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty working directory; modules that are imported from it are forgotten after the test."""
-    known = set(sys.modules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     yield tmp_path
-    for name in set(sys.modules) - known:
-        if name == "example" or str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
-            del sys.modules[name]
+    sys.modules.pop("example", None)
+    forget(tmp_path)
 
 
 class TestExamples:

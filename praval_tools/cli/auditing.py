@@ -40,7 +40,7 @@ class _Head(msgspec.Struct):
 
 
 @click.command("audit")
-@click.option("--agent", metavar="AGENT", help="Only what this agent did, or what was done about it.")
+@click.option("--agent", metavar="AGENT", help="Only calls of this agent, and acts about it.")
 @click.option("--tool", metavar="TOOL", help="Only this tool.")
 @click.option("--since", metavar="WHEN", type=Ago(), help="From then on: 90s, 15m, 2h, 7d ago, or an ISO moment (UTC).")
 @click.option("--until", metavar="WHEN", type=Ago(), help="Before then.")
