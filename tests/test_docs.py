@@ -98,18 +98,25 @@ class Reader:
             run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
             return subprocess.run(run, capture_output=True, text=True, cwd=self._folder).stdout
         assert "praval-tools" == program, f"{command!r} is a command that this test does not know"
-        forget(self._folder)  # every command is a process of its own, for who types it in
-        with pytest.raises(SystemExit):
+        mine = forget(self._folder)  # every command is a process of its own, for who types it in
+        with use_registry(ToolRegistry()), pytest.raises(SystemExit):
             main(arguments)
+        forget(self._folder)
+        sys.modules.update(mine)
         said = self._capsys.readouterr()
         return said.out + said.err
 
 
-def forget(folder: Path) -> None:
-    """Let the modules of a folder be imported anew."""
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None)).startswith(str(folder)):
-            del sys.modules[name]
+def forget(folder: Path) -> dict[str, ModuleType]:
+    """Let the modules of a folder be imported anew; returns those that were there."""
+    there = {
+        name: module
+        for name, module in sys.modules.items()
+        if str(getattr(module, "__file__", None)).startswith(str(folder))
+    }
+    for name in there:
+        del sys.modules[name]
+    return there
 
 
 def sessions(block: Block) -> Iterator[tuple[str, str]]:

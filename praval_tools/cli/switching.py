@@ -11,8 +11,7 @@ from praval_tools.authority import target
 from praval_tools.cli.deeds import Done, act, act_options, known_agent, known_tool, tool_argument
 from praval_tools.cli.app import complete_agent, complete_tool
 from praval_tools.cli.common import USAGE, Failure
-from praval_tools.errors import ToolUsageError, UnknownToolError
-from praval_tools.naming import near
+from praval_tools.errors import ToolUsageError
 
 _KINDS = ("tool", "namespace", "category", "tag")
 
@@ -91,12 +90,6 @@ def _switched(registry: ToolRegistry, name: str, kind: str | None, reason: str, 
         what, text = target(state, name if kind is None else None, given, on)
     except ToolUsageError as error:
         raise Failure(f"{str(error).partition(';')[0]}; say which with --kind.", USAGE) from error
-    except UnknownToolError as error:
-        if kind is None:
-            raise
-        labels = [value for one, value in state.labels if one == kind and value]
-        known = list(state.tools) if kind == "tool" else labels
-        raise UnknownToolError(name, near(name, known), f"It is no {kind}.") from error
     about, exact = {"kind": what, "name": text, "reason": reason}, cast(Any, {what: text})
     off = (what, text) in state.disabled
     if off is not on:
