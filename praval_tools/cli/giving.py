@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from praval_tools import Block, Grant, ToolRegistry
+from praval_tools.cli.common import USAGE, Failure
 from praval_tools.cli.deeds import (
     Done,
     act,
@@ -21,7 +22,6 @@ from praval_tools.cli.deeds import (
     refused,
     tool_argument,
 )
-from praval_tools.cli.common import USAGE, Failure
 from praval_tools.cli.times import Ahead, Param, clock
 from praval_tools.errors import GrantError
 from praval_tools.model.permissions import GrantTerms

@@ -8,9 +8,9 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.authority import target
-from praval_tools.cli.deeds import Done, act, act_options, known_agent, known_tool, tool_argument
 from praval_tools.cli.app import complete_agent, complete_tool
 from praval_tools.cli.common import USAGE, Failure
+from praval_tools.cli.deeds import Done, act, act_options, known_agent, known_tool, tool_argument
 from praval_tools.errors import ToolUsageError
 
 _KINDS = ("tool", "namespace", "category", "tag")
