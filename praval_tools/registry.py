@@ -18,7 +18,6 @@ from praval_tools.execution.executor import Executor
 from praval_tools.execution.frames import actor
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.runtime import Options, Runtime
-from praval_tools.journaled import Journaled, JournalSlot
 from praval_tools.ledger import Ledger, Subscriber
 from praval_tools.model.arguments import MAX_BYTES, MAX_DEPTH
 from praval_tools.model.calls import ToolCall, ToolResult
@@ -29,6 +28,7 @@ from praval_tools.model.permissions import Block, Grant, GrantTerms, Principal, 
 from praval_tools.model.tool import Tool, ToolDefinition
 from praval_tools.naming import check_agent_name, check_tool_name, name_of
 from praval_tools.problems import RegistryProblem, problems
+from praval_tools.slot import Journaled, JournalSlot
 from praval_tools.spelling import ToolMaker, spelled
 from praval_tools.state import State
 from praval_tools.toolset import Toolset
