@@ -610,6 +610,26 @@ class TestMatching:
         with rig.registry.run("r", strict_fingerprint=True), pytest.raises(ReplayMismatchError, match="fingerprint"):
             rig.call("a", 1)
 
+    def test_fingerprint_of_a_configured_tool(self, rig: Rig) -> None:
+        """A tool whose description was configured is the same tool as long as that stays."""
+        rig.registry.configure("add", description="Add the number one.")
+        for _ in range(2):
+            with rig.registry.run("r", strict_fingerprint=True):
+                rig.call("a", 1)
+        rig.registry.configure("add", description="Add one to a number.")
+
+        with rig.registry.run("r", strict_fingerprint=True), pytest.raises(ReplayMismatchError, match="fingerprint"):
+            rig.call("a", 1)
+
+    @pytest.mark.parametrize("again", [{"number": 1.0}, '{"number": 1.0}', '{"number":1}'])
+    def test_equal_arguments(self, rig: Rig, again: Any) -> None:
+        """A whole number is the same however it is spelled."""
+        for arguments in ({"number": 1}, again):
+            with rig.registry.run("r"):
+                assert 2 == rig.registry.execute(ToolCall("a", "add", arguments, "ann")).result
+
+        assert [1] == rig.ran
+
     def test_tool_gone(self, rig: Rig) -> None:
         """The recorded result of a tool that is gone replays; `strict_fingerprint` says that it is gone."""
         with rig.registry.run("r"):

@@ -122,6 +122,11 @@ class Limits:
         with self._lock:
             return [one.limit for one in self._uses.values()]
 
+    @property
+    def none(self) -> bool:
+        """Whether no limit is set."""
+        return not self._uses
+
     def apply(self, agent: str | None, tool: str) -> bool:
         """Tell whether any limit fits calls of *tool* by *agent*."""
         return bool(self._uses) and any(True for _ in self._fitting(agent, tool))

@@ -157,7 +157,7 @@ def _decided(course: Course) -> ToolResult | tuple[Run, Ask | None]:
 
 def _limited(course: Course, run: Run) -> ToolResult | None:
     """Take the call's places under limits, once; return the refusal where there is none."""
-    if course.limited:
+    if course.limited or course.runtime.limits.none:
         return None
     why, course.ended = course.runtime.limits.begin(course.call.agent, run.tool.name, course.call.run_id)
     if why:

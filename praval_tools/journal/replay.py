@@ -33,16 +33,29 @@ FINAL: Final = frozenset(Outcome) - UNSETTLED - _AGAIN
 
 _CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
 _OPEN: Final = ("doubt", "rerun")
+_EXACT: Final = 2**53
 _DETERMINISTIC: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def digest_of(arguments: Any) -> str:
-    """Return what is equal for equal arguments, in any order of their keys, and for no others."""
+    """Return what is equal for equal arguments, in any order of their keys, and for no others; 1.0 equals 1."""
     try:
         text = _DETERMINISTIC.encode(arguments)
+        if b".0" in text:
+            text = _DETERMINISTIC.encode(_whole(arguments))
     except (TypeError, ValueError, OverflowError, RecursionError):  # what JSON has no form for
         text = canonical(packed(arguments)).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=16).hexdigest()
+
+
+def _whole(value: Any) -> Any:
+    """Return JSON with numbers that are whole as integers."""
+    kind = type(value)
+    if kind is float:
+        return int(value) if value.is_integer() and abs(value) < _EXACT else value
+    if kind is dict:
+        return {key: _whole(one) for key, one in value.items()}
+    return [_whole(one) for one in value] if kind is list else value
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -137,7 +137,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     listed: bool = True
     _compiled: Compiled | GivenSchema | None = None
     _validator: Validator | None = None
-    _fingerprint: str | None = None
+    _fingerprints: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
     _lane: Any = None
     _runs_code: bool | None = None
 
@@ -189,15 +189,14 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
             self._validator = Validator(self.compiled.parameters_schema)
         return self._validator
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 over name, description and schemas in canonical JSON."""
-        if self._fingerprint is None:
+    def fingerprint(self, name: str, description: str) -> str:
+        """Return SHA-256 over name, description and schemas in canonical JSON."""
+        made = self._fingerprints.get((name, description))
+        if made is None:
             compiled = self.compiled
-            self._fingerprint = fingerprint(
-                self.name, self.metadata.description, compiled.parameters_schema, compiled.result_schema
-            )
-        return self._fingerprint
+            made = fingerprint(name, description, compiled.parameters_schema, compiled.result_schema)
+            self._fingerprints[name, description] = made
+        return made
 
     def bind(
         self, raw: object, *, strict: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH

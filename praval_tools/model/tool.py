@@ -22,7 +22,6 @@ from praval_tools.formats import export
 from praval_tools.model.arguments import check_given_schema
 from praval_tools.model.context import ToolContext
 from praval_tools.model.definition import Definition
-from praval_tools.model.fingerprint import fingerprint
 from praval_tools.model.metadata import ToolMetadata, unknown_fields
 from praval_tools.model.place import place_of
 from praval_tools.model.signature import read_signature
@@ -230,10 +229,7 @@ class Tool(Generic[P, R]):
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the present name and description and the schemas; owner, flags and the function don't count."""
-        made = self.definition_
-        if (self.name, self.description) == (made.name, made.metadata.description):
-            return made.fingerprint
-        return fingerprint(self.name, self.description, made.compiled.parameters_schema, made.compiled.result_schema)
+        return self.definition_.fingerprint(self.name, self.description)
 
     def get_schema(self, api_format: str = "openai-chat") -> dict[str, Any]:
         """Return the tool in a provider's format; an unknown one is a `ValueError` with the list."""

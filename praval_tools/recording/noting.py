@@ -80,6 +80,8 @@ class Note(msgspec.Struct):
         clock: Time and ids of the events.
         request: As it was looked for; None outside of runs.
         secrets: Those that were found in it.
+        tool: The tool, as it was called.
+        agent: Who called.
     """
 
     call: ToolCall
@@ -87,6 +89,13 @@ class Note(msgspec.Struct):
     clock: Clock
     request: Request | None
     secrets: Any
+    tool: str = ""
+    agent: str | None = None
+
+    def __post_init__(self) -> None:
+        name, agent = self.call.name, self.call.agent
+        self.tool = name if is_text(name) else shorten(name)
+        self.agent = agent if is_text(agent) else None
 
     def head(self) -> dict[str, Any]:
         """Return what every event of the call carries."""
@@ -95,16 +104,6 @@ class Note(msgspec.Struct):
             "id": self.clock.new_id(), "time": self.clock.now(), "process": process(),
             "tool_call_id": call.tool_call_id, "run_id": call.run_id, "tool_name": self.tool, "agent": self.agent,
         }  # fmt: skip
-
-    @property
-    def tool(self) -> str:
-        """The tool, as it was called."""
-        return self.call.name if is_text(self.call.name) else shorten(self.call.name)
-
-    @property
-    def agent(self) -> str | None:
-        """Who called."""
-        return self.call.agent if is_text(self.call.agent) else None
 
     def record(self, event: Any, attempt: int | None = None) -> Record:
         """Return *event* for the store, without secrets; those in it are looked for in the next ones, too."""

@@ -184,7 +184,7 @@ class Recorder:
         other = digest if arguments == given else digest_of(plan.arguments(given, bound=False)[0])
         request = Request(
             call.tool_call_id, call.agent, name, call.parent_id or _parent(), clean, digest,
-            "" if other == digest else other, "" if mended is None else mended[0].fingerprint,
+            "" if other == digest else other, "" if mended is None or tool is None else tool.fingerprint,
         )  # fmt: skip
         return request, mended
 
