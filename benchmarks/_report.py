@@ -149,7 +149,7 @@ What a number means:
 - *× bare* is the ratio to the plain Python call `f(x=…, y=…)`, timed directly before each sample,
   so that a noisy machine hits both sides; the median of all samples counts, and the quartiles stand beside it.
 - Times are CPU time of the process, except waits, which are wall-clock time.
-- The journal, the limits and the plugin hooks are not part of these calls.
+- The journal, the limits and the plugin hooks are not part of these calls; journaled calls stand on their own.
 
 Measured on {date}: {machine}; {peers}.
 

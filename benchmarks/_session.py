@@ -16,6 +16,7 @@ import _imports
 import _live
 import _peers
 import _report
+import journal_calls
 from _measure import Figure, Series
 from _venv import ROOT
 
@@ -80,6 +81,10 @@ def _import_part(installed: dict[str, str], quick: bool, _: dict[str, Series]) -
     return _imports.importing(installed, rounds=8 if quick else 40)
 
 
+def _journal_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
+    return journal_calls.journaling(rounds=8 if quick else 40)
+
+
 _Part = Callable[[dict[str, str], bool, dict[str, Any]], Iterable[Figure]]
 _PARTS: Final[dict[str, _Part]] = {
     "import": _import_part,
@@ -88,4 +93,5 @@ _PARTS: Final[dict[str, _Part]] = {
     "live": _live_part,
     "declare": _declare_part,
     "lookups": _lookup_part,
+    "journal": _journal_part,
 }
