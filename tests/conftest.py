@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +17,9 @@ from clocks import HandClock
 from hypothesis import HealthCheck, settings
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # run in the background: what tests start must hear it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 KEPT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=50, derandomize=True, **KEPT)

@@ -110,6 +110,11 @@ class GivenSchema:
         return value
 
     @property
+    def named(self) -> FastBody:
+        """The lines of the fast lane, with a call that names every argument."""
+        return self.fast
+
+    @property
     def fast(self) -> FastBody:
         """The lines of the fast lane."""
         return FastBody(
@@ -140,6 +145,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     _fingerprints: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
     _lane: Any = None
     _runs_code: bool | None = None
+    _quick: Any = None
 
     @property
     def compiled(self) -> Compiled | GivenSchema:
@@ -216,6 +222,9 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
         Raises:
             ToolArgumentsError: A class of a parameter refuses its value.
         """
+        values: dict[str, Any] = MISS if self.runs_code else self.quick(arguments)
+        if values is not MISS:
+            return Bound(arguments, values, repairs)
         try:
             values = self.compiled.structure(arguments)
         except Mismatch as first:
@@ -233,6 +242,11 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
         Raises:
             ToolArgumentsError: With every problem at once.
         """
+        usual = max_bytes >= MAX_BYTES and max_depth == MAX_DEPTH
+        if type(raw) is dict and usual and not self.runs_code and self.quick(raw) is not MISS:
+            copied: dict[str, Any] = plain_copy(raw)
+            if self.quick(copied) is not MISS:  # whatever the caller did meanwhile
+                return copied, ()
         validator, repairs = self.validator, tuple[Repair, ...]()
         try:
             arguments = parse(raw, max_bytes=max_bytes, max_depth=max_depth)
@@ -250,6 +264,20 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
         if problems:
             raise ToolArgumentsError(self.name, problems)
         return arguments, repairs
+
+    def quick(self, arguments: dict[str, Any]) -> Any:
+        """Return the function's keywords for arguments that are a strict match as they stand, else MISS."""
+        if self._quick is None:
+            body = self.compiled.named
+            lines = "\n".join(f"    {line}" for block in body.lines for line in block.split("\n"))
+            scope = {**body.namespace, "MISS": MISS, "function": dict, "context": None}
+            source = f"def quick(arguments):\n{lines}\n    return {body.call}"
+            exec(compile(source, f"<arguments of {self.name}>", "exec"), scope)  # noqa: S102
+            self._quick = scope["quick"]
+        try:
+            return self._quick(arguments)
+        except Exception:  # the seam to whatever objects a caller gave: the long way says what is wrong with them
+            return MISS
 
     def filled(self, bound: Bound) -> dict[str, Any]:
         """Return what the tool will get as JSON: every default filled in, nested ones too."""
