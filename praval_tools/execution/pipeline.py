@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 _MOST_VERDICTS: Final = 16_384
+_NOTHING: Final = nullcontext()
 
 
 class Course(msgspec.Struct, eq=False):
@@ -137,20 +138,24 @@ def _decided(course: Course) -> ToolResult | tuple[Run, Ask | None]:
     tool = verdict.record.tool  # type: ignore[union-attr]
     approved = course.approval_of(tool)
     definition = tool.definition_
-    with _as(runtime, who) if definition.runs_code or course.mended is None else nullcontext():
+    path: Path | None = verdict.paths[0]
+    with _as(runtime, who) if definition.runs_code or course.mended is None else _NOTHING:
         bound = _bind(course, tool, approved, verdict.decision)
         if isinstance(bound, ToolResult):
             return bound
-        path, decision = choose(verdict, bound.arguments, partial(definition.filled, bound))
-    if path is None:
-        return refused(runtime, call, who, decision, bound)
-    shown = tool.definition_.shown(bound) if state.policies or tool.metadata.requires_approval else bound.arguments
-    denied, asked = asked_policies(runtime.home, state, call.agent, tool, shown)
-    if denied is not None:
-        return refused(runtime, call, who, denied, bound)
-    if tool.metadata.requires_approval and asked is None:
-        asked = Ask(tool.metadata.approval_reason)
-    run = Run(runtime, call, who, tool, bound, verdict, path, state, None, course.attempts, course.paid)
+        if verdict.paths[0].bounds:
+            path, decision = choose(verdict, bound.arguments, partial(definition.filled, bound))
+            if path is None:
+                return refused(runtime, call, who, decision, bound)
+    shown, asked = bound.arguments, None
+    if state.policies or tool.metadata.requires_approval:
+        shown = definition.shown(bound)
+        denied, asked = asked_policies(runtime.home, state, call.agent, tool, shown)
+        if denied is not None:
+            return refused(runtime, call, who, denied, bound)
+        if tool.metadata.requires_approval and asked is None:
+            asked = Ask(tool.metadata.approval_reason)
+    run = Run(runtime, call, who, tool, bound, verdict, path, state, None, course.attempts, course.paid)  # type: ignore[arg-type]
     course.shown = shown
     return run, asked if approved is None else None
 
