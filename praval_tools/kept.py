@@ -21,7 +21,8 @@ def released(state: State, name: str) -> list[facts.Event]:
     """
     Return what the journal's acts on the tool *name*, which is registered, change about it now.
 
-    Acts belong to the tool's source; of one from elsewhere they wait for the operator, save a required approval.
+    Acts belong to the tool's source; of one from elsewhere they wait for the operator, save a required approval
+    and the end of sharing.
     """
     record, made = state.record(name), list[facts.Event]()
     if record is None:
@@ -44,7 +45,7 @@ def waits(state: State, one: facts.ActKept) -> str:
         return ""
     if record is None:
         return f"no tool {one.tool!r} is registered"
-    if one.source != (source := origin(record.tool)):
+    if one.source != (source := origin(record.tool)) and not isinstance(act, facts.ToolUnshared):
         return f"it was done to the tool from {one.source!r}, and this one comes from {source!r}"
     if isinstance(act, facts.ToolAssigned) and act.grant.id not in state.grants:
         return "its bounds fit the tool no more"
@@ -53,7 +54,7 @@ def waits(state: State, one: facts.ActKept) -> str:
 
 def _fitting(one: facts.ActKept, source: str) -> Iterator[facts.Fact]:
     act: Any = one.act
-    if one.source == source:
+    if one.source == source or isinstance(act, facts.ToolUnshared):
         yield act
     elif isinstance(act, facts.ToolConfigured) and act.changes.get("requires_approval") is True:
         yield replace(act, changes={"requires_approval": True})
@@ -114,6 +115,8 @@ def _is_taken(tool: Tool[..., Any], name: str, value: Any) -> bool:
 
 def _class_named(name: Any) -> Any:
     """Return the class of that name, if its module is imported by now; nothing is imported for it."""
+    if isinstance(name, type):
+        return name
     module, _, path = str(name).partition(":")
     found: Any = sys.modules.get(module)
     for part in path.split("."):

@@ -101,7 +101,7 @@ class State(msgspec.Struct, frozen=True):
 def origin(tool: Tool[..., Any]) -> str:
     """Return what an act on *tool* is bound to: the distribution that ships it, else its module and name."""
     definition, source = tool.definition_, tool.metadata.source
-    return source.distribution if source and source.distribution else f"{definition.module}:{definition.qualname}"
+    return source.distribution if source and source.distribution else f"{definition.place.home}:{definition.qualname}"
 
 
 def in_order(state: State, names: Iterable[str]) -> list[str]:
@@ -291,6 +291,17 @@ def _kept(state: State, event: facts.ActKept) -> State:
     return _with_kept(state, event.tool, place, None if event.act is None else event)
 
 
+def _with_own(state: State, event: Any, kind: str) -> State:
+    """Let an act of this process, which a journal keeps, take the place of the older one that was kept."""
+    if not event.id or event.stored:
+        return state
+    source = origin(state.tools[event.tool].tool)
+    kept = facts.ActKept(
+        tool=event.tool, source=source, kind=kind, key=event.tool, act=event, revision=state.revision + 1
+    )
+    return _kept(state, kept)
+
+
 def _unassigned(state: State, event: facts.ToolUnassigned) -> State:
     for grant_id in state.access(event.agent, event.tool).grants:
         state = _end(state, grant_id, f"removed by {event.by!r}", event.stored)
@@ -320,15 +331,15 @@ def _transferred(state: State, event: facts.OwnershipTransferred) -> State:
     record = state.tools[event.tool]
     past = (*record.past_owners, record.tool.metadata.owned_by)
     moved = replace(record, tool=record.tool.with_metadata(owned_by=event.to), past_owners=past)
-    return _with_record(state, moved, record)
+    return _with_own(_with_record(state, moved, record), event, "owner")
 
 
 def _shared(state: State, event: facts.ToolShared) -> State:
-    return _changed(state, event.tool, shared=True)
+    return _with_own(_changed(state, event.tool, shared=True), event, "shared")
 
 
 def _unshared(state: State, event: facts.ToolUnshared) -> State:
-    return _changed(state, event.tool, shared=False)
+    return _with_own(_changed(state, event.tool, shared=False), event, "shared")
 
 
 def _disabled(state: State, event: facts.ToolDisabled) -> State:
@@ -347,7 +358,7 @@ def _configured(state: State, event: facts.ToolConfigured) -> State:
     changed = replace(record, tool=record.tool.with_metadata(**event.changes), configured=configured)
     mine = (state.settings.get(event.tool) or _EMPTY).set(origin(record.tool), configured)
     state = replace(state, settings=state.settings.set(event.tool, mine))
-    return _with_record(state, changed, record)
+    return _with_own(_with_record(state, changed, record), replace(event, changes=dict(configured)), "configured")
 
 
 def _policy_added(state: State, event: facts.PolicyAdded) -> State:

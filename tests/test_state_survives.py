@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -345,6 +348,20 @@ def _elsewhere(name: str = "other") -> Any:
     return made
 
 
+PROGRAM = """
+import sys
+from praval_tools import ToolRegistry
+registry = ToolRegistry(journal="runs.db")
+@registry.tool("look")
+def look() -> str:
+    \"\"\"Look.\"\"\"
+    return "seen"
+if sys.argv[1:] == ["assign"]:
+    registry.assign_tool_to_agent("look", "clerk")
+print(registry.toolset("clerk").call("look"), *registry.problems())
+"""
+
+
 class TestSource:
     """A tool of the same name from another source is another tool."""
 
@@ -382,6 +399,17 @@ class TestSource:
         with start("evil", "one") as other:
             assert "forbidden" == outcome(other, "spend", amount=1)
 
+    def test_a_program_and_its_module(self, tmp_path: Path) -> None:
+        """A file is one source, however it is run: as a program, by `-m`, or imported by the command line."""
+        (tmp_path / "house").mkdir()
+        (tmp_path / "house" / "__init__.py").touch()
+        (tmp_path / "house" / "app.py").write_text(PROGRAM)
+        by_path, whole = ["house/app.py"], [f"{tmp_path}/house/app.py"]
+        for arguments in (["-c", "import house.app", "assign"], by_path, whole, ["-m", "house.app"]):
+            done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True,
+                                  env={**os.environ, "PYTHONPATH": str(tmp_path)})  # fmt: skip
+            assert "seen\n" == done.stdout, done.stderr
+
     def test_configuration(self, store: Any) -> None:
         """It does not inherit what was configured, save that calls need an approval."""
         with Started(store) as first:
@@ -400,12 +428,19 @@ class TestSource:
             assert "approval_required" == outcome(second, "spend", amount=1)
 
     def test_what_narrows_counts_for_every_tool(self, store: Any) -> None:
-        """Blocks, removals and disabling are about the name."""
+        """Blocks, removals, disabling and the end of sharing are about the name."""
         with Started(store) as first:
             first.block("spend", "clerk")
             first.remove_tool_from_agent("spend", "treasurer")
             first.disable("look")
+            first.unshare_tool("open")
         with ToolRegistry(journal=store) as second:
+            second.tool("open", shared=True)(_elsewhere("fourth"))
+            assert "forbidden" == outcome(second, "open")
+            assert [] == [one for one in second.problems() if one.kind == "act-waits"]
+            second.share_tool("open")
+            second.block("look", "intern")
+            assert "ok" == outcome(second, "open")
             second.tool("spend", owned_by="treasurer", shared=True)(_elsewhere())
             second.tool("look", shared=True)(_elsewhere("third"))
             results = [outcome(second, "spend", who, amount=1) for who in ("clerk", "treasurer", "intern")]
@@ -848,6 +883,34 @@ class TestTwoAtOnce:
             results = [outcome(one, "spend", amount=1) for one in (here, there, here, there)]
             assert ["ok", "ok", "ok", "forbidden"] == results
             assert 1 == len(here.grants(ended=True)) == len(there.grants(ended=True))
+
+    def test_the_latest_act_stays(self, store: Any) -> None:
+        """An act of another process on a tool brings nothing back that was undone here since."""
+        with Started(store) as here, Started(store) as there:
+            for act in (
+                lambda one: one.share_tool("spend"),
+                lambda one: one.configure("spend", requires_approval=False, retry_on=[ValueError]),
+                lambda one: one.transfer_ownership("spend", "clerk"),
+            ):
+                act(there)
+                outcome(here, "spend", amount=1)
+            here.unshare_tool("spend")
+            here.configure("spend", requires_approval=True)
+            here.transfer_ownership("spend", "treasurer")
+            there.assign_tool_to_agent("spend", "intern")
+
+            results = [outcome(here, "spend", who, amount=1) for who in ("nobody", "clerk", "treasurer", "intern")]
+            assert ["forbidden", "forbidden", "approval_required", "approval_required"] == results
+            assert (ValueError,) == here.get_tool("spend").metadata.retry_on  # type: ignore[union-attr]
+
+    def test_the_latest_act_stays_when_a_tool_is_declared_again(self, store: Any) -> None:
+        """A module that runs again brings nothing back that an earlier process did and this one undid."""
+        with Started(store) as first:
+            first.share_tool("spend")
+        with Started(store) as second:
+            second.unshare_tool("spend")
+            second.tool("spend", owned_by="treasurer", replace=True)(spend)
+            assert "forbidden" == outcome(second, "spend", "nobody", amount=1)
 
     def test_a_revocation_elsewhere(self, store: Any) -> None:
         """A grant that another process ended admits nothing here, and the lent one neither."""

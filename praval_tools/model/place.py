@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,7 @@ class Place(msgspec.Struct, frozen=True):
         module: The module's name.
         qualname: The name inside of the module.
         notebook: Whether it is a cell of a notebook.
+        home: The name by which others import the module, where it is the program that was started.
     """
 
     source: Source
@@ -28,6 +30,7 @@ class Place(msgspec.Struct, frozen=True):
     module: str
     qualname: str
     notebook: bool
+    home: str = ""
 
     def again(self, earlier: Place) -> bool:
         """Tell whether this is the *earlier* declaration in another run of its module, or of its notebook cell."""
@@ -67,4 +70,21 @@ def place_of(function: Any) -> Place:
 
 
 def _place(source: Source, scope: Mapping[str, Any], module: str, qualname: str) -> Place:
-    return Place(source, scope.get("__spec__"), module, qualname, "get_ipython" in scope)
+    return Place(source, scope.get("__spec__"), module, qualname, "get_ipython" in scope, _home(scope, module))
+
+
+def _home(scope: Mapping[str, Any], module: str) -> str:
+    """Return the name of *module*; of a program that was started, the one that it has when it is imported."""
+    if module not in ("__main__", "__mp_main__"):
+        return module
+    if (name := getattr(scope.get("__spec__"), "name", None)) is not None:  # python -m
+        return str(name)
+    file = str(scope.get("__file__") or "")
+    if not file.endswith(".py") or "get_ipython" in scope:
+        return module
+    folder, _, stem = os.path.abspath(file).removesuffix(".py").rpartition(os.sep)
+    parts = [stem]
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, _, name = folder.rpartition(os.sep)
+        parts.insert(0, name)
+    return ".".join(parts)
