@@ -46,6 +46,10 @@ class JournalSlot:
         """Keep a journal at *where* from now on, or none: the operator's alone."""
         authority.operator_only(actor(None, "set the journal"), "set the journal")
         self._runtime.ledger.refuse_calls()
+        if self._at_work is not None and (runs := list(self._at_work.recorder.runs)):
+            raise ToolUsageError(
+                f"Run {runs[0]!r} is open, and its calls belong to the journal that is in use; leave it first.", "run-open"
+            )
         made = None
         if where is not None:
             journaling = import_module("praval_tools.recording.journaling").Journaling

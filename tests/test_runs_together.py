@@ -212,6 +212,19 @@ class TestBusy:
         assert "no-journal" == caught.value.code
 
 
+    @pytest.mark.parametrize("where", [None, "memory"])
+    def test_the_journal_is_not_changed_under_a_run(self, rig: Rig, where: str | None) -> None:
+        """Calls of an open run go into its journal and no other, else a restart would make them a second time."""
+        with rig.registry.run("r"):
+            with pytest.raises(ToolUsageError, match="Run 'r' is open") as caught:
+                rig.registry.journal = where
+            assert "ok" == rig.call("1", 1).outcome
+        assert "run-open" == caught.value.code
+        with rig.registry.run("r"):
+            assert rig.call("1", 1).replayed
+        rig.registry.journal = where
+
+
 class Gate:
     """A tool whose calls wait inside until they are let go."""
 
