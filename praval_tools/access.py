@@ -125,7 +125,9 @@ class Paid:
     def grant(self, grant_id: str) -> GrantRecord | None:
         """Return a grant, with the use that the call has had."""
         one = self._facts.grant(grant_id)
-        return replace(one, spent=one.spent - 1) if one is not None and grant_id in self._grants else one
+        if one is None or grant_id not in self._grants:
+            return one
+        return replace(one, spent=min(one.spent, one.grant.max_calls or 0) - 1)
 
 
 class Path(msgspec.Struct, frozen=True):

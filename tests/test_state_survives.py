@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -874,6 +875,15 @@ class TestTwoAtOnce:
             assert "forbidden" == outcome(there, "open")
         with Started(store) as third:
             assert ["spend", "look", "open"] == [one.name for one in third.get_shared_tools()]
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_what_is_left_is_had_by_somebody(self, store: Any, count: int) -> None:
+        """Of many calls at once as many run as a grant has left, however they meet."""
+        with Started(store) as here, ThreadPoolExecutor(8) as pool:
+            for at in range(20):
+                here.assign_tool_to_agent("look", f"agent{at}", max_calls=count)
+                results = list(pool.map(lambda one: outcome(here, "look", one), [f"agent{at}"] * 8))
+                assert ["forbidden"] * (8 - count) + ["ok"] * count == sorted(results)
 
     def test_one_key_in_both(self, store: Any) -> None:
         """Two that grant by one key make one grant, and its count is that of both."""

@@ -53,6 +53,7 @@ class Course(msgspec.Struct, eq=False):
     who: Principal | None
     attempts: int = 0
     paid: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
     limited: bool = False
     ended: Callable[[], None] | None = None
     approved: tuple[str, dict[str, Any]] | None = None
@@ -113,7 +114,7 @@ def _decided_and_run(course: Course) -> Steps:
             if stopped is not None:
                 return stopped
             result: ToolResult | None = yield run
-            course.attempts, course.paid = run.attempts, run.paid
+            course.attempts, course.paid, course.settled = run.attempts, run.paid, run.settled
             if result is None:
                 continue
             seconds = retry_in(runtime, run, result)
@@ -130,7 +131,8 @@ def _decided(course: Course) -> ToolResult | tuple[Run, Ask | None]:
     """Return the call as it may run now, with the wish for an approval that it has not yet; or why it may not."""
     runtime, call, who = course.runtime, course.call, course.who
     state = runtime.ledger.state
-    verdict = _verdict(runtime, Paid(state, course.paid) if course.paid else state, call, who)
+    has_paid = course.paid | course.settled
+    verdict = _verdict(runtime, Paid(state, has_paid) if has_paid else state, call, who)
     if verdict.refusal is not None:
         if verdict.refusal.rule == "definition" and verdict.record is not None:
             return _undefined(call, verdict.record.tool, verdict.refusal)
@@ -155,7 +157,8 @@ def _decided(course: Course) -> ToolResult | tuple[Run, Ask | None]:
             return refused(runtime, call, who, denied, bound)
         if tool.metadata.requires_approval and asked is None:
             asked = Ask(tool.metadata.approval_reason)
-    run = Run(runtime, call, who, tool, bound, verdict, path, state, None, course.attempts, course.paid)  # type: ignore[arg-type]
+    attempts, paid, settled = course.attempts, course.paid, course.settled
+    run = Run(runtime, call, who, tool, bound, verdict, path, state, None, attempts, paid, settled)  # type: ignore[arg-type]
     course.shown = shown
     return run, asked if approved is None else None
 

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 
 class Run(msgspec.Struct, eq=False):
-    """A call that was decided and waits for a driver to enter its function; *paid*: grants that it spent before."""
+    """
+    A call that was decided and waits for a driver to enter its function.
+
+    *paid*: grants that it spent before; *settled*: those of which the journal's store has taken its use, whatever
+    is left of them there for others.
+    """
 
     runtime: Runtime
     call: ToolCall
@@ -40,6 +45,7 @@ class Run(msgspec.Struct, eq=False):
     frame: Any = None
     attempts: int = 0
     paid: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
     given_up: bool = False
     job: Any = None
 
@@ -80,7 +86,7 @@ class Run(msgspec.Struct, eq=False):
             raise StaleError
         if self.who is None:
             return
-        new = judge(Paid(state, self.paid), self.who, self.tool.name, self.runtime.clock.now())
+        new = judge(Paid(state, self.paid | self.settled), self.who, self.tool.name, self.runtime.clock.now())
         wanted = [one.grant.id for one in self.path.grants]
         for path in new.paths:
             if path.decision == self.path.decision and [one.grant.id for one in path.grants] == wanted:

@@ -241,7 +241,7 @@ class Recorder:
     def _run(self, book: Book, run: Run) -> Generator[Any, Any, ToolResult | None]:
         if not (yield from self._may_start(book, run)):
             return None
-        before, book.last = run.attempts, run
+        before, book.last, run.settled = run.attempts, run, book.settled
         try:
             with within(book.run):
                 result: ToolResult | None = yield run
@@ -293,6 +293,7 @@ class Recorder:
             book.held = book.held or record  # goes with the result
         if answer is None or answer.status is Status.DONE:
             book.began, book.spent = True, book.spent | owed
+            book.settled |= owed if answer is not None else frozenset()
             return True
         if answer.status is Status.EXHAUSTED:
             gone = {answer.grant or "": 0}

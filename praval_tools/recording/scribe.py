@@ -30,6 +30,7 @@ class Book(msgspec.Struct):
     began: bool = False
     held: Record | None = None
     spent: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
     last: Run | None = None
     before: str = "new"
 
