@@ -48,7 +48,8 @@ class JournalSlot:
         self._runtime.ledger.refuse_calls()
         if self._at_work is not None and (runs := list(self._at_work.recorder.runs)):
             raise ToolUsageError(
-                f"Run {runs[0]!r} is open, and its calls belong to the journal that is in use; leave it first.", "run-open"
+                f"Run {runs[0]!r} is open, and its calls belong to the journal that is in use; leave it first.",
+                "run-open",
             )
         made = None
         if where is not None:

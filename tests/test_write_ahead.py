@@ -255,6 +255,21 @@ class TestTheStoreFails:
         assert 4 == rig.registry.execute(call(3, call_id="d")).result
         assert ["a", "a", "d", "d"] == [one.call_id for one in rig.store.store.read() if one.call_id]
 
+    @pytest.mark.parametrize("other", [False, True])
+    def test_a_file_that_is_gone(self, rig: Rig, other: bool) -> None:
+        """Where the file was moved or removed while it is open, or another stands there, nothing runs unrecorded."""
+        rig.registry.execute(call(1, call_id="a"))
+        away = rig.path.rename(rig.path.with_name("away.db"))
+        if other:
+            open_journal(rig.path).close()
+
+        for _ in range(2):
+            with pytest.raises(JournalError, match="Nothing was run"):
+                rig.registry.execute(call(2, call_id="b"))
+        assert [1] == rig.ran
+        away.rename(rig.path)
+        assert 4 == rig.registry.execute(call(3, call_id="d")).result
+
     def test_read_only_file(self, rig: Rig, execute: Execute) -> None:
         """A file that cannot be written any more: nothing runs, and the journal is readable."""
         rig.registry.execute(call(1, call_id="a"))

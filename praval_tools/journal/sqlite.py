@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -48,6 +49,7 @@ class SqliteDatabase:
         self.name = str(path)  # what errors call it, as it was given
         self._path, self._patience = path.absolute(), patience
         self._kept: list[object] = []
+        self._file = self._there()
         self._open()
 
     def _open(self) -> None:
@@ -62,6 +64,14 @@ class SqliteDatabase:
         uri = f"{self._path.as_uri()}?mode=rw"
         return sqlite3.connect(uri, uri=True, timeout=self._patience, isolation_level=None, check_same_thread=False)
 
+    def _there(self) -> tuple[int, int] | None:
+        """Return what stands for the file at our path; None: there is none."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
     def connect(self) -> Connection:
         """Return a connection for writing."""
         return self._writing.connect()
@@ -71,7 +81,14 @@ class SqliteDatabase:
         Take the write lock.
 
         SQLite's own waiting sleeps up to 0.1 s between two looks, which starves a process beside a busy one.
+
+        Raises:
+            JournalError: Another file is at our path, or none: what we wrote would be found by nobody.
         """
+        if self._there() != self._file:
+            raise JournalError(
+                self.name, "the file was moved, removed or replaced while it was open", "Put it back, or start anew."
+            )
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -90,6 +107,8 @@ class SqliteDatabase:
 
     def error(self, error: BaseException) -> JournalError:
         """Return what *error* means."""
+        if isinstance(error, JournalError):
+            return error
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         name = getattr(cause, "sqlite_errorname", "")
         for begin, problem, fix in _MEANINGS:
