@@ -55,7 +55,7 @@ def _refuse_settled(state: State, made: Grant) -> None:
     """Refuse what an earlier process lost: start-up code, which knows nothing of that, must not bring it back."""
     access = state.access(made.agent, made.tool)
     removed = access.removed and access.settled
-    if removed or any(_identical(state.grants[one].grant, made) for one in access.lost):
+    if removed or any(_as_before(state.grants[one].grant, made) for one in access.lost):
         raise Declined(
             f"{made.tool!r} was taken from {made.agent!r} before this process looked; the assignment changes nothing. "
             f"To give it back, say so with a new key: key='…'."
@@ -172,6 +172,13 @@ def _narrower(state: State, record: ToolRecord, made: Grant, parent: GrantRecord
         made, parent=above.id, expires=made.expires or above.expires,
         max_calls=made.max_calls if made.max_calls is not None else left,
     )  # fmt: skip
+
+
+def _as_before(old: Grant, new: Grant) -> bool:
+    """Tell whether *new* is what made *old*, asked again: also where both last as long, each from its own start on."""
+    spans = [one.expires - one.made for one in (old, new) if one.expires is not None]
+    same = len(spans) == 2 and spans[0] == spans[1]
+    return _identical(old, evolve(new, expires=old.expires) if same else new)
 
 
 def _identical(old: Grant, new: Grant) -> bool:

@@ -211,7 +211,6 @@ class TestBusy:
             ToolRegistry().run("r")
         assert "no-journal" == caught.value.code
 
-
     @pytest.mark.parametrize("where", [None, "memory"])
     def test_the_journal_is_not_changed_under_a_run(self, rig: Rig, where: str | None) -> None:
         """Calls of an open run go into its journal and no other, else a restart would make them a second time."""

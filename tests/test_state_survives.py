@@ -556,6 +556,16 @@ class TestStartUpCode:
                 assert [] == second.grants()
                 assert ["forbidden"] * 2 == [outcome(second, "spend", amount=1), outcome(second, "look")]
 
+    def test_nor_is_one_that_lasts_an_hour_from_the_start_on(self, store: Any) -> None:
+        """A revoked grant does not come back because its hour would begin anew."""
+        with Started(store) as first:
+            assert first.assign_tool_to_agent("look", "clerk", expires=timedelta(hours=1))
+            first.revoke(first.grants()[0])
+        with Started(store) as second:
+            with pytest.warns(AccessWarning, match="was taken"):
+                assert not second.assign_tool_to_agent("look", "clerk", expires=timedelta(hours=1))
+            assert second.assign_tool_to_agent("look", "clerk", expires=timedelta(hours=2))
+
     def test_a_removal_is_not_undone(self, store: Any) -> None:
         """Nor is a removal, with or without a key."""
         with Started(store) as first:
