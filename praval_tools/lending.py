@@ -176,9 +176,12 @@ def _narrower(state: State, record: ToolRecord, made: Grant, parent: GrantRecord
 
 def _as_before(old: Grant, new: Grant) -> bool:
     """Tell whether *new* is what made *old*, asked again: also where both last as long, each from its own start on."""
-    spans = [one.expires - one.made for one in (old, new) if one.expires is not None]
-    same = len(spans) == 2 and spans[0] == spans[1]
-    return _identical(old, evolve(new, expires=old.expires) if same else new)
+    span = _span(new)
+    return _identical(old, evolve(new, expires=old.expires) if span is not None and span == _span(old) else new)
+
+
+def _span(one: Grant) -> timedelta | None:
+    return None if one.expires is None or one.made is None else one.expires - one.made
 
 
 def _identical(old: Grant, new: Grant) -> bool:
