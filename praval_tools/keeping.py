@@ -40,6 +40,7 @@ class Keeper:
 
     def __init__(self, store: Store, clock: Clock, *, lenient: bool) -> None:
         self._store, self._clock, self._lenient = store, clock, lenient
+        self._looked = False
 
     def stamped(self, events: Iterable[Event]) -> list[Event]:
         """Return *events*, those that are acts with id, time and process."""
@@ -91,7 +92,9 @@ class Keeper:
     def news(self, state: State) -> tuple[list[Event], int]:
         """Return what the store holds that *state* does not know, and the revision that it then is of."""
         view = self._store.state(state.revision)
-        return list(read_acts(state, view)), view.revision
+        made = list(read_acts(state, view, first=not self._looked))
+        self._looked = True
+        return made, view.revision
 
 
 def _record(event: Any) -> Record:

@@ -326,6 +326,28 @@ class TestGrantsSurvive:
             assert [] == second.grants()
             assert "forbidden" == outcome(second, "look")
 
+    def test_a_retired_name_stays_retired(self, store: Any) -> None:
+        """A name that was retired can call nothing at the next start either, until it is declared again."""
+        with Started(store) as first:
+            assert "ok" == outcome(first, "open", "temp")
+            first.grant("spend", "temp")
+            first.retire_agent("temp")
+
+        with Started(store) as second:
+            before = outcome(second, "open", "temp")
+            temp = Agent("temp", registry=second)
+
+            assert ("forbidden", "ok") == (before, outcome(second, "open", "temp"))
+            assert "forbidden" == outcome(second, "spend", temp.name, amount=1)
+
+    def test_a_retirement_counts_in_the_other_process(self, path: Path) -> None:
+        """What one process retires can call nothing in another that runs."""
+        with Started(path) as one, Started(path) as other:
+            assert "ok" == outcome(other, "open")
+            one.retire_agent("clerk")
+
+            assert "forbidden" == outcome(other, "open")
+
 
 def _renamed() -> Any:
     """Return another `spend`, from the same place, whose parameter has another name."""

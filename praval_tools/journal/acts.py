@@ -54,6 +54,8 @@ def _ended(before: State, after: State, event: Any) -> tuple[Rows, list[Uses]]:
             uses.append(Uses(grant_id, None))
     if isinstance(event, facts.ToolUnassigned):
         rows.append(StateRow("removed", compact([event.agent, event.tool]), "", to_json(event)))
+    if isinstance(event, facts.AgentRetired):
+        rows.append(StateRow("retired", event.agent, "", to_json(event)))
     if isinstance(event, facts.ToolUnregistered):
         source = _source(before, event.tool)
         rows += [StateRow(kind, event.tool, source, None) for kind in ("owner", "shared")]
@@ -103,8 +105,15 @@ def _others(before: State, after: State, event: Any) -> Iterator[StateRow]:
         yield StateRow("configured", event.tool, _source(after, event.tool), to_json(whole))
 
 
-def read_acts(state: State, view: StateView) -> Iterator[facts.Event]:
-    """Yield what the store says that *state* does not, in the order in which it was done."""
+def read_acts(state: State, view: StateView, *, first: bool) -> Iterator[facts.Event]:
+    """
+    Yield what the store says that *state* does not, in the order in which it was done.
+
+    Args:
+        state: What this process knows.
+        view: What the store holds, or what changed there.
+        first: The process looks for the first time: what it declared itself brings retired agents back.
+    """
     left = {one.grant_id: one.left for one in view.uses}
     lent: dict[str, str] = {}
     for row in sorted(view.rows, key=lambda row: (row.revision, row.kind == "ended")):
@@ -119,8 +128,8 @@ def read_acts(state: State, view: StateView) -> Iterator[facts.Event]:
                     tool=tool, source=row.source, kind=row.kind, key=row.key, act=act, left=count,
                     revision=row.revision,
                 )  # fmt: skip
-        else:
-            yield from _plain(state, row, act)
+        elif not (first and row.kind == "retired" and state.profile(row.key).declared):
+            yield from _plain(row, act)
     known = {grant: count for grant, count in left.items() if count is not None and grant in state.grants}
     if known:
         yield facts.GrantsCounted(left=known)
@@ -140,7 +149,7 @@ def _tool_of(state: State, row: StateRow, act: Any) -> str | None:
     return next((tool for tool, acts in state.kept.items() if ("grant", row.key, row.source) in acts), None)
 
 
-def _plain(state: State, row: StateRow, act: Any) -> Iterator[Any]:
+def _plain(row: StateRow, act: Any) -> Iterator[Any]:
     """Yield what a row about names changes: it counts for whatever tool has the name."""
     if act is not None:
         yield msgspec.structs.replace(act, stored=True)
