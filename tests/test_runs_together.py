@@ -425,6 +425,81 @@ class TestOneId:
         assert 3 == len(refused)
         assert all("inside of itself" in str(one) for one in refused)
 
+    @pytest.mark.parametrize("how", ["tasks", "threads"])
+    def test_each_inside_of_the_other(self, rig: Rig, how: str) -> None:
+        """Of two calls that call each other, also by a third between, one is refused: both would wait for ever."""
+        refused: list[str] = []
+        inside = [threading.Event(), threading.Event()]
+
+        def other(number: int) -> ToolCall:
+            return ToolCall(f"c{1 - number}", "ameet" if how == "tasks" else "meet", {"number": 1 - number}, "ann")
+
+        @rig.registry.tool("meet", owned_by="ann")
+        def meet(number: int) -> int:
+            """Wait until both are inside, then call the other."""
+            inside[number].set()
+            assert inside[1 - number].wait(10)
+            assert "ok" == rig.registry.execute(ToolCall(None, "between", {"number": number}, "ann")).outcome
+            return number
+
+        @rig.registry.tool("between", owned_by="ann")
+        def between(number: int) -> None:
+            """Call the other."""
+            try:
+                rig.registry.execute(other(number))
+            except ToolUsageError as error:
+                refused.append(str(error))
+
+        @rig.registry.tool("ameet", owned_by="ann")
+        async def ameet(number: int) -> int:
+            """Wait until both are inside, then call the other."""
+            inside[number].set()
+            while not inside[1 - number].is_set():
+                await asyncio.sleep(0)
+            try:
+                await rig.registry.aexecute(other(number))
+            except ToolUsageError as error:
+                refused.append(str(error))
+            return number
+
+        async def both() -> list[Any]:
+            async with rig.registry.run("r"):
+                return await asyncio.wait_for(
+                    asyncio.gather(*(rig.registry.aexecute(other(one)) for one in (1, 0))), 20
+                )
+
+        if how == "tasks":
+            results = asyncio.run(both())
+        else:
+            with rig.registry.run("r") as run, ThreadPoolExecutor(2) as pool:
+                calls = [pool.submit(rig.registry.execute, ToolCall(f"c{one}", "meet", {"number": one}, "ann",
+                                                                    run_id=run.run_id)) for one in (0, 1)]  # fmt: skip
+                results = [one.result(20) for one in calls]
+
+        assert [0, 1] == [one.result for one in results]
+        assert 1 == len(refused)
+        assert "wait for ever" in refused[0]
+
+    def test_one_id_in_a_run_inside_of_a_run(self, rig: Rig) -> None:
+        """A call waits for one of another run, though it has the id of the call that it is made from."""
+        gate, results = Gate(rig.registry), list[Any]()
+
+        @rig.registry.tool("outer", owned_by="ann")
+        def outer() -> str:
+            """Call the gate, which is busy in the other run, under the id of this call."""
+            results.append(rig.registry.execute(ToolCall("c", "gate", {"number": 1}, "ann", run_id="inner")))
+            return "over"
+
+        with rig.registry.run("inner"), ThreadPoolExecutor(2) as pool:
+            first = pool.submit(rig.registry.execute, ToolCall("c", "gate", {"number": 1}, "ann", run_id="inner"))
+            assert gate.inside.wait(10)
+            with rig.registry.run("outer"):
+                second = pool.submit(rig.registry.execute, ToolCall("c", "outer", {}, "ann", run_id="outer"))
+                threading.Timer(0.1, gate.go.set).start()
+                assert "over" == second.result(20).result
+            assert 2 == first.result(20).result
+        assert [(2, True)] == [(one.result, one.replayed) for one in results]
+
     def test_a_sync_call_in_a_loop_does_not_wait(self, rig: Rig) -> None:
         """Where an event loop runs, a sync call that would have to wait for a task of it is refused, and says why."""
         gate = Gate(rig.registry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -106,6 +107,9 @@ _read_head: Final = msgspec.json.Decoder(_Head).decode
 _read_arguments: Final = msgspec.json.Decoder(_Arguments).decode
 
 
+_waits: Final = threading.Lock()
+"""Held while it is looked at which call waits for which, in all runs."""
+
 Status = Literal["new", "done", "doubt", "rerun", "asked"]
 
 
@@ -113,8 +117,8 @@ class Entry:
     """One call of the run: how it stands, and what was recorded last of it."""
 
     __slots__ = (
-        "_status", "agent", "approval", "asked_for", "attempts", "busy", "call_id", "digest", "end", "fingerprint",
-        "given", "parent", "place", "settling", "start", "taken", "tool",
+        "_status", "agent", "approval", "asked_for", "attempts", "awaited", "busy", "call_id", "digest", "end",
+        "fingerprint", "given", "parent", "place", "settling", "start", "taken", "tool",
     )  # fmt: skip
 
     def __init__(self, call_id: str, agent: str | None, tool: str) -> None:
@@ -129,6 +133,7 @@ class Entry:
         self.asked_for = self.taken = False
         self.busy = False
         self.settling: Future[None] | None = None
+        self.awaited: list[Entry] = []
 
     def add(self, record: Record) -> None:
         """Take in what *record*, the next one of this call, says."""
@@ -179,6 +184,32 @@ class Entry:
             self.end, self._status = record, "asked"
         elif outcome in UNSETTLED:
             self.end, self._status = record, "doubt"
+
+    @contextmanager
+    def awaited_by(self, callers: list[Entry]) -> Iterator[bool]:
+        """Note that *callers*, which run, wait for this call; False: it is one of them, or waits for one itself."""
+        with _waits:
+            free = not self._waits_for(callers)
+            if free:
+                for one in callers:
+                    one.awaited.append(self)
+        try:
+            yield free
+        finally:
+            with _waits:
+                for one in callers if free else ():
+                    one.awaited.remove(self)
+
+    def _waits_for(self, others: list[Entry]) -> bool:
+        seen, left = list[Entry](), [self]
+        while left:
+            one = left.pop()
+            if one in others:
+                return True
+            if one not in seen:
+                seen.append(one)
+                left += one.awaited
+        return False
 
     def is_like(self, asked: Request) -> bool:
         """Tell whether it is the call of *asked*: same agent, tool and arguments."""

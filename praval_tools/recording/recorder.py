@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -99,8 +99,13 @@ class Recorder:
         request, mended = self._request(call, tool)
         entry = run.recording.find(request, self.runtime.clock.new_id())
         while (settling := run.recording.begin(entry)) is not None:
-            self._refuse_inside(entry)
-            yield Wait(settling, entry.call_id)
+            with entry.awaited_by(list(self._callers())) as free:
+                if not free:
+                    raise ToolUsageError(
+                        f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
+                        f"is made from: both would wait for ever. Give this call another id."
+                    )
+                yield Wait(settling, entry.call_id)
         try:
             mine = replace(call, tool_call_id=call.tool_call_id or entry.call_id, run_id=run.run_id)
             self._check_fingerprint(run, entry, request)
@@ -199,12 +204,14 @@ class Recorder:
             )
         return plan
 
-    def _refuse_inside(self, entry: Entry) -> None:
-        """Refuse a call that would wait for the one that it is made from."""
-        if any(call_of(frame).tool_call_id == entry.call_id for frame in calls_inside(self.runtime.home)):
-            raise ToolUsageError(
-                f"Call {entry.call_id!r} is made from inside of itself and would wait for ever; give it another id."
-            )
+    def _callers(self) -> Iterator[Entry]:
+        """Yield the calls of open runs that this one is made from; they wait as long as it does."""
+        for frame in calls_inside(self.runtime.home):
+            call = call_of(frame)
+            run = self.runs.get(call.run_id or "")
+            entry = None if run is None else run.recording.entries.get(call.tool_call_id or "")
+            if entry is not None:
+                yield entry
 
     def _check_fingerprint(self, run: OpenRun, entry: Entry, request: Request) -> None:
         if run.strict_fingerprint and entry.fingerprint and entry.fingerprint != request.fingerprint:
