@@ -540,6 +540,10 @@ def _cancelling(rig: Rig, task: asyncio.Future[Any], kind: str) -> Callable[[str
     return see
 
 
+def _full(items: Sequence[Item]) -> Any:
+    raise JournalError("runs.db", "the disk is full", "Free space.")
+
+
 class TestStopped:
     """Whatever stops a call, the run knows how it stands: now and when it is opened again."""
 
@@ -631,6 +635,72 @@ class TestStopped:
 
         asyncio.run(work())
         assert [1] == rig.ran
+
+    @pytest.mark.parametrize("learns", [True, False])
+    def test_cancelled_twice_before_its_result_landed(self, rig: Rig, learns: bool) -> None:
+        """
+        Cancelled again meanwhile: the run learns later that the result is written, and gives it back.
+
+        If it never learns it, the tool runs again, as it may; the result that was recorded first is the result.
+        """
+
+        @rig.registry.tool("pay", owned_by="ann", idempotent=True)
+        async def pay(number: int) -> int:
+            """Pay."""
+            rig.ran.append(number)
+            return len(rig.ran)
+
+        async def work() -> None:
+            async with rig.registry.run("r") as run:
+                task = asyncio.ensure_future(rig.registry.aexecute(call(name="pay")))
+                left = [True, True]
+
+                def see(kind: str) -> None:
+                    if kind == RESULT and left:
+                        left.pop()
+                        task.cancel()
+                        if not left and not learns:
+                            rig.store.submit = _full
+
+                rig.store.before = see
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                while learns and run.in_doubt:
+                    await asyncio.sleep(0.001)
+                again = await rig.registry.aexecute(call(name="pay"))
+                assert (1, True, "c") == (again.result, again.replayed, again.tool_call_id)
+                assert [] == run.in_doubt
+                third = await rig.registry.aexecute(call(name="pay"))
+                assert (1, True) == (third.result, third.replayed)
+
+        asyncio.run(work())
+        assert [1] * (1 if learns else 2) == rig.ran
+        assert 1 == rig.types().count(RESULT)
+        assert rig.registry.journal.stats().get_all_stats() == rig.registry.stats.get_all_stats()
+
+    def test_stopped_call_that_is_stopped_again(self, rig: Rig) -> None:
+        """A call that was cancelled, and again while that is written, is recorded once and counted once."""
+        inside = asyncio.Event()
+
+        @rig.registry.tool("hang", owned_by="ann")
+        async def hang(number: int) -> None:
+            """Hang."""
+            inside.set()
+            await asyncio.sleep(3600)
+
+        async def work() -> None:
+            async with rig.registry.run("r") as run:
+                task = asyncio.ensure_future(rig.registry.aexecute(call(name="hang")))
+                await inside.wait()
+                rig.store.before = _cancelling(rig, task, RESULT)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+
+        asyncio.run(work())
+        assert 1 == rig.types().count(RESULT)
+        assert rig.registry.journal.stats().get_all_stats() == rig.registry.stats.get_all_stats()
 
     def test_interrupted_while_its_result_is_written(self, rig: Rig) -> None:
         """The same in sync code."""
@@ -935,3 +1005,13 @@ class TestStatistics:
         live, rebuilt = rig.registry.stats.get_all_stats(), rig.registry.journal.stats().get_all_stats()
         assert rebuilt == live
         assert {"add", "stop"} == set(live)
+
+    def test_what_is_not_written_does_not_count(self, rig: Rig, execute: Execute) -> None:
+        """Neither a result nor a refusal that could not be written is counted; the journal knows nothing of them."""
+        rig.store.fails = {RESULT, "call_refused"}
+        for one in (call(call_id=None), call(name="add", call_id=None), ToolCall(None, "add", {"number": "x"}, "ann")):
+            with pytest.raises(JournalError):
+                execute(rig.registry, one)
+        rig.store.fails.clear()
+
+        assert {} == rig.registry.stats.get_all_stats() == rig.registry.journal.stats().get_all_stats()

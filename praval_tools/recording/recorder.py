@@ -262,15 +262,18 @@ class Recorder:
         if not entered and book.before == "doubt":
             return
         record = noting.stopped(book.note, run, entered, error)
-        if entered:
-            self._scribe.count(Outcome.CANCELLED, record)
         item = Item((record,) if book.held is None else (book.held, record))
         if isinstance(error, GeneratorExit):  # nothing can be waited for
             self._scribe.submit(item)
+            if entered:
+                self._scribe.count(Outcome.CANCELLED, record)
             self._scribe.all_noticed(book, item)
             return
         try:
-            yield from self._scribe.durable(book, item, "It was stopped.")
+            if entered:
+                yield from self._scribe.ended(book, item, "It was stopped.", Outcome.CANCELLED)
+            else:
+                yield from self._scribe.durable(book, item, "It was stopped.")
         except JournalError as failed:  # what stopped the caller is what it is to learn
             warn_lost(failed)
 
@@ -331,22 +334,25 @@ class Recorder:
         value, result = self._encoded(book, result)
         attempt = self._attempt(book) if result.outcome in FINAL else None
         record = noting.ended(book.note, result, value, self._detail(book, result), attempt)
-        self._scribe.count(result.outcome, record, result.latency_ms)
         item = Item((record,) if book.held is None else (book.held, record))
         if self._eager and book.held is None:
             self._scribe.submit(item)
+            self._scribe.count(result.outcome, record, result.latency_ms)
             self._scribe.all_noticed(book, item, result.outcome)
-        else:
-            call = book.note.call
-            lost = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
-            yield from self._scribe.landed(book, item, lost, result.outcome)
-        return result
+            return result
+        call = book.note.call
+        lost = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
+        answer = yield from self._scribe.ended(book, item, lost, result.outcome, result.latency_ms)
+        if answer is None or answer.status is not Status.EXISTS or book.entry is None:
+            return result
+        book.entry.add(next(one for one in answer.found if one.attempt == attempt))  # an earlier life got so far
+        tool = None if book.last is None else book.last.tool
+        return noting.replayed(book.entry, call, tool, None if tool is None else self.runtime.most(tool))
 
     def _refused(self, book: Book, result: ToolResult) -> Generator[Any, Any, None]:
         final = result.outcome in FINAL and book.run is not None and not book.again
         record = noting.refused(book.note, result, 1 if final else None)
-        self._scribe.count(result.outcome, record)
-        yield from self._scribe.durable(book, Item((record,)), "Nothing was run.", result.outcome)
+        yield from self._scribe.ended(book, Item((record,)), "Nothing was run.", result.outcome)
 
     def _attempt(self, book: Book) -> int:
         return max(1, book.entry.attempts + 1) if book.entry is not None else 1

@@ -66,6 +66,22 @@ class Scribe:
         """Count a call that ended."""
         self._stats.record(record.agent, record.tool or "", outcome, duration_ms=latency, when=record.time)
 
+    def ended(
+        self, book: Book, item: Item, effect: str, outcome: Outcome, latency: float | None = None
+    ) -> Generator[Any, Any, Answer | None]:
+        """Have the end of a call written, and count it then; not what the store refused, or has of another life."""
+        counts = True
+        try:
+            answer = yield from self.landed(book, item, effect, outcome)
+            counts = answer is not None and answer.status is Status.DONE
+        except JournalError:
+            counts = False
+            raise
+        finally:  # whoever was stopped meanwhile gave it to the store
+            if counts:
+                self.count(outcome, item.records[-1], latency)
+        return answer
+
     def landed(
         self, book: Book, item: Item, effect: str, outcome: Outcome | None = None
     ) -> Generator[Any, Any, Answer | None]:
@@ -75,12 +91,27 @@ class Scribe:
         except (JournalError, GeneratorExit):
             raise
         except BaseException:
-            if book.run is not None:  # written again, it is there already
+            if book.run is not None and any(one.attempt is not None for one in item.records):
                 with suppress(JournalError):
-                    answer = yield from self.durable(book, item, effect, outcome)
-                    if answer is not None and answer.status is Status.EXISTS:
-                        self.all_noticed(book, item, outcome)
+                    yield from self._again(book, item, effect, outcome)
             raise
+
+    def _again(self, book: Book, item: Item, effect: str, outcome: Outcome | None) -> Generator[Any, Any, None]:
+        """Have *item* written again, which says that it is there already; stopped once more, learn it later."""
+        try:
+            answer = yield from self.durable(book, item, effect, outcome)
+        except JournalError:
+            raise
+        except BaseException:
+            if outcome is not None:
+                self.store.submit([item]).add_done_callback(lambda done: self._learn(book, item, outcome, done))
+            raise
+        if answer is not None and answer.status is Status.EXISTS:
+            self.all_noticed(book, item, outcome)
+
+    def _learn(self, book: Book, item: Item, outcome: Outcome, done: Future[list[Answer]]) -> None:
+        if done.exception() is None and done.result()[0].status in (Status.DONE, Status.EXISTS):
+            self.all_noticed(book, item, outcome)
 
     def durable(
         self, book: Book, item: Item, effect: str, outcome: Outcome | None = None
