@@ -17,7 +17,7 @@ from praval_tools.model.bounds import satisfiable
 from praval_tools.model.permissions import MOST_CHAINED, Grant, Principal, expiry, is_aware
 from praval_tools.model.sight import bounds_on
 from praval_tools.naming import OPERATOR, shorten
-from praval_tools.state import State
+from praval_tools.state import State, ended_by
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,9 +206,8 @@ def remove(state: State, tool: str, agent: str, actor: str, reason: str) -> Even
     """Plan a removal: all ways for the operator, else the grants over which *actor* has a say."""
     access = state.access(agent, tool)
     if actor == OPERATOR:
-        if access.removed and not access.grants:
-            return []
-        return [facts.ToolUnassigned(tool=tool, agent=agent, by=actor, reason=reason)]
+        event = facts.ToolUnassigned(tool=tool, agent=agent, by=actor, reason=reason)
+        return [] if access.removed and not access.grants and not ended_by(state, event) else [event]
     mine = [one for one in access.grants if _has_say(state, state.grants[one], actor)]
     if not mine:
         own(state, actor, f"remove from {agent!r} the", tool)
@@ -216,7 +215,10 @@ def remove(state: State, tool: str, agent: str, actor: str, reason: str) -> Even
 
 
 def revoke(state: State, grant_id: str, actor: str, reason: str) -> Events:
-    """Plan a revocation."""
+    """Plan a revocation, also of a grant that waits for its tool: that is the operator's."""
+    if actor == OPERATOR and state.grant(grant_id) is None and state.keeps_grant(grant_id):
+        event = facts.GrantRevoked(grant=grant_id, by=actor, reason=reason)
+        return [event] if ended_by(state, event) else []
     one = lent(state, grant_id)
     if actor != OPERATOR and not _has_say(state, one, actor):
         own(state, actor, "revoke a grant of", one.grant.tool)

@@ -172,6 +172,8 @@ def _of_acts(state: State) -> Iterator[RegistryProblem]:
         for act in (state.kept.get(name) or {}).values():
             if (why := waits(state, act)) and not isinstance(act.act, facts.GrantRevoked):
                 remedy = "Do it again if it is to count here, too." if name in state.tools else "Register the tool."
+                if act.kind == "grant":
+                    remedy = f"{remedy[:-1]}, or revoke it."
                 yield RegistryProblem("act-waits", name, f"{_told(act.act)} waits: {why}.", remedy)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, Final
 
@@ -81,6 +81,18 @@ class State(msgspec.Struct, frozen=True):
     def grant(self, grant_id: str) -> GrantRecord | None:
         """Return a grant."""
         return self.grants.get(grant_id)
+
+    def keeps_grant(self, grant_id: str) -> bool:
+        """Tell whether the journal holds the act that lent a grant."""
+        return any(kind == "grant" and key == grant_id for mine in self.kept.values() for kind, key, _ in mine)
+
+    def waiting_grants(self) -> Iterator[facts.ActKept]:
+        """Yield the journal's acts that lent a grant which waits for its tool."""
+        for mine in self.kept.values():
+            ended = {one.key for one in mine.values() if one.kind == "ended" and one.act is not None}
+            for one in mine.values():
+                if one.kind == "grant" and one.act is not None and one.key not in self.grants and one.key not in ended:
+                    yield one
 
     def labelled(self, kind: str, value: str | None) -> Mapping[str, int]:
         """Return the names of the tools that carry a label, with their places."""
@@ -224,6 +236,32 @@ def _end(state: State, grant_id: str, why: str, settled: bool = False) -> State:
     return state
 
 
+def ended_by(state: State, event: facts.Event) -> list[facts.ActKept]:
+    """Return the journal's acts that lent the grants which *event* ends while they wait for their tools."""
+    lent: list[Any] = list(state.waiting_grants())
+    if isinstance(event, facts.GrantRevoked):
+        found = [one for one in lent if one.key == event.grant]
+    elif isinstance(event, facts.ToolUnassigned):
+        found = [one for one in lent if (one.act.grant.agent, one.tool) == (event.agent, event.tool)]
+    elif isinstance(event, facts.AgentRetired):
+        found = [one for one in lent if one.act.grant.agent == event.agent]
+    else:
+        return []
+    for above in found:  # grows meanwhile: with those that were lent on
+        found += [one for one in lent if one.act.grant.parent == above.key and one not in found]
+    return found
+
+
+def _end_waiting(state: State, event: Any) -> State:
+    """End the grants that wait for their tools, and are over when these come."""
+    for one in ended_by(state, event) if len(state.kept) and not event.stored else ():
+        act = facts.GrantRevoked(
+            grant=one.key, by=event.by, reason=event.reason, id=event.id, time=event.time, process=event.process
+        )
+        state = _kept(state, replace(one, kind="ended", act=act, left=None, revision=state.revision + 1))
+    return state
+
+
 def _declared(state: State, event: facts.AgentDeclared) -> State:
     return replace(state, agents=state.agents.set(event.profile.name, event.profile))
 
@@ -233,7 +271,7 @@ def _retired(state: State, event: facts.AgentRetired) -> State:
         for grant_id in access.grants:
             state = _end(state, grant_id, "the agent was retired")
     gone = AgentProfile(name=event.agent, declared=True, retired=True, place=state.profile(event.agent).place)
-    return replace(state, agents=state.agents.set(event.agent, gone))
+    return _end_waiting(replace(state, agents=state.agents.set(event.agent, gone)), event)
 
 
 def _listed(state: State, event: facts.ToolListed) -> State:
@@ -260,7 +298,9 @@ def _assigned(state: State, event: facts.ToolAssigned) -> State:
 
 
 def _revoked(state: State, event: facts.GrantRevoked) -> State:
-    return _end(state, event.grant, f"revoked by {event.by!r}", event.stored)
+    if event.grant in state.grants:
+        return _end(state, event.grant, f"revoked by {event.by!r}", event.stored)
+    return _end_waiting(state, event)
 
 
 def _spent(state: State, event: facts.GrantSpent) -> State:
@@ -306,7 +346,8 @@ def _unassigned(state: State, event: facts.ToolUnassigned) -> State:
     for grant_id in state.access(event.agent, event.tool).grants:
         state = _end(state, grant_id, f"removed by {event.by!r}", event.stored)
     access = state.access(event.agent, event.tool)
-    return _with_access(state, event.agent, event.tool, replace(access, removed=True, settled=event.stored))
+    state = _with_access(state, event.agent, event.tool, replace(access, removed=True, settled=event.stored))
+    return _end_waiting(state, event)
 
 
 def _blocked(state: State, event: facts.ToolBlocked) -> State:

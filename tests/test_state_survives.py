@@ -29,7 +29,7 @@ from praval_tools import (
     UnknownToolWarning,
 )
 from praval_tools.clock import SystemClock
-from praval_tools.errors import JournalError, JournalWarning
+from praval_tools.errors import JournalError, JournalWarning, UnknownGrantError
 from praval_tools.facts import Event
 from praval_tools.journal.memory import MemoryStore
 from praval_tools.model.source import Source
@@ -492,6 +492,61 @@ class TestSource:
             assert ["ok", "ok", "forbidden"] == [outcome(second, "spend", amount=1) for _ in range(3)]
         with Started(store) as third:
             assert ["ok", "forbidden"] == [outcome(third, "spend", amount=1) for _ in range(2)]
+
+    def test_one_that_waits_is_revoked(self, store: Any) -> None:
+        """The operator ends a grant that waits, with what was lent on from it; its tool comes back without it."""
+        with Started(store) as first:
+            first.assign_tool_to_agent("spend", "clerk", max_calls=3, delegable=True)
+            first.grant("spend", "intern", by="clerk", max_calls=1)
+            grant = first.grants(tool="spend", agent="clerk")[0]
+        with ToolRegistry(journal=store) as second:
+            second.tool("spend", owned_by="treasurer")(_elsewhere())
+            assert 2 == len(_waiting(second))
+            assert any(grant.id in str(one) and "or revoke it" in str(one) for one in _waiting(second))
+            with pytest.raises(UnknownGrantError):
+                second.revoke(grant.id, by="treasurer")
+            assert second.revoke(grant.id, reason="not any more")
+            assert not second.revoke(grant.id)
+            assert [] == _waiting(second)
+        with ToolRegistry(journal=store) as third:
+            assert [] == _waiting(third)
+            declare(third)
+            assert ["forbidden"] * 2 == [outcome(third, "spend", agent, amount=1) for agent in ("clerk", "intern")]
+            assert not third.revoke(grant.id)
+            (ended,) = third.grants(tool="spend", agent="clerk", ended=True)
+            assert grant.id == ended.id
+            assert [("operator", "not any more")] == [
+                (one.event.by, one.event.reason) for one in third.journal.read(type="grant_revoked")
+            ]
+
+    @pytest.mark.parametrize("what", ["revoke", "remove", "remove again", "retire"])
+    def test_one_that_waits_is_ended_here(self, store: Any, what: str) -> None:
+        """A removal, and the agent's retirement, end what waits as a revocation does: in this process, and later."""
+        with Started(store) as first:
+            if what == "remove again":
+                first.remove_tool_from_agent("spend", "clerk")
+            first.assign_tool_to_agent("spend", "clerk")
+            grant = first.grants(tool="spend", agent="clerk")[0]
+        with ToolRegistry(journal=store) as second:
+            Agent("clerk", registry=second)
+            if what == "revoke":
+                second.revoke(grant)
+            elif what.startswith("remove"):
+                with pytest.warns(UnknownToolWarning, match="is taken from the agent once there is one"):
+                    second.remove_tool_from_agent("spend", "clerk")
+            else:
+                second.retire_agent("clerk")
+            assert [] == _waiting(second)
+            second.tool("spend", owned_by="treasurer")(spend)
+            assert "forbidden" == outcome(second, "spend", amount=1)
+        with Started(store) as third:
+            assert "forbidden" == outcome(third, "spend", amount=1)
+            assert [] == third.grants(tool="spend", agent="clerk")
+
+
+def _waiting(registry: ToolRegistry) -> list[Any]:
+    """Return the problems with acts that wait."""
+    return [one for one in registry.problems() if one.kind == "act-waits"]
 
 
 class TestProblems:

@@ -12,7 +12,8 @@ from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.protocol import StateRow, StateView, Uses
 from praval_tools.kept import portable
 from praval_tools.model.jsonvalue import compact
-from praval_tools.state import State, origin
+from praval_tools.model.permissions import Grant
+from praval_tools.state import State, ended_by, origin
 
 _SHARING: Final = (facts.ToolShared, facts.ToolUnshared)
 _SWITCHING: Final = (facts.ToolDisabled, facts.ToolEnabled)
@@ -44,14 +45,13 @@ def _assigned(after: State, event: facts.ToolAssigned) -> tuple[Rows, list[Uses]
 def _ended(before: State, after: State, event: Any) -> tuple[Rows, list[Uses]]:
     rows: Rows = []
     uses = []
-    for grant_id in _over(before, after, event):
-        one = after.grants[grant_id]
+    for grant, source in _over(before, after, event):
         act = facts.GrantRevoked(
-            grant=grant_id, by=event.by, reason=event.reason, id=event.id, time=event.time, process=event.process
+            grant=grant.id, by=event.by, reason=event.reason, id=event.id, time=event.time, process=event.process
         )
-        rows.append(StateRow("ended", grant_id, _source(before, one.grant.tool), to_json(act)))
-        if one.grant.max_calls is not None:
-            uses.append(Uses(grant_id, None))
+        rows.append(StateRow("ended", grant.id, source, to_json(act)))
+        if grant.max_calls is not None:
+            uses.append(Uses(grant.id, None))
     if isinstance(event, facts.ToolUnassigned):
         rows.append(StateRow("removed", compact([event.agent, event.tool]), "", to_json(event)))
     if isinstance(event, facts.AgentRetired):
@@ -62,11 +62,13 @@ def _ended(before: State, after: State, event: Any) -> tuple[Rows, list[Uses]]:
     return rows, uses
 
 
-def _over(before: State, after: State, event: Any) -> Iterator[str]:
-    """Yield the stored grants that *event* ended, with those that came from them."""
+def _over(before: State, after: State, event: Any) -> Iterator[tuple[Grant, str]]:
+    """Yield the stored grants that *event* ended, with those that came from them, and the sources of their tools."""
     waiting: list[str] = []
+    held: list[Any] = ended_by(before, event)
+    yield from ((one.act.grant, one.source) for one in held)
     if isinstance(event, facts.GrantRevoked):
-        waiting = [event.grant]
+        waiting = [event.grant] if event.grant in before.grants else []
     elif isinstance(event, facts.ToolUnassigned):
         waiting = list(before.access(event.agent, event.tool).grants)
     elif isinstance(event, facts.ToolUnregistered):
@@ -82,7 +84,8 @@ def _over(before: State, after: State, event: Any) -> Iterator[str]:
         seen.add(this)
         waiting += before.children.get(this) or ()
         if before.grants[this].stored and after.grants[this].ended and not before.grants[this].ended:
-            yield this
+            grant = before.grants[this].grant
+            yield grant, _source(before, grant.tool)
 
 
 def _others(before: State, after: State, event: Any) -> Iterator[StateRow]:
