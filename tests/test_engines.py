@@ -99,6 +99,22 @@ class TestThreads:
         assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert 2 == ann.call("over", left=2)
 
+    def test_each_listener_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that raises is reported, and neither keeps the others from being told nor costs the engine its thread."""
+        reported, told, go = list[Any](), list[int](), threading.Event()
+        monkeypatch.setattr(threading, "excepthook", reported.append)
+        engine = ThreadEngine(size=1, cap=1)
+        for number in range(2):
+            job = engine.submit(go.wait)
+            job.when_done(lambda: 1 / 0)
+            job.when_done(lambda number=number: told.append(number))  # type: ignore[misc]
+            go.set()
+            assert job.wait(10)
+        assert engine.submit(lambda: None).wait(10)  # the only thread is there, and has told of what came before
+        assert [0, 1] == told
+        assert [ZeroDivisionError] * 2 == [one.exc_type for one in reported]
+        engine.close()
+
 
 class TestBackgroundLoop:
     def test_a_task_that_exits(self, registry: ToolRegistry) -> None:

@@ -55,7 +55,11 @@ class Job:
             self._done.set()
             listeners, self._tell = self._tell, []
         for tell in listeners:
-            tell()
+            try:
+                tell()
+            except Exception as error:  # isolation: reported, and the others are told all the same
+                about = (type(error), error, error.__traceback__, threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(about))
 
     def wait(self, timeout: float | None) -> bool:
         """Wait at most *timeout* seconds; True when it is done."""
