@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,40 @@ class TestTheStoreFails:
             run.resolve("c", result=2)
             assert 2 == execute(rig.registry, call()).result
         assert [1] == rig.ran
+
+    def test_resolved_by_what_the_tool_returns(self, rig: Rig) -> None:
+        """A person's result is one that the tool could have returned, as value or as JSON; who said so stays."""
+
+        @rig.registry.tool("due", owned_by="ann")
+        def due(number: int) -> datetime:
+            """Tell when."""
+            rig.ran.append(number)
+            return datetime(2030, 1, number, tzinfo=UTC)
+
+        rig.store.fails.add(RESULT)
+        with rig.registry.run("r"):
+            for call_id in ("value", "json"):
+                with pytest.raises(JournalError):
+                    rig.registry.execute(call(name="due", call_id=call_id))
+            with pytest.raises(JournalError):
+                rig.registry.execute(call(name="add", call_id="other"))
+        rig.store.fails.clear()
+
+        with rig.registry.run("r") as run:
+            for wrong in (42, "tomorrow", object()):
+                with pytest.raises(ToolUsageError, match="'due' could not have returned that") as caught:
+                    run.resolve("value", result=wrong)
+                assert "no-such-result" == caught.value.code
+            assert ["value", "json", "other"] == [one.tool_call_id for one in run.in_doubt]
+            run.resolve("value", result=datetime(2031, 1, 1, tzinfo=UTC))
+            run.resolve("json", result="2032-01-01T00:00:00Z")
+            run.resolve("other", error="the server was down")
+            assert ["operator"] * 3 == [one.resolved_by for one in run.calls]
+            years = [rig.registry.execute(call(name="due", call_id=one)).result.year for one in ("value", "json")]
+            assert [2031, 2032] == years
+            rig.registry.execute(call(2, name="add", call_id="new"))
+        assert [*["operator"] * 3, None] == [one.resolved_by for one in rig.registry.journal.calls("r")]
+        assert [1, 1, 1, 2] == rig.ran
 
     def test_a_refusal_that_is_not_recorded(self, rig: Rig, execute: Execute) -> None:
         """The audit trail has no holes: a refusal that cannot be written is the journal's error."""

@@ -76,6 +76,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: Milliseconds from the request to the result.
         started: When its tool was about to start; None: it never did.
         ended: When it ended.
+        resolved_by: Who said so, where it was in doubt and a person said what came of it.
         seq: The place of its first event in the store.
     """
 
@@ -94,6 +95,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: float | None = None
     started: datetime | None = None
     ended: datetime | None = None
+    resolved_by: str | None = None
     seq: int | None = None
 
 
@@ -109,7 +111,8 @@ def told(run_id: str, entry: Entry) -> RecordedCall:
         in_doubt=entry.status == "doubt", outcome=getattr(end, "outcome", None), result=getattr(end, "result", None),
         error=getattr(end, "error", None), error_type=getattr(end, "error_type", None),
         latency_ms=getattr(end, "latency_ms", None), started=start.time if type(start) is AgentToolCall else None,
-        ended=None if end is None else end.time, seq=min(records, default=None),
+        ended=None if end is None else end.time, resolved_by=getattr(end, "by", None) or None,
+        seq=min(records, default=None),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from praval_tools.execution.frames import actor
 from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, told
 from praval_tools.journal.replay import MATCHES, Match, Recording
 from praval_tools.model.calls import ToolResult
+from praval_tools.model.form import Unencodable
 from praval_tools.naming import shorten
 from praval_tools.recording.openrun import OpenRun, current_run, leave, within
 from praval_tools.recording.recorder import Recorder
@@ -107,11 +108,34 @@ class Run:
 
         Raises:
             NotOwnerError: It is not the operator who says so.
-            ToolUsageError: No such call is in doubt, or not exactly one of the three is said.
+            ToolUsageError: No such call is in doubt, not exactly one of the three is said, or the result is none
+                that the tool could have returned.
         """
         who = actor(None, "resolve a call in doubt")
         authority.operator_only(who, "resolve a call in doubt")
+        if result is not NOT_GIVEN:
+            result = self._result_of(call_id, result)
         self._journal.settle(self._recording(), call_id, result=result, error=error, rerun=rerun, by=who)
+
+    def _result_of(self, call_id: str, value: Any) -> Any:
+        """
+        Return what a person says that a call came to as JSON, where its tool is known; else as it is.
+
+        Raises:
+            ToolUsageError: The tool could not have returned it.
+        """
+        entry = self._recording().entries.get(call_id)
+        record = None if entry is None else self._recorder.runtime.ledger.state.record(entry.tool)
+        if record is None or not record.tool.definition_.usable:
+            return value
+        try:
+            return record.tool.definition_.compiled.encode_result(value)
+        except Unencodable as error:
+            raise ToolUsageError(
+                f"Tool {record.tool.name!r} could not have returned that: {error}. "
+                f"Say result=… as the tool returns it, or as its JSON.",
+                "no-such-result",
+            ) from None
 
     def toolset(self, agent: Any) -> Toolset:
         """Return an agent's tools whose calls belong to this run, whatever thread or context they come from."""

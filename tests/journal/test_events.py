@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journal_strategies import EXAMPLES, NOON, events_of, every_event, json_values, values
 
-from praval_tools import Outcome, ToolRegistry, facts, tool
+from praval_tools import Outcome, ToolRegistry, facts, journal, tool
 from praval_tools.errors import EventFormatError, RedactionKeyError, ToolError
 from praval_tools.journal.codec import VERSION, from_json, to_json
 from praval_tools.journal.events import (
@@ -352,3 +352,10 @@ def test_importing_the_package_loads_no_journal() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]" == found.stdout.strip()
+
+
+def test_events_of_calls_are_public() -> None:
+    """Who reads the journal finds the classes of what is told of calls beside it."""
+    for one in (AgentToolCall, AgentToolResult, CallRefused):
+        assert one is getattr(journal, one.__name__)
+        assert one.__name__ in journal.__all__
