@@ -86,9 +86,9 @@ class State(msgspec.Struct, frozen=True):
         """Tell whether the journal holds the act that lent a grant."""
         return any(kind == "grant" and key == grant_id for mine in self.kept.values() for kind, key, _ in mine)
 
-    def waiting_grants(self) -> Iterator[facts.ActKept]:
-        """Yield the journal's acts that lent a grant which waits for its tool."""
-        for mine in self.kept.values():
+    def waiting_grants(self, tool: str | None) -> Iterator[facts.ActKept]:
+        """Yield the journal's acts that lent a grant which waits for its tool: *tool*, or any."""
+        for mine in self.kept.values() if tool is None else (self.kept.get(tool) or _EMPTY,):
             ended = {one.key for one in mine.values() if one.kind == "ended" and one.act is not None}
             for one in mine.values():
                 if one.kind == "grant" and one.act is not None and one.key not in self.grants and one.key not in ended:
@@ -238,15 +238,15 @@ def _end(state: State, grant_id: str, why: str, settled: bool = False) -> State:
 
 def ended_by(state: State, event: facts.Event) -> list[facts.ActKept]:
     """Return the journal's acts that lent the grants which *event* ends while they wait for their tools."""
-    lent: list[Any] = list(state.waiting_grants())
+    if not isinstance(event, facts.GrantRevoked | facts.ToolUnassigned | facts.AgentRetired):
+        return []
+    if isinstance(event, facts.GrantRevoked) and event.grant in state.grants:
+        return []
+    lent: list[Any] = list(state.waiting_grants(event.tool if isinstance(event, facts.ToolUnassigned) else None))
     if isinstance(event, facts.GrantRevoked):
         found = [one for one in lent if one.key == event.grant]
-    elif isinstance(event, facts.ToolUnassigned):
-        found = [one for one in lent if (one.act.grant.agent, one.tool) == (event.agent, event.tool)]
-    elif isinstance(event, facts.AgentRetired):
-        found = [one for one in lent if one.act.grant.agent == event.agent]
     else:
-        return []
+        found = [one for one in lent if one.act.grant.agent == event.agent]
     for above in found:  # grows meanwhile: with those that were lent on
         found += [one for one in lent if one.act.grant.parent == above.key and one not in found]
     return found

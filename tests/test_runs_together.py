@@ -16,8 +16,19 @@ from typing import Any
 
 import pytest
 
-from praval_tools import Outcome, Tool, ToolCall, ToolContext, ToolRegistry, ToolUsageError, current_agent
-from praval_tools.errors import ReplayMismatchError, RunBusyError, UnusedCallsError
+from praval_tools import (
+    Allow,
+    NotOwnerError,
+    Outcome,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolExecutionError,
+    ToolRegistry,
+    ToolUsageError,
+    current_agent,
+)
+from praval_tools.errors import ReplayMismatchError, RunBusyError, ToolInDoubtError, UnusedCallsError
 from praval_tools.journal import open_journal
 
 CHILD = '''
@@ -716,6 +727,102 @@ class TestMatching:
                 assert 2 == rig.registry.execute(ToolCall("a", "add", arguments, "ann")).result
 
         assert [1] == rig.ran
+
+    def test_final_refusals(self, rig: Rig) -> None:
+        """What was refused stays so when the run is opened again, though nothing stands in the way any more."""
+        home = rig.registry
+        home.tool("off", owned_by="ann", description="Run.")(lambda: rig.ran.append("off"))
+        home.tool("asks", owned_by="ann", description="Run.", requires_approval=True)(lambda: rig.ran.append("asks"))
+        home.tool("bobs", owned_by="bob", description="Run.")(lambda: rig.ran.append("bobs"))
+        home.disable("off")
+        home.set_approval_handler(lambda _: None)
+        home.limits.set(tool="aadd", per_minute=1)
+        assert 6 == rig.call(None, 5, "aadd").result
+        calls = [
+            ToolCall(call_id, name, arguments, "ann")
+            for call_id, name, arguments in (
+                ("unknown", "later", {}),
+                ("forbidden", "bobs", {}),
+                ("disabled", "off", {}),
+                ("denied", "asks", {}),
+                ("limited", "aadd", {"number": 1}),
+                ("invalid", "add", {"number": "x"}),
+            )
+        ]
+        with home.run("r"):
+            first = [home.execute(one) for one in calls]
+        outcomes = "unknown_tool forbidden disabled approval_denied limited invalid_arguments"
+        assert outcomes.split() == [one.outcome for one in first]
+
+        home.tool("later", owned_by="ann", description="Run.")(lambda: rig.ran.append("later"))
+        home.assign_tool_to_agent("bobs", "ann")
+        home.enable("off")
+        home.set_approval_handler(lambda _: Allow())
+        home.limits.set(tool="aadd")
+        with home.run("r") as run:
+            again = [home.execute(one) for one in calls]
+            assert [] == run.unused
+        assert [(one.outcome, one.error, one.error_type, True) for one in first] == [
+            (one.outcome, one.error, one.error_type, one.replayed) for one in again
+        ]
+        assert [5] == rig.ran
+        with home.run("other"):
+            assert ["ok"] * 5 == [home.execute(one).outcome for one in calls[:5]]
+
+    def test_what_call_raises(self, rig: Rig) -> None:
+        """A replayed error is raised as the class that the tool raised; one in doubt names run and call."""
+
+        @rig.registry.tool("fail", owned_by="ann")
+        def fail(number: int) -> None:
+            """Fail, the second way for good."""
+            rig.ran.append(number)
+            raise ValueError("no") if number == 1 else KeyboardInterrupt
+
+        for _ in range(2):
+            with rig.registry.run("r"), pytest.raises(ValueError, match="no") as caught:
+                rig.registry.toolset("ann").call("fail", number=1)
+            assert isinstance(caught.value, ToolExecutionError)
+        with rig.registry.run("r") as run, pytest.raises(KeyboardInterrupt):
+            rig.registry.toolset("ann").call("fail", number=2)
+        with rig.registry.run("r") as run:
+            with pytest.raises(ToolInDoubtError) as doubt:
+                rig.registry.toolset("ann").call("fail", number=2)
+            (one,) = run.in_doubt
+            assert ("r", one.tool_call_id) == (doubt.value.run, doubt.value.call)
+        assert [1, 2] == rig.ran
+
+    def test_who_resolves(self, rig: Rig) -> None:
+        """The operator alone, a call that is in doubt, with one answer; nothing else changes how it stands."""
+        refused: list[Exception] = []
+
+        @rig.registry.tool("stop", owned_by="ann")
+        def stop() -> None:
+            """Be stopped."""
+            raise KeyboardInterrupt
+
+        @rig.registry.tool("resolve", owned_by="ann")
+        def resolve() -> None:
+            """Try to resolve, which is not an agent's."""
+            try:
+                run.resolve("s", rerun=True)
+            except NotOwnerError as error:
+                refused.append(error)
+
+        with rig.registry.run("r") as run:
+            with pytest.raises(KeyboardInterrupt):
+                rig.registry.execute(ToolCall("s", "stop", {}, "ann"))
+            assert "ok" == rig.registry.execute(ToolCall("x", "resolve", {}, "ann")).outcome
+            assert 1 == len(refused)
+            for answers in ({}, {"result": 1, "rerun": True}, {"result": None, "error": "x"}):
+                with pytest.raises(ToolUsageError, match="Say one of"):
+                    run.resolve("s", **answers)
+            for call_id in ("x", "nope"):
+                with pytest.raises(ToolUsageError, match="in doubt are: 's'") as caught:
+                    run.resolve(call_id, rerun=True)
+                assert "not-in-doubt" == caught.value.code
+            with pytest.raises(RunBusyError):
+                rig.registry.journal.resolve("r", "s", rerun=True)
+            assert ["s"] == [one.tool_call_id for one in run.in_doubt]
 
     def test_tool_gone(self, rig: Rig) -> None:
         """The recorded result of a tool that is gone replays; `strict_fingerprint` says that it is gone."""

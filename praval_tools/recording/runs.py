@@ -113,7 +113,7 @@ class Run:
         """
         who = actor(None, "resolve a call in doubt")
         authority.operator_only(who, "resolve a call in doubt")
-        if result is not NOT_GIVEN:
+        if result is not NOT_GIVEN and error is None and not rerun:
             result = self._result_of(call_id, result)
         self._journal.settle(self._recording(), call_id, result=result, error=error, rerun=rerun, by=who)
 
@@ -125,7 +125,9 @@ class Run:
             ToolUsageError: The tool could not have returned it.
         """
         entry = self._recording().entries.get(call_id)
-        record = None if entry is None else self._recorder.runtime.ledger.state.record(entry.tool)
+        if entry is None or entry.status != "doubt":  # which is refused
+            return value
+        record = self._recorder.runtime.ledger.state.record(entry.tool)
         if record is None or not record.tool.definition_.usable:
             return value
         try:
