@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import warnings
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,16 +14,9 @@ from praval_tools.errors import JournalError, JournalWarning, outside
 from praval_tools.facts import ACTS, Event
 from praval_tools.journal.acts import read_acts, rows_of
 from praval_tools.journal.codec import to_json
-from praval_tools.journal.events import TYPES, subject_of
+from praval_tools.journal.events import TYPES, process, subject_of
 from praval_tools.journal.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.state import State, apply
-
-_HOST: Final = socket.gethostname()
-
-
-def process() -> str:
-    """Return what stands for this process in the journal."""
-    return f"{_HOST}:{os.getpid()}"
 
 
 class Keeper:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -522,6 +524,18 @@ class TestTheTrailHasNoHoles:
 
         found = house.events(AgentToolCall)
         assert [(None, "operator")] * 2 == [(one.agent, one.decision.rule) for one in found]
+
+    def test_who_wrote_it(self, house: House) -> None:
+        """Calls, refusals and acts carry the process that wrote them, and a time in UTC."""
+        house.call("add", {"x": 1})
+        house.call("nope", {})
+        house.registry.assign_tool_to_agent("add", "somebody")
+
+        found = house.events()
+        assert 4 == len(found)
+        assert {f"{socket.gethostname()}:{os.getpid()}"} == {one.process for one in found}
+        assert {timedelta()} == {one.time.utcoffset() for one in found}
+        assert 4 == len({one.id for one in found})
 
 
 def figures_of(house: House) -> list[str]:

@@ -7,6 +7,8 @@ The acts that change access are the `Fact` classes that the state is made from; 
 from __future__ import annotations
 
 import math
+import os
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,6 +24,13 @@ from praval_tools.model.calls import Outcome
 from praval_tools.model.decision import Decision
 from praval_tools.model.permissions import AgentProfile, Block, Delegation, Grant
 from praval_tools.model.repair import Repair
+
+_HOST: Final = socket.gethostname()
+
+
+def process() -> str:
+    """Return what stands for this process in the journal."""
+    return f"{_HOST}:{os.getpid()}"
 
 
 class EventType(StrEnum):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +20,7 @@ from praval_tools.journal.events import (
     DecisionNote,
     EventType,
     JournalEvent,
+    process,
 )
 from praval_tools.journal.keys import load_key
 from praval_tools.journal.opening import open_store
@@ -216,7 +215,7 @@ class Journal:
         if (result is not NOT_GIVEN) + (error is not None) + bool(rerun) != 1:
             raise ToolUsageError("Say one of result=…, error=… or rerun=True.")
         head: dict[str, Any] = {
-            "id": self._clock.new_id(), "time": self._clock.now(), "process": f"{socket.gethostname()}:{os.getpid()}",
+            "id": self._clock.new_id(), "time": self._clock.now(), "process": process(),
             "tool_call_id": call_id, "tool_name": entry.tool, "agent": entry.agent, "run_id": recording.run_id,
             "by": by,
         }  # fmt: skip

@@ -22,12 +22,12 @@ from praval_tools.journal.events import (
     EventType,
     LateResult,
     noted,
+    process,
 )
 from praval_tools.journal.protocol import Record
 from praval_tools.journal.redact import MARKER, Plan
 from praval_tools.journal.replay import Entry, Request, digest_of
 from praval_tools.journal.values import is_plain, unpacked
-from praval_tools.keeping import process
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Allowed, Decision, Deny
