@@ -734,7 +734,8 @@ class TestStopped:
                 assert ["c"] == [one.tool_call_id for one in run.in_doubt]
 
         asyncio.run(work())
-        assert 1 == rig.types().count(RESULT)
+        rig.registry.execute(call(call_id="after"))  # written after all that waits
+        assert 2 == rig.types().count(RESULT)
         assert rig.registry.journal.stats().get_all_stats() == rig.registry.stats.get_all_stats()
 
     def test_interrupted_while_its_result_is_written(self, rig: Rig) -> None:
