@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -70,6 +70,67 @@ def json_of(arguments: Any) -> Any:
         return arguments
 
 
+class _Decided(msgspec.Struct, omit_defaults=True):
+    allowed: bool
+    rule: str
+    reason: str = ""
+    source: str = ""
+
+
+class _Body(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What `to_json` writes of an event in which nothing is secret or special; far cheaper."""
+
+    EVENT: ClassVar[EventType]
+
+    v: int
+    type: EventType
+    id: str
+    time: datetime
+    tool_call_id: str
+    tool_name: str
+    process: str = ""
+    agent: str | None = None
+    run_id: str | None = None
+
+
+class _CallBody(_Body, omit_defaults=True, kw_only=True):
+    """An `AgentToolCall`."""
+
+    EVENT: ClassVar = EventType.AGENT_TOOL_CALL
+
+    arguments: Any
+    decision: _Decided | None = None
+    chain: tuple[str, ...] = ()
+    parent_id: str | None = None
+    fingerprint: str = ""
+    attempt: int = 1
+    digest: str = ""
+    given: str = ""
+
+
+class _ResultBody(_Body, omit_defaults=True, kw_only=True):
+    """An `AgentToolResult` that is ok."""
+
+    EVENT: ClassVar = EventType.AGENT_TOOL_RESULT
+
+    outcome: Outcome
+    result: Any
+    error: None
+    latency_ms: float | None
+    attempts: int = 1
+
+
+_WRITE: Final = msgspec.json.Encoder().encode
+
+
+def _record(said: Any, body: bytes, attempt: int | None) -> Record:
+    """Return the record of an event, or of what stands for one, that is written as *body*."""
+    return Record(
+        type=said.type.value, body=body, id=said.id, time=said.time, process=said.process, run_id=said.run_id,
+        call_id=said.tool_call_id, agent=said.agent, tool=said.tool_name, attempt=attempt,
+    )  # fmt: skip
+
+
 class Note(msgspec.Struct):
     """
     One call, as it is written about.
@@ -108,10 +169,15 @@ class Note(msgspec.Struct):
     def record(self, event: Any, attempt: int | None = None) -> Record:
         """Return *event* for the store, without secrets; those in it are looked for in the next ones, too."""
         event, self.secrets = self.plan.event(event, self.secrets)
-        return Record(
-            type=event.type.value, body=to_json(event), id=event.id, time=event.time, process=event.process,
-            run_id=event.run_id, call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name, attempt=attempt,
-        )  # fmt: skip
+        return _record(event, to_json(event), attempt)
+
+    def quickly(self, kind: type[_Body], of_call: int | None, **said: Any) -> Record | None:
+        """Return an event in which nothing is secret, without the codec; None: it needs it."""
+        body = kind(v=VERSION, type=kind.EVENT, **self.head(), **said)
+        try:
+            return _record(body, _WRITE(body), of_call)
+        except (TypeError, ValueError, OverflowError):  # half of a surrogate pair, a number of very many digits
+            return None
 
     @property
     def digests(self) -> dict[str, str]:
@@ -123,82 +189,20 @@ class Note(msgspec.Struct):
 # ── written ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Decided(msgspec.Struct, omit_defaults=True):
-    allowed: bool
-    rule: str
-    reason: str = ""
-    source: str = ""
-
-
-class _CallBody(msgspec.Struct, omit_defaults=True):
-    """What `to_json` writes of an `AgentToolCall` in which nothing is secret or special; far cheaper."""
-
-    v: int
-    type: EventType
-    id: str
-    time: datetime
-    tool_call_id: str
-    tool_name: str
-    arguments: Any
-    process: str = ""
-    agent: str | None = None
-    run_id: str | None = None
-    decision: _Decided | None = None
-    chain: tuple[str, ...] = ()
-    parent_id: str | None = None
-    fingerprint: str = ""
-    attempt: int = 1
-    digest: str = ""
-    given: str = ""
-
-
-class _ResultBody(msgspec.Struct, omit_defaults=True):
-    """What `to_json` writes of an `AgentToolResult` that is ok, and in which nothing is secret or special."""
-
-    v: int
-    type: EventType
-    id: str
-    time: datetime
-    tool_call_id: str
-    tool_name: str
-    outcome: Outcome
-    result: Any
-    error: None
-    latency_ms: float | None
-    process: str = ""
-    agent: str | None = None
-    run_id: str | None = None
-    attempts: int = 1
-
-
-_WRITE: Final = msgspec.json.Encoder().encode
-_CALL: Final = EventType.AGENT_TOOL_CALL
-_RESULT: Final = EventType.AGENT_TOOL_RESULT
-
-
 def began(note: Note, run: Run, attempt: int | None) -> Record:
     """Return the record of a call whose tool is about to start."""
-    arguments, bound = run.bound.arguments, run.bound
+    arguments, repairs, call = run.bound.arguments, run.bound.repairs, note.call
+    said: dict[str, Any] = {
+        **note.digests, "arguments": arguments, "chain": call.on_behalf_of, "parent_id": call.parent_id,
+        "fingerprint": run.tool.fingerprint, "attempt": run.attempts + 1,
+    }  # fmt: skip
     clean, secrets = note.plan.arguments(arguments)
-    if clean is arguments and not secrets and not bound.repairs and is_plain(arguments):
-        call, request = note.call, note.request
-        new_id, now, where = note.clock.new_id(), note.clock.now(), process()
-        digest, given = ("", "") if request is None else (request.digest, request.given)
-        body = _CallBody(
-            VERSION, _CALL, new_id, now, call.tool_call_id or "", note.tool, arguments, where, note.agent, call.run_id,
-            _decided(run.path.decision), call.on_behalf_of, call.parent_id, run.tool.fingerprint, run.attempts + 1,
-            digest, given,
-        )  # fmt: skip
-        if (text := _written(body)) is not None:
-            return Record(
-                type=_CALL, body=text, id=new_id, time=now, process=where, run_id=call.run_id,
-                call_id=call.tool_call_id, agent=note.agent, tool=note.tool, attempt=attempt,
-            )  # fmt: skip
-    return note.record(AgentToolCall(
-        **note.head(), **note.digests, arguments=arguments, decision=noted(run.path.decision),
-        chain=note.call.on_behalf_of, parent_id=note.call.parent_id, fingerprint=run.tool.fingerprint,
-        attempt=run.attempts + 1, repairs=bound.repairs,
-    ), attempt)  # fmt: skip
+    if clean is arguments and not secrets and not repairs and is_plain(arguments):
+        made = note.quickly(_CallBody, attempt, decision=_decided(run.path.decision), **said)
+        if made is not None:
+            return made
+    event = AgentToolCall(**note.head(), **said, decision=noted(run.path.decision), repairs=repairs)
+    return note.record(event, attempt)
 
 
 _notes: dict[int, tuple[Decision, _Decided]] = {}
@@ -218,33 +222,23 @@ def _decided(decision: Decision) -> _Decided:
     return made
 
 
-def _written(body: Any) -> bytes | None:
-    try:
-        return _WRITE(body)
-    except (TypeError, ValueError, OverflowError):  # what only the long way can write
-        return None
-
-
 def ended(note: Note, result: ToolResult, value: Any, detail: str | None, attempt: int | None) -> Record:
     """Return the record of a call that had started; *value* is its result as JSON."""
+    said: dict[str, Any] = {
+        "outcome": result.outcome, "result": value, "error": result.error, "latency_ms": result.latency_ms,
+        "attempts": result.attempts,
+    }  # fmt: skip
     ok = result.outcome is Outcome.OK
     if ok and note.plan.result(value, note.secrets) is value and not note.secrets and is_plain(value):
-        call, new_id, now, where = note.call, note.clock.new_id(), note.clock.now(), process()
-        body = _ResultBody(
-            VERSION, _RESULT, new_id, now, call.tool_call_id or "", note.tool, result.outcome, value, None,
-            result.latency_ms, where, note.agent, call.run_id, result.attempts,
-        )  # fmt: skip
-        if (text := _written(body)) is not None:
-            return Record(
-                type=_RESULT, body=text, id=new_id, time=now, process=where, run_id=call.run_id,
-                call_id=call.tool_call_id, agent=note.agent, tool=note.tool, attempt=attempt,
-            )  # fmt: skip
+        made = note.quickly(_ResultBody, attempt, **said)
+        if made is not None:
+            return made
     error = result.exception if result.outcome is Outcome.TOOL_ERROR else None
-    return note.record(AgentToolResult(
-        **note.head(), outcome=result.outcome, result=value, error=result.error, detail=detail,
-        error_type=result.error_type, error_base=None if error is None else builtin_base(error),
-        latency_ms=result.latency_ms, attempts=result.attempts,
-    ), attempt)  # fmt: skip
+    event = AgentToolResult(
+        **note.head(), **said, detail=detail, error_type=result.error_type,
+        error_base=None if error is None else builtin_base(error),
+    )  # fmt: skip
+    return note.record(event, attempt)
 
 
 def refused(note: Note, result: ToolResult, attempt: int | None) -> Record:
