@@ -187,7 +187,7 @@ class Sleep(msgspec.Struct, eq=False):
     seconds: float
 
 
-class Append(msgspec.Struct, eq=False):
+class Append(msgspec.Struct, eq=False, gc=False):
     """Something that is to be durable before the call goes on; the driver sends back what the store answers."""
 
     item: Any

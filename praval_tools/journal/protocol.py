@@ -18,7 +18,7 @@ INTENT: Final = 0
 """The `attempt` of the record that says that a call is about to run."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     One event as it is stored.
 
@@ -78,7 +78,7 @@ class Uses(msgspec.Struct, frozen=True):
     left: int | None
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """
     Records and what goes with them, all or nothing; the other items of an append stand on their own.
 

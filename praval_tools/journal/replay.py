@@ -59,7 +59,7 @@ def _whole(value: Any) -> Any:
     return [_whole(one) for one in value] if kind is list else value
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """
     A call as it is looked for.
 
@@ -87,7 +87,7 @@ class Request(msgspec.Struct, frozen=True):
         return f"{self.tool}({shorten(self.arguments, 80)}) by {self.agent!r}"
 
 
-class _Head(msgspec.Struct):
+class _Head(msgspec.Struct, gc=False):
     """What of an event's JSON tells how a call stands."""
 
     v: int = 0
@@ -312,9 +312,12 @@ class Recording:
             self._keep(entry, first=entry.status == "asked")
 
     def _keep(self, entry: Entry, *, first: bool) -> None:
-        for digest in {entry.digest, entry.given} - {""}:
-            waiting = self._waiting.setdefault((entry.agent, entry.tool, entry.parent, digest), deque())
-            if first:
+        for digest in (entry.digest,) if entry.given in ("", entry.digest) else (entry.digest, entry.given):
+            key = entry.agent, entry.tool, entry.parent, digest
+            waiting = self._waiting.get(key)
+            if waiting is None:
+                self._waiting[key] = deque((entry,))
+            elif first:
                 waiting.appendleft(entry)
             else:
                 waiting.append(entry)

@@ -15,6 +15,9 @@ class Database(Protocol):
     snapshot: str
     """What starts a transaction that reads, and sees one moment."""
 
+    listed: str
+    """A query for the numbers in the JSON list that its one parameter, `places`, is."""
+
     @property
     def name(self) -> str:
         """What errors call the store."""

@@ -87,7 +87,7 @@ class SqlStore:
         """Yield the records that fit all filters, by `seq`."""
         wanted = query.Wanted(run_id, call_id, agent, tool, type, since, until, after_seq)
         with self._reading():
-            yield from query.records(self._database.readers, wanted)
+            yield from query.records(self._database, wanted)
 
     def count(self) -> int:
         """Return how many records there are."""

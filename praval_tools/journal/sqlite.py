@@ -44,6 +44,7 @@ class SqliteDatabase:
     """
 
     snapshot = "BEGIN"
+    listed = "SELECT value FROM json_each(:places)"
 
     def __init__(self, path: Path, patience: float = PATIENCE) -> None:
         self.name = str(path)  # what errors call it, as it was given

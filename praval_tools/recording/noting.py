@@ -70,14 +70,14 @@ def json_of(arguments: Any) -> Any:
         return arguments
 
 
-class _Decided(msgspec.Struct, omit_defaults=True):
+class _Decided(msgspec.Struct, omit_defaults=True, gc=False):
     allowed: bool
     rule: str
     reason: str = ""
     source: str = ""
 
 
-class _Body(msgspec.Struct, omit_defaults=True, kw_only=True):
+class _Body(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
     """What `to_json` writes of an event in which nothing is secret or special; far cheaper."""
 
     EVENT: ClassVar[EventType]
@@ -93,7 +93,7 @@ class _Body(msgspec.Struct, omit_defaults=True, kw_only=True):
     run_id: str | None = None
 
 
-class _CallBody(_Body, omit_defaults=True, kw_only=True):
+class _CallBody(_Body, omit_defaults=True, kw_only=True, gc=False):
     """An `AgentToolCall`."""
 
     EVENT: ClassVar = EventType.AGENT_TOOL_CALL
@@ -108,7 +108,7 @@ class _CallBody(_Body, omit_defaults=True, kw_only=True):
     given: str = ""
 
 
-class _ResultBody(_Body, omit_defaults=True, kw_only=True):
+class _ResultBody(_Body, omit_defaults=True, kw_only=True, gc=False):
     """An `AgentToolResult` that is ok."""
 
     EVENT: ClassVar = EventType.AGENT_TOOL_RESULT
@@ -294,12 +294,12 @@ def late(note: Note, value: Any, error: str | None, error_type: str | None) -> R
 # ── read back ────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Start(msgspec.Struct):
+class _Start(msgspec.Struct, gc=False):
     decision: _Decided | None = None
     repairs: tuple[Repair, ...] = ()
 
 
-class _End(msgspec.Struct):
+class _End(msgspec.Struct, gc=False):
     outcome: str
     result: Any = None
     error: str | None = None

@@ -56,7 +56,7 @@ class Run:
         except BaseException:
             lease.release()
             raise
-        begun = [(one.agent, one.tool) for one in recording.entries.values() if one.start is not None]
+        begun = ((one.agent, one.tool) for one in recording.entries.values() if one.start is not None)
         self._recorder.runtime.limits.opened(self.run_id, begun)
         self._recorder.runs[self.run_id] = self._open
         self._token = current_run.set(self._open)
