@@ -374,7 +374,7 @@ class TestKinds:
             (generating, "generating", {"number": 2}, ["0", "1"]),
             (counting_later, "counting_later", {"number": 3}, [0, 1, 2]),
         ],
-        ids=lambda one: ascii(one)[:30],
+        ids=lambda one: getattr(one, "__name__", "") or ascii(one)[:30],
     )
     def test_of_callables_work(self, function: Any, name: str, arguments: dict[str, Any], expected: Any) -> None:
         """Methods, partials, callable instances, static methods, coroutines and generators are tools."""
