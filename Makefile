@@ -18,14 +18,14 @@ $(INSTALLED): constraints.txt pyproject.toml
 $(READY): $(INSTALLED)
 	@echo "Installing what the tests need in $(VENV) ..."
 	@$(PIP) \
-	    pytest hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' pydantic numpy
+	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' pydantic numpy
 	@touch $@
 
 demo: $(INSTALLED)
 	@$(BIN)/praval-tools demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check praval_tools tests benchmarks examples

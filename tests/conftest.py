@@ -28,6 +28,23 @@ settings.register_profile("fuzz", max_examples=1_000, **KEPT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+_TOLD = "told"
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Says something below the results, whichever process the test runs in."""
+    return lambda text: record_property(_TOLD, text)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests told."""
+    reports = [one for some in ("passed", "failed") for one in terminalreporter.getreports(some)]
+    for name, text in (each for one in reports for each in one.user_properties):
+        if name == _TOLD:
+            terminalreporter.write_line(str(text))
+
+
 @pytest.fixture
 def clock() -> HandClock:
     """A clock moved by hand."""

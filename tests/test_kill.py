@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -148,12 +148,11 @@ def story(request: pytest.FixtureRequest, stories: list[Story]) -> Iterator[Stor
 
 
 class TestKill:
-    def test_killed_in_every_window(self, stories: list[Story], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_killed_in_every_window(self, stories: list[Story], tell: Callable[[str], None]) -> None:
         """Drivers died by SIGKILL in each of the four windows and at random moments, as often as is promised."""
         kills = sum((one.kills for one in stories), Counter[str]())
-        with capsys.disabled():
-            told = ", ".join(f"{window}: {kills[window]}" for window in (*WINDOWS, RANDOM))
-            print(f"\n  {kills.total()} kills of {len(stories)} runs of {CALLS} calls ({told})")
+        told = ", ".join(f"{window}: {kills[window]}" for window in (*WINDOWS, RANDOM))
+        tell(f"{kills.total()} kills of {len(stories)} runs of {CALLS} calls ({told})")
 
         wanted = 10 if MANY else 4
         assert [] == [window for window in WINDOWS if kills[window] < wanted]

@@ -175,7 +175,9 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 class TestValues:
-    @pytest.mark.parametrize(("hint", "value"), VALUES, ids=lambda one: ascii(sorted(one) if type(one) is set else one)[:40])
+    @pytest.mark.parametrize(
+        ("hint", "value"), VALUES, ids=lambda one: ascii(sorted(one) if type(one) is set else one)[:40]
+    )
     def test_at_the_ends_of_the_ranges_come_back(self, hint: Any, value: Any) -> None:
         """Extreme and easily confused values come back equal, of the same type, in the same spelling."""
         made = there_and_back(compiled(hint), value)
