@@ -145,6 +145,8 @@ class Path(msgspec.Struct, frozen=True):
     @property
     def bounds(self) -> tuple[Bounds, ...]:
         """The bounds that the arguments must meet."""
+        if not self.grants:
+            return ()
         return tuple(one.grant.bounds for one in self.grants if one.grant.bounds is not None)
 
     @property

@@ -38,4 +38,4 @@ class SystemClock:
     monotonic = staticmethod(time.perf_counter)
 
     def new_id(self) -> str:
-        return f"{_chance.getrandbits(128):032x}"
+        return _chance.getrandbits(128).to_bytes(16, "big").hex()

@@ -244,7 +244,7 @@ async def _away(runtime: Runtime, run: Run) -> ToolResult | None:
 
 
 async def _awaited(runtime: Runtime, run: Run) -> ToolResult | None:
-    from asyncio import CancelledError
+    import asyncio
 
     started, seconds = runtime.clock.monotonic(), runtime.timeout(run.tool)
     within = limit(seconds)
@@ -258,7 +258,7 @@ async def _awaited(runtime: Runtime, run: Run) -> ToolResult | None:
         return _late(run, seconds)
     except NoTurnError as error:
         return _no_room(run, error)
-    except CancelledError:
+    except asyncio.CancelledError:
         if not interrupted():
             raise
         return cancelled(run, started)

@@ -67,14 +67,17 @@ class Executor:
         """Make the lane of *name* for the present state, where the call can take one; return *lanes*."""
         state = self.ledger.state
         known = lanes.sync.get(name) or lanes.awaited.get(name)
-        if known is not None and known.state is state:
+        if known is not None:
+            if known.state is state:
+                return lanes
+            lanes.drop(name)
+        if self.runtime.recorder is not None:
             return lanes
-        lanes.drop(name)
         if not self.runtime.options.usual_arguments:
             return lanes
         if self.ledger.closed or self.ledger.changing or self.runtime.turnstile.closed or type(name) is not str:
             return lanes
-        if state.policies or self.runtime.recorder is not None:
+        if state.policies:
             return lanes
         verdict = judge(state, who, name, self.runtime.clock.now())
         tool = verdict.record.tool if verdict.record is not None else None

@@ -68,8 +68,8 @@ class Run(msgspec.Struct, eq=False):
         if self.runtime.ledger.closed or self.given_up:  # who called has been told that it ended
             raise StaleError
         state = self.runtime.ledger.state
-        owed = tuple(one.grant.id for one in self.path.grants if one.grant.max_calls is not None)
-        owed = tuple(one for one in owed if one not in self.paid)
+        counted = (one.grant.id for one in self.path.grants if one.grant.max_calls is not None)
+        owed = tuple(one for one in counted if one not in self.paid) if self.path.grants else ()
         if owed:
             self.runtime.ledger.commit(lambda now: self._spend(now, owed), at_once=True)
             self.paid = self.paid.union(owed)

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, get_args
 
@@ -28,9 +29,14 @@ from praval_tools.model.repair import Repair
 _HOST: Final = socket.gethostname()
 
 
+@cache
 def process() -> str:
     """Return what stands for this process in the journal."""
     return f"{_HOST}:{os.getpid()}"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=process.cache_clear)
 
 
 class EventType(StrEnum):

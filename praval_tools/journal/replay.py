@@ -35,6 +35,7 @@ FINAL: Final = frozenset(Outcome) - UNSETTLED - _AGAIN
 _CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
 _OPEN: Final = ("doubt", "rerun")
 _EXACT: Final = 2**53
+_MAY_CHANGE: Final = frozenset({float, dict, list})
 _DETERMINISTIC: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -55,7 +56,7 @@ def _whole(value: Any) -> Any:
     if kind is float:
         return int(value) if value.is_integer() and abs(value) < _EXACT else value
     if kind is dict:
-        return {key: _whole(one) for key, one in value.items()}
+        return {key: _whole(one) if type(one) in _MAY_CHANGE else one for key, one in value.items()}
     return [_whole(one) for one in value] if kind is list else value
 
 

@@ -146,6 +146,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     _lane: Any = None
     _runs_code: bool | None = None
     _quick: Any = None
+    _contexts: tuple[str, ...] | None = None
 
     @property
     def compiled(self) -> Compiled | GivenSchema:
@@ -184,7 +185,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     def usable(self) -> bool:
         """Whether it can be compiled; not where a hint leads nowhere, and `compiled` then says why."""
         try:
-            return self.compiled is not None
+            return self._compiled is not None or self.compiled is not None
         except ToolDefinitionError:
             return False
 
@@ -321,4 +322,6 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     @property
     def context_parameters(self) -> tuple[str, ...]:
         """The parameters that take the `ToolContext`."""
-        return tuple(one.name for one in self.signature.parameters if one.kind == "context")
+        if self._contexts is None:
+            self._contexts = tuple(one.name for one in self.signature.parameters if one.kind == "context")
+        return self._contexts

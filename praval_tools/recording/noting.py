@@ -173,7 +173,11 @@ class Note(msgspec.Struct):
 
     def quickly(self, kind: type[_Body], of_call: int | None, **said: Any) -> Record | None:
         """Return an event in which nothing is secret, without the codec; None: it needs it."""
-        body = kind(v=VERSION, type=kind.EVENT, **self.head(), **said)
+        call, clock = self.call, self.clock
+        body = kind(
+            v=VERSION, type=kind.EVENT, id=clock.new_id(), time=clock.now(), process=process(),
+            tool_call_id=call.tool_call_id or "", run_id=call.run_id, tool_name=self.tool, agent=self.agent, **said,
+        )  # fmt: skip
         try:
             return _record(body, _WRITE(body), of_call)
         except (TypeError, ValueError, OverflowError):  # half of a surrogate pair, a number of very many digits

@@ -111,7 +111,8 @@ class Recorder:
             self._check_fingerprint(run, entry, request)
             if entry.status == "done":
                 return noting.replayed(entry, mine, tool, None if tool is None else self.runtime.most(tool))
-            course.call, course.mended = self._placed(replace(mine, tool_call_id=entry.call_id), request), mended
+            own = mine if mine.tool_call_id == entry.call_id else replace(mine, tool_call_id=entry.call_id)
+            course.call, course.mended = self._placed(own, request), mended
             note = noting.Note(course.call, self._plan(tool), self.runtime.clock, request, NO_SECRETS)
             book = Book(note, run, entry, before=entry.status)
             if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
@@ -279,8 +280,8 @@ class Recorder:
 
     def _may_start(self, book: Book, run: Run) -> Generator[Any, Any, bool]:
         """Make the start durable; False: what decided has changed, the call is to be decided again."""
-        owed = frozenset(one.grant.id for one in run.path.grants if one.grant.max_calls is not None and one.stored)
-        owed -= book.spent
+        counted = (one.grant.id for one in run.path.grants if one.grant.max_calls is not None and one.stored)
+        owed = frozenset(counted) - book.spent if run.path.grants else frozenset[str]()
         if book.began and run.attempts == 0 and book.last is not None and not owed:
             return True
         attempt = None if book.began or run.attempts else INTENT
