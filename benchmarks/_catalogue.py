@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 import tracemalloc
@@ -234,3 +235,24 @@ def exporting(rounds: int) -> Iterator[Figure]:
     for key, series in compare(bare(), cases, rounds=rounds).items():
         if key != "bare":
             yield series.alone(key)
+    yield from _from_scratch(1_000)
+
+
+def _from_scratch(count: int) -> Iterator[Figure]:
+    """Yield what the first export of many tools takes of the time that `json.dumps` takes for the same data."""
+    registry, ratios = ToolRegistry(name="scratch"), list[float]()
+    for function in functions(count, "scratch_"):
+        tool(owned_by="exporter", registry=registry)(function)
+    Agent("exporter", registry=registry)
+    for one in registry:  # a schema is made once in a tool's life, and has a figure of its own
+        one.parameters
+    for _ in range(9):
+        toolset = registry.fork().toolset("exporter")  # which kept nothing yet
+        start = time.process_time()
+        text = toolset.schemas_json()
+        spent = time.process_time() - start
+        made = json.loads(text)
+        start = time.process_time()
+        json.dumps(made)
+        ratios.append(spent / (time.process_time() - start))
+    yield Figure("export:fresh", statistics.median(ratios), "x", *quartiles(ratios), f"{count:,} tools")

@@ -85,6 +85,7 @@ TARGETS: Final = (
     Target("longest wait of a reader while a writer holds on", "live:wait", 20, "ms"),
     Target("schemas_json of an agent's 20 tools, unchanged", "export:schemas_json", 2, "us"),
     Target("schemas of an agent's 20 tools, a fresh copy", "export:schemas", 60, "us"),
+    Target("  … of 1,000 tools, nothing kept", "export:fresh", 10, "x", versus="json.dumps of the same"),
     Target("journaled calls, 64 tasks, SQLite", "journal:calls", 15_000, "/s", "at least"),
     Target("  … two events each, of raw grouped inserts", "journal:share", 60, "%", "at least", "raw inserts"),
     Target("replay of 10,000 recorded calls", "journal:replay", 0.2, "s"),

@@ -48,6 +48,7 @@ from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.arguments import Repair
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.compare import compare
+from praval_tools.model.content import Content
 from praval_tools.model.context import ToolContext
 from praval_tools.model.decision import Ask, Decision, Deny, Tried
 from praval_tools.model.metadata import ToolMetadata
@@ -63,7 +64,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AccessWarning", "Agent", "AgentProfile", "Allow", "ApprovalRequest", "Ask", "AsyncTool", "Block", "BoundTool",
-    "Decision", "Deny", "DiscoveryError", "DuplicateAgentError", "DuplicateToolError", "Grant", "GrantError",
+    "Content", "Decision", "Deny", "DiscoveryError", "DuplicateAgentError", "DuplicateToolError", "Grant", "GrantError",
     "InvalidNameError", "JournalError", "JournalWarning", "MissingExtraError", "NotOwnerError", "Outcome", "Problem",
     "RegistryClosedError", "RegistryProblem", "Repair", "ReplayMismatchError", "RetryableToolError", "RunBusyError",
     "Secret", "SubscriberWarning", "Tool", "ToolAccessError", "ToolApprovalError", "ToolArgumentsError", "ToolCall",

@@ -214,9 +214,9 @@ class Agent:
         """Run calls side by side from async code."""
         return await self._tools.aexecute_batch(calls, max_parallel)
 
-    def schemas(self, api_format: str = "openai-chat") -> list[dict[str, Any]]:
-        """Return its tools in a provider's format."""
-        return self._tools.schemas(api_format)
+    def schemas(self, api_format: str = "openai-chat", **terms: Any) -> list[dict[str, Any]]:
+        """Return its tools in a provider's format; takes what `Toolset.schemas` takes."""
+        return self._tools.schemas(api_format, **terms)
 
     def delegate(self, name: str | Agent, tools: Iterable[Any] | None = None, mode: Mode = "intersect") -> Agent:
         """

@@ -28,6 +28,7 @@ from praval_tools.model.permissions import Block, Grant, GrantTerms, Principal, 
 from praval_tools.model.tool import Tool, ToolDefinition
 from praval_tools.naming import check_agent_name, check_tool_name, name_of
 from praval_tools.problems import RegistryProblem, problems
+from praval_tools.showing import Showing
 from praval_tools.slot import Journaled, JournalSlot
 from praval_tools.spelling import ToolMaker, spelled
 from praval_tools.state import State
@@ -35,7 +36,7 @@ from praval_tools.toolset import Toolset
 from praval_tools.views import search, stats, tool_info, tools_of
 
 
-class ToolRegistry(Journaled):
+class ToolRegistry(Journaled, Showing):
     """
     The catalogue of tools, and who may call them.
 
@@ -179,8 +180,7 @@ class ToolRegistry(Journaled):
 
     def get_tool(self, name: str) -> Tool[..., Any] | None:
         """Return the tool of this name as it is now; None: there is none."""
-        record = self._ledger.present().record(name_of(name))
-        return None if record is None else record.tool
+        return getattr(self._ledger.present().record(name_of(name)), "tool", None)
 
     def _listed(self, names: Iterable[str]) -> list[Tool[..., Any]]:
         return tools_of(self._ledger.present(), names)
@@ -206,8 +206,8 @@ class ToolRegistry(Journaled):
         shared_only: bool = False, tags: Iterable[str] | None = None,
     ) -> list[Tool[..., Any]]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
-        owner, state = name_of(owned_by) if owned_by else None, self._ledger.present()
-        return search(state, name_pattern, category, owner, shared_only, tags)
+        owner = name_of(owned_by or "") or None
+        return search(self._ledger.present(), name_pattern, category, owner, shared_only, tags)
 
     def get_registry_stats(self) -> dict[str, Any]:
         """Return the counts that Praval's registry gives."""

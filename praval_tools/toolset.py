@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
+import json
 from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
@@ -16,13 +16,14 @@ from praval_tools.model.arguments import quick
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.decision import Decision
 from praval_tools.model.definition import MISS, Definition
-from praval_tools.model.encode import json_text
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import AsyncTool, Tool
 from praval_tools.naming import name_of, shorten
 
 if TYPE_CHECKING:
     from praval_tools.execution.executor import Executor, Lanes
+    from praval_tools.formats import Format
+    from praval_tools.offers import Offers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,13 +124,13 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
     What it shows is exactly what the agent can call. An empty toolset is true.
     """
 
-    __slots__ = ("_awaited", "_bound", "_cache", "_desk", "_executor", "_lanes", "_lookup", "_sync", "_who")
+    __slots__ = ("_awaited", "_bound", "_desk", "_executor", "_lanes", "_lookup", "_offers", "_sync", "_who")
 
     def __init__(self, desk: Any, executor: Executor, who: Principal) -> None:
         self._desk, self._executor, self._lookup, self._who = desk, executor, executor.lookup, who
         self._lanes = executor.lanes(who)
         self._sync, self._awaited = self._lanes.sync, self._lanes.awaited
-        self._cache: dict[Any, tuple[Any, bytes]] = {}
+        self._offers: Offers | None = None
         self._bound: tuple[Any, dict[str, tuple[BoundTool[..., Any], Any]]] = (None, {})
 
     @property
@@ -283,7 +284,7 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             )
         return ToolCall(
             call.tool_call_id, call.name, call.arguments, self._who.agent, call.run_id,
-            call.on_behalf_of or chain,
+            call.on_behalf_of or chain, reason=call.reason,
         )  # fmt: skip
 
     def explain(self, name: str | Tool[..., Any], arguments: Any = None) -> Decision:
@@ -292,27 +293,39 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
 
     # ── showing ──────────────────────────────────────────────────────────────────────────────────
 
-    def schemas(self, api_format: str = "openai-chat") -> list[dict[str, Any]]:
-        """Return the tools in a provider's format, sorted by name: a fresh copy, to be changed at will."""
-        made, text = self._exported(api_format)
+    def schemas(
+        self, api_format: str | Format = "openai-chat", *, strict: bool = False, tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        """
+        Return the tools in a provider's format, sorted by name: a fresh copy, to be changed at will.
+
+        Args:
+            api_format: `openai-chat`, `openai-responses`, `anthropic`, `gemini`, `mcp`.
+            strict: For the provider's strict mode; a tool that cannot be strict is in it as it is without.
+            tags: Only tools with one of these.
+            exclude_tags: No tools with one of these.
+            think_augment: Ask the model for the reason of each call; see `parse_tool_calls`.
+
+        Raises:
+            UnknownFormatError: No such format; it is a `ValueError`, and the text lists them.
+        """
+        text = self.schemas_json(
+            api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
+        )
         try:
             return msgspec.json.decode(text)  # type: ignore[no-any-return]  # far cheaper than a deep copy
         except msgspec.DecodeError:  # a default that needs more than 64 bits
-            return copy.deepcopy(made)
+            return json.loads(text)  # type: ignore[no-any-return]
 
-    def schemas_json(self, api_format: str = "openai-chat") -> bytes:
-        """Return the tools in a provider's format as JSON, the same bytes until something changes."""
-        return self._exported(api_format)[1]
-
-    def _exported(self, api_format: str) -> tuple[list[dict[str, Any]], bytes]:
-        state = self._executor.ledger.state
-        kept = self._cache.get(api_format)
-        if kept is not None and kept[0][0] is state and kept[0][2]:
-            return kept[0][1], kept[1]
-        made, lasting = self._lookup.export(self._who, api_format)
-        text = json_text(made)
-        self._cache[api_format] = ((state, made, lasting), text)
-        return made, text
+    def schemas_json(
+        self, api_format: str | Format = "openai-chat", *, strict: bool = False, tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
+    ) -> bytes:  # fmt: skip
+        """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
+        if self._offers is None:
+            self._offers = self._lookup.offers(self._who)
+        return self._offers.text(api_format, strict, tags, exclude_tags, think_augment)
 
     def functions(self) -> list[Callable[..., Any]]:
         """Return real functions, one a tool, for frameworks that want functions; each call is decided anew."""

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from praval_tools.access import Verdict, choose, judge, tried
 from praval_tools.errors import ToolError
-from praval_tools.formats import exporter
 from praval_tools.model.decision import Decision
 from praval_tools.model.definition import Bound
 from praval_tools.model.permissions import Principal
@@ -72,13 +71,18 @@ def tool_info(state: State, name: str, usage: Any) -> dict[str, Any] | None:
 
 def callable_tools(state: State, who: Principal, now: datetime) -> list[Tool[..., Any]]:
     """Return the tools that *who* may call, in registration order."""
+    return [one.record.tool for one in permitting(state, who, now) if one.record is not None]
+
+
+def permitting(state: State, who: Principal, now: datetime) -> list[Verdict]:
+    """Return the verdicts on the tools that *who* may call, in registration order."""
     names: set[str] = set()
     member: Principal | None = who
     while member is not None:
         names.update(state.candidates(member.agent))
         member = member.delegation.parent if member.delegation is not None else None
     verdicts = (judge(state, who, name, now) for name in in_order(state, names))
-    return [one.record.tool for one in verdicts if one.refusal is None and one.record is not None]
+    return [one for one in verdicts if one.refusal is None and one.record is not None]
 
 
 def explained(
@@ -122,18 +126,3 @@ def _meant(state: State, who: Principal, tool: str) -> str:
         return f"{who.agent!r} is a tool and {tool!r} an agent: swap the two, explain(agent, tool)."
     match = near(tool, state.tools)
     return f"Did you mean {' or '.join(map(repr, match))}?" if match else ""
-
-
-def exported(state: State, who: Principal, now: datetime, api_format: str) -> tuple[list[dict[str, Any]], bool]:
-    """Return the tools in a format, sorted by name, and whether only a change of state can alter them."""
-    export, made, lasting = exporter(api_format), [], True
-    usable = (one for one in callable_tools(state, who, now) if one.definition_.usable)
-    for tool in sorted(usable, key=lambda one: one.name):
-        verdict = judge(state, who, tool.name, now)
-        parameters = tool.parameters
-        if len(verdict.paths) == 1:
-            for bounds in verdict.paths[0].bounds:
-                parameters = bounds.merged(parameters)
-        lasting = lasting and any(path.lasting for path in verdict.paths)
-        made.append(export(tool.name, tool.description, parameters, tool.metadata))
-    return made, lasting

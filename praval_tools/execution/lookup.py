@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.access import judge
@@ -10,10 +11,11 @@ from praval_tools.execution.policies import asked_policies
 from praval_tools.model.decision import Decision
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
-from praval_tools.views import callable_tools, explained, exported
+from praval_tools.views import callable_tools, explained
 
 if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
+    from praval_tools.offers import Offers
 
 
 class Lookup:
@@ -21,6 +23,7 @@ class Lookup:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime, self._ledger, self._now = runtime, runtime.ledger, runtime.clock.now
+        self._pieces: Any = None
 
     def tools(self, who: Principal) -> list[Tool[..., Any]]:
         """Return the tools that *who* may call, in registration order."""
@@ -46,6 +49,10 @@ class Lookup:
             lambda tool, bound: asked_policies(home, state, who.agent, tool, tool.definition_.shown(bound))[0],
         )  # fmt: skip
 
-    def export(self, who: Principal, api_format: str) -> tuple[list[dict[str, Any]], bool]:
-        """Return the tools in a format, sorted by name, and whether only a change of state can alter them."""
-        return exported(self._ledger.present(), who, self._now(), api_format)
+    def offers(self, who: Principal) -> Offers:
+        """Return the tools of *who* as providers get them; what that needs is imported once somebody asks."""
+        module = import_module("praval_tools.offers")
+        if self._pieces is None:
+            self._pieces = module.Pieces()
+        made: Offers = module.Offers(self._pieces, who, self._ledger, self._now)
+        return made

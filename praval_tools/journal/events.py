@@ -178,6 +178,7 @@ class AgentToolCall(_OfCall):
         repairs: What was mended in the arguments.
         digest: Of the arguments as they were matched, by which a replay finds the call.
         given: Of the arguments as they were given, where these differ.
+        toolcall_reason: Why the model made it, where it was asked.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -191,6 +192,7 @@ class AgentToolCall(_OfCall):
     repairs: tuple[Repair, ...] = ()
     digest: str = ""
     given: str = ""
+    toolcall_reason: str = ""
 
 
 @frozen(kw_only=True)
@@ -263,6 +265,7 @@ class CallRefused(_OfCall):
         parent_id: The call inside which this one was made.
         digest: Of the arguments as they were matched, by which a replay finds the call.
         given: Of the arguments as they were given, where these differ.
+        toolcall_reason: Why the model made it, where it was asked.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -277,6 +280,7 @@ class CallRefused(_OfCall):
     parent_id: str | None = None
     digest: str = ""
     given: str = ""
+    toolcall_reason: str = ""
 
 
 @frozen(kw_only=True)

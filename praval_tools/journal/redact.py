@@ -357,7 +357,7 @@ class Plan:
             secrets |= more
         if (result := getattr(event, "result", None)) is not None:
             changes["result"] = self.result(result, secrets)
-        for name in ("error", "detail", "reason"):
+        for name in ("error", "detail", "reason", "toolcall_reason"):
             if text := getattr(event, name, None):
                 changes[name] = self.text(text, secrets)
         if secrets:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from praval_tools.model.content import blocks_of, described
 from praval_tools.model.cutting import cut, cut_json
 from praval_tools.model.encode import encode, json_text
 from praval_tools.model.form import Unencodable
@@ -52,6 +53,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         run_id: The journaled run that it belongs to.
         on_behalf_of: For whom the agent acts, the nearest first.
         parent_id: The id of the call from whose tool this one was made; filled in by the call.
+        reason: Why the model makes it, where it was asked; kept in the journal, not given to the tool.
     """
 
     tool_call_id: str | None = None
@@ -61,6 +63,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     run_id: str | None = None
     on_behalf_of: tuple[str, ...] = ()
     parent_id: str | None = None
+    reason: str = ""
 
     def with_id(self) -> ToolCall:
         """Return the call with an id, made where none was given, or what is given is no text."""
@@ -125,8 +128,9 @@ class ToolResult(msgspec.Struct, frozen=True):
         if self.outcome is not Outcome.OK:
             kind = f"{self.error_type}: " if self.error_type and self.outcome is Outcome.TOOL_ERROR else ""
             return cut(_writable(f"{kind}{self.error or self.outcome.value}"), min(limit or _ERROR, _ERROR))
-        if isinstance(self.result, str):
-            text = _writable(self.result)
+        blocks = blocks_of(self.result)
+        if isinstance(self.result, str) or blocks is not None:
+            text = _writable(self.result if blocks is None else described(blocks))
             return text if limit is None else cut(text, limit)
         try:
             value = encode(self.result)

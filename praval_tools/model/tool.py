@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
 
 import msgspec
@@ -18,7 +19,6 @@ from praval_tools.errors import (
     ToolUsageError,
     outside,
 )
-from praval_tools.formats import export
 from praval_tools.model.arguments import check_given_schema
 from praval_tools.model.context import ToolContext
 from praval_tools.model.definition import Definition
@@ -231,9 +231,23 @@ class Tool(Generic[P, R]):
         """SHA-256 over the present name and description and the schemas; owner, flags and the function don't count."""
         return self.definition_.fingerprint(self.name, self.description)
 
-    def get_schema(self, api_format: str = "openai-chat") -> dict[str, Any]:
-        """Return the tool in a provider's format; an unknown one is a `ValueError` with the list."""
-        return export(api_format, self.name, self.description, self.parameters, self.metadata)
+    def get_schema(
+        self, api_format: str = "openai-chat", *, strict: bool = False, think_augment: bool = False
+    ) -> dict[str, Any]:
+        """
+        Return the tool in a provider's format; an unknown one is a `ValueError` with the list.
+
+        Args:
+            api_format: `openai-chat`, `openai-responses`, `anthropic`, `gemini`, `mcp`.
+            strict: For the provider's strict mode; a tool that cannot be strict is given as it is without.
+            think_augment: Ask the model for the reason of each call.
+        """
+        export = import_module("praval_tools.formats").export  # formats are made of tools, not tools of formats
+        made: dict[str, Any] = export(
+            api_format, self.name, self.description, self.parameters, self.metadata, result=self.result_schema,
+            strict=strict, think_augment=think_augment,
+        )  # fmt: skip
+        return made
 
     def describe(self, api_format: str = "openai-chat") -> dict[str, Any]:
         """Return the tool in a provider's format (deprecated: use `get_schema`)."""

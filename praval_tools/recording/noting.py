@@ -106,6 +106,7 @@ class _CallBody(_Body, omit_defaults=True, kw_only=True, gc=False):
     attempt: int = 1
     digest: str = ""
     given: str = ""
+    toolcall_reason: str = ""
 
 
 class _ResultBody(_Body, omit_defaults=True, kw_only=True, gc=False):
@@ -198,10 +199,10 @@ def began(note: Note, run: Run, attempt: int | None) -> Record:
     arguments, repairs, call = run.bound.arguments, run.bound.repairs, note.call
     said: dict[str, Any] = {
         **note.digests, "arguments": arguments, "chain": call.on_behalf_of, "parent_id": call.parent_id,
-        "fingerprint": run.tool.fingerprint, "attempt": run.attempts + 1,
+        "fingerprint": run.tool.fingerprint, "attempt": run.attempts + 1, "toolcall_reason": call.reason,
     }  # fmt: skip
     clean, secrets = note.plan.arguments(arguments)
-    if clean is arguments and not secrets and not repairs and is_plain(arguments):
+    if clean is arguments and not secrets and not repairs and not call.reason and is_plain(arguments):
         made = note.quickly(_CallBody, attempt, decision=_decided(run.path.decision), **said)
         if made is not None:
             return made
@@ -252,7 +253,7 @@ def refused(note: Note, result: ToolResult, attempt: int | None) -> Record:
         **note.head(), **note.digests, outcome=result.outcome, arguments=note.call.arguments,
         decision=None if result.decision is None else noted(result.decision), error=result.error,
         error_type=result.error_type, problems=error.problems if isinstance(error, ToolArgumentsError) else (),
-        chain=note.call.on_behalf_of, parent_id=note.call.parent_id,
+        chain=note.call.on_behalf_of, parent_id=note.call.parent_id, toolcall_reason=note.call.reason,
     ), attempt)  # fmt: skip
 
 

@@ -1,0 +1,98 @@
+"""What every provider asks of a tool's schema, strict or not: a plain object at the root, items in each list."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_BRANCHES: Final = ("anyOf", "oneOf", "allOf")
+_DROPPED: Final = frozenset((*_BRANCHES, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id"))
+_HELD: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_HOLDS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+_NAMED: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+_DEEPEST: Final = 200
+
+
+def target(root: Any, pointer: Any) -> Any:
+    """Return what *pointer*, `#/$defs/X`, leads to in *root*; None where it leads nowhere or out of it."""
+    if not isinstance(pointer, str) or not pointer.startswith("#"):
+        return None
+    found = root
+    for part in pointer[1:].split("/")[1:]:
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict):
+            found = found.get(part)
+        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            return None
+    return found
+
+
+def flat(schema: dict[str, Any]) -> dict[str, Any]:
+    """
+    Return *schema* with an object at its root that has no branches, which providers refuse there.
+
+    What it had is looser then, never narrower; a call is checked against the whole schema anyhow.
+    """
+    if schema.get("type") == "object" and not _DROPPED & schema.keys():
+        return schema
+    made = {key: value for key, value in schema.items() if key not in _DROPPED}
+    made["type"] = "object"
+    properties, required = _gathered(schema, schema, 0)
+    made["properties"] = properties
+    made.pop("required", None)
+    if required:
+        made["required"] = [name for name in properties if name in required]
+    return made
+
+
+def _gathered(schema: Any, root: dict[str, Any], level: int) -> tuple[dict[str, Any], set[str]]:
+    """Return the properties that *schema* speaks of, and those of them that it always requires."""
+    if not isinstance(schema, dict) or level > 20:
+        return {}, set()
+    properties = dict(schema["properties"]) if isinstance(schema.get("properties"), dict) else {}
+    required = {one for one in schema.get("required", ()) if isinstance(one, str)}
+    if "$ref" in schema:
+        more, needed = _gathered(target(root, schema["$ref"]), root, level + 1)
+        _take(properties, more)
+        required |= needed
+    for key in _BRANCHES:
+        found = [_gathered(one, root, level + 1) for one in schema.get(key, ())]
+        for more, _ in found:
+            _take(properties, more)
+        if found:
+            every = [needed for _, needed in found]
+            required |= set().union(*every) if key == "allOf" else set.intersection(*every)
+    return properties, required & properties.keys()
+
+
+def _take(properties: dict[str, Any], more: dict[str, Any]) -> None:
+    """Add *more*; a property that both have may be as either says."""
+    for name, schema in more.items():
+        known = properties.get(name)
+        if known is None or known == schema:
+            properties[name] = schema
+        elif isinstance(known, dict) and set(known) == {"anyOf"}:
+            properties[name] = {"anyOf": [*known["anyOf"], schema]}
+        else:
+            properties[name] = {"anyOf": [known, schema]}
+
+
+def with_items(schema: Any, level: int = 0) -> Any:
+    """Return *schema* with `items` in each list, without which OpenAI takes none; itself where nothing is missing."""
+    if not isinstance(schema, dict) or level > _DEEPEST:
+        return schema
+    made = dict(schema)
+    for key in _HOLDS:
+        if key in schema:
+            made[key] = with_items(schema[key], level + 1)
+    for key in _HELD:
+        if isinstance(schema.get(key), list):
+            made[key] = [with_items(one, level + 1) for one in schema[key]]
+    for key in _NAMED:
+        if isinstance(schema.get(key), dict):
+            made[key] = {name: with_items(one, level + 1) for name, one in schema[key].items()}
+    kind = schema.get("type")
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in made:
+        made["items"] = {}
+    return made

@@ -1,0 +1,102 @@
+"""What tools return besides JSON: text, images, sounds and files, for the formats that carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from attrs import frozen
+
+Kind = Literal["text", "image", "audio", "resource", "resource_link"]
+
+
+@frozen(kw_only=True)
+class Content:
+    """
+    One block of a result: `Content.image(png, "image/png")`; a tool returns one, or a list of them and of texts.
+
+    A format that cannot carry it says in words what is missing.
+
+    Args:
+        type: What it is.
+        text: Of a text, or of a resource that is one.
+        data: The bytes of an image, a sound or a resource.
+        mime_type: What the data are, `image/png`.
+        uri: Where a resource is.
+        name: What a person calls it.
+    """
+
+    type: Kind
+    text: str | None = None
+    data: bytes | None = None
+    mime_type: str = ""
+    uri: str = ""
+    name: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if self.type not in _NEEDED:
+            raise ValueError(f"Content of type {self.type!r}: it is one of {', '.join(_NEEDED)}.")
+        missing = [one for one in _NEEDED[self.type] if getattr(self, one) in (None, "")]
+        if self.type == "resource" and self.text is None and self.data is None:
+            missing.append("text or data")
+        if missing and not (self.type == "text" and self.text == ""):
+            raise ValueError(f"Content of type {self.type!r} needs {', '.join(missing)}.")
+
+    @classmethod
+    def of_text(cls, text: str) -> Content:
+        """Return a block of text."""
+        return cls(type="text", text=text)
+
+    @classmethod
+    def image(cls, data: bytes, mime_type: str) -> Content:
+        """Return an image."""
+        return cls(type="image", data=data, mime_type=mime_type)
+
+    @classmethod
+    def audio(cls, data: bytes, mime_type: str) -> Content:
+        """Return a sound."""
+        return cls(type="audio", data=data, mime_type=mime_type)
+
+    @classmethod
+    def resource(
+        cls, uri: str, *, text: str | None = None, data: bytes | None = None, mime_type: str = "", name: str = ""
+    ) -> Content:
+        """Return a file, or whatever else has an address, with what is in it."""
+        return cls(type="resource", uri=uri, text=text, data=data, mime_type=mime_type, name=name)
+
+    @classmethod
+    def link(cls, uri: str, name: str, *, mime_type: str = "") -> Content:
+        """Return the address of something that is fetched by whoever wants it."""
+        return cls(type="resource_link", uri=uri, name=name, mime_type=mime_type)
+
+    @property
+    def described(self) -> str:
+        """The text, or a few words that stand for what a format cannot carry."""
+        if self.text is not None:
+            return self.text
+        if self.type == "resource_link":
+            return f"[{self.name}: {self.uri}]"
+        what = " ".join(one for one in (self.mime_type or self.type, self.name or self.uri) if one)
+        return f"[{what}, {len(self.data or b'')} bytes]"
+
+
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "text": ("text",), "image": ("data", "mime_type"), "audio": ("data", "mime_type"), "resource": ("uri",),
+    "resource_link": ("uri", "name"),
+}  # fmt: skip
+
+
+def blocks_of(value: Any) -> list[Content] | None:
+    """Return the blocks that a tool's value is, texts among them as blocks; None: it is something else."""
+    if isinstance(value, Content):
+        return [value]
+    if not isinstance(value, list | tuple) or not any(isinstance(one, Content) for one in value):
+        return None
+    if not all(isinstance(one, Content | str) for one in value):
+        return None
+    return [one if isinstance(one, Content) else Content.of_text(one) for one in value]
+
+
+def described(blocks: Iterable[Content]) -> str:
+    """Return blocks as one text."""
+    return "\n".join(one.described for one in blocks)
