@@ -18,8 +18,8 @@ $(INSTALLED): constraints.txt pyproject.toml
 $(READY): $(INSTALLED)
 	@echo "Installing what the tests need in $(VENV) ..."
 	@$(PIP) \
-	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' pydantic numpy \
-	    openai anthropic google-genai mcp
+	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' \
+	    pydantic numpy openai anthropic google-genai mcp praval
 	@touch $@
 
 demo: $(INSTALLED)

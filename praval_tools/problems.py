@@ -26,7 +26,7 @@ class RegistryProblem(msgspec.Struct, frozen=True):
 
     Args:
         kind: Stable: `unknown-tool`, `unknown-category`, `no-owner`, `unreachable`, `breaking-change`, `definition`,
-            `act-beats-declaration`, `act-waits`.
+            `renamed`, `act-beats-declaration`, `act-waits`.
         subject: The agent or tool that it is about.
         message: One sentence.
         remedy: What to do.
@@ -91,6 +91,8 @@ def _of_tools(state: State, now: datetime) -> Iterator[RegistryProblem]:
                 "no-owner", name, f"Tool {name!r} is owned by {owner!r}, which {said}.",
                 _mean(near(owner, sorted(declared))) or f"Declare {owner!r}, or transfer_ownership({name!r}, …).",
             )  # fmt: skip
+        if (declared_as := record.tool.metadata.extra.get("declared_as")) is not None:
+            yield _renamed(name, declared_as)
         enabled = state.disabling(record.tool) is None and record.tool.definition_.usable
         if enabled and not _reachable(state, name, asking, now):
             yield RegistryProblem(
@@ -109,6 +111,15 @@ def _of_tools(state: State, now: datetime) -> Iterator[RegistryProblem]:
                 "breaking-change", name, f"Tool {name!r} was replaced by an incompatible one: {said}.",
                 "Check those who call it.",
             )  # fmt: skip
+
+
+def _renamed(name: str, declared_as: str) -> RegistryProblem:
+    return RegistryProblem(
+        "renamed", name,
+        f"Tool {declared_as!r} is registered as {name!r}: its own name is not legal here, or differs from another's "
+        f"only by case, '-', '_' or '.', which are one on the wire.",
+        "Declare it under a name of its own.",
+    )  # fmt: skip
 
 
 def _changes(old: JsonSchema, new: JsonSchema) -> str:

@@ -26,6 +26,8 @@ SEED_SIGNATURES = {
     "discover_tools": 4,
     "Agent.__init__": 6,
     "ToolCollection.__init__": 3,
+    "tool": 11,  # Praval's
+    "list_tools": 3,
 }
 _MAPPING = {"keys", "values", "items", "get"}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
