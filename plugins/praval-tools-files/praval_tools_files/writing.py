@@ -1,0 +1,42 @@
+"""Writing text."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from praval_tools_files.errors import FileLimitError, NotTextError
+from praval_tools_files.roots import Roots
+from praval_tools_files.settings import FilesSettings
+
+Mode = Literal["create", "overwrite"]
+
+
+@frozen(kw_only=True)
+class Written:
+    """What was written: `bytes` in UTF-8, and whether the file is a new one."""
+
+    path: str
+    bytes: int
+    created: bool
+
+
+def write_text(roots: Roots, settings: FilesSettings, path: str, text: str, mode: Mode) -> Written:
+    """
+    Write a whole file, all or nothing.
+
+    Raises:
+        FileLimitError: The text is too large.
+        NotTextError: It holds half a character, which UTF-8 cannot say.
+    """
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        problem = f"the text holds half a character at {error.start}"
+        raise NotTextError(path, problem, "Send whole characters; a surrogate alone is none.") from None
+    if len(data) > settings.max_write_bytes:
+        problem = f"the text has {len(data)} bytes, and {settings.max_write_bytes} are allowed"
+        raise FileLimitError(path, problem, "Write several files, or ask the operator to raise max_write_bytes.")
+    created = roots.write(path, data, overwrite=mode == "overwrite")
+    return Written(path=path, bytes=len(data), created=created)
