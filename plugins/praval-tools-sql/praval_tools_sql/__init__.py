@@ -1,0 +1,1 @@
+"""One SQL database as tools; `plugin` is what the host loads, `settings` what it may set."""

@@ -1,0 +1,75 @@
+"""
+A process of its own for each statement.
+
+Some statements cannot be interrupted from within: SQLite plans a query whose parts double fifty times without looking
+at the clock. A process can be killed, and its memory is limited by the system.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Final
+
+from praval_tools_sql.errors import KINDS, SqlConnectionError, SqlLimitError
+
+GRACE: Final = 2.0
+"""Seconds that the process gets beyond the time-out to start, and to tell what happened."""
+
+_LOOK: Final = 0.1
+
+
+def ask(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], bool]) -> Any:
+    """
+    Run *request* in a process of its own, and return its answer.
+
+    Args:
+        request: What `worker` takes; it goes through a pipe, so that no list of processes shows it.
+        timeout: Seconds until the process is killed.
+        cancelled: Asked now and then; True kills the process.
+
+    Raises:
+        SqlError: As the process says, or because it had to be killed.
+    """
+    command = [sys.executable, "-P", "-m", "praval_tools_sql.worker"]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:  # noqa: S603
+        try:
+            answer = _wait(process, json.dumps(request).encode(), monotonic() + timeout, cancelled)
+        finally:
+            process.kill()
+    if answer is None:
+        fix = "Ask for less: fewer joins, a smaller range, a simpler statement."
+        raise SqlLimitError(f"The statement did not end within {request['timeout']} s and was stopped", fix)
+    if not answer:
+        raise _died(process.returncode, request.get("memory"))
+    told = json.loads(answer)
+    if "error" in told:
+        raise KINDS[told["error"]](told["problem"], told["fix"])
+    return told["result"]
+
+
+def _wait(
+    process: subprocess.Popen[bytes], request: bytes | None, deadline: float, cancelled: Callable[[], bool]
+) -> bytes | None:
+    """Return what the process wrote; None where its time is over or nobody waits for it any more."""
+    while not cancelled():
+        try:
+            return process.communicate(request, timeout=min(_LOOK, max(deadline - monotonic(), 0.001)))[0]
+        except subprocess.TimeoutExpired:
+            request = None  # it was taken the first time
+        if monotonic() > deadline:
+            return None
+    return None
+
+
+def _died(status: int, memory: int | None) -> SqlLimitError | SqlConnectionError:
+    if status < 0:
+        problem = f"The process that ran the statement was stopped by signal {-status}"
+        if memory:
+            problem += f"; it may use {memory} MiB of memory"
+        return SqlLimitError(problem, "Ask for less: fewer joins, shorter values, a simpler statement.")
+    fix = "Check that praval-tools-sql is installed for the same Python, and that max_memory_mb is not too little."
+    return SqlConnectionError(f"The process that runs statements could not start (exit code {status})", fix)

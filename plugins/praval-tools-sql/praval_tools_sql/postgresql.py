@@ -1,0 +1,98 @@
+"""PostgreSQL: a read-only transaction, by a role that it holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from sqlalchemy import URL, Connection, NullPool, TextClause, create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from praval_tools_sql.problem import Problem
+
+_STRONG: Final = ("pg_read_server_files", "pg_write_server_files", "pg_execute_server_program", "pg_signal_backend")
+
+_SET: Final = text(
+    """
+    SELECT set_config(name, value, true) FROM pg_catalog.pg_settings
+    JOIN unnest(CAST(:names AS text[]), CAST(:given AS text[])) AS wanted (name, value) USING (name)
+    """
+)
+"""Sets what this version of the server knows."""
+
+_WHO: Final = text(
+    """
+    SELECT session_user, EXISTS (SELECT FROM pg_catalog.pg_roles
+        WHERE rolsuper AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER')),
+    ARRAY(SELECT rolname FROM pg_catalog.pg_roles
+        WHERE rolname = ANY(:strong) AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER'))
+    """
+)
+
+
+@contextmanager
+def connected(url: URL, *, writing: bool, seconds: float, superuser: bool) -> Iterator[Connection]:
+    """Open the database, read-only unless *writing*; nothing is kept that is not committed."""
+    driven = url.set(drivername="postgresql+psycopg")
+    arguments: dict[str, Any] = {"connect_timeout": max(2, int(seconds)), "prepare_threshold": 0}
+    try:
+        engine = create_engine(driven, poolclass=NullPool, connect_args=arguments)
+    except ImportError as error:
+        fix = "Install it: pip install 'praval-tools-sql[postgresql]'."
+        raise Problem("settings", "The driver for PostgreSQL, psycopg, is missing", fix) from error
+    with engine.connect() as connection:
+        connection = connection.execution_options(postgresql_readonly=not writing)
+        _limit(connection, seconds)
+        if not writing and connection.execute(text("SHOW transaction_read_only")).scalar() != "on":
+            fix = "Ask for a direct connection, not one through a proxy that changes transactions."
+            raise Problem("refused", "The database did not begin a read-only transaction", fix)
+        if not superuser:
+            _check_role(connection)
+        yield connection
+
+
+def fetched(
+    connection: Connection, statement: TextClause, given: dict[str, Any], most: int
+) -> tuple[list[str], list[Any]]:
+    """
+    Return the names of the columns, and at most *most* rows.
+
+    The statement becomes a cursor, which takes one SELECT only, and all rows come by one FETCH: the time-out was set
+    before it began, so that the statement cannot lift it for rows to come. SQLAlchemy's own results fetch bit by bit.
+    """
+    compiled, raw = statement.compile(dialect=connection.dialect), connection.connection.driver_connection
+    driver: Any = connection.dialect.dbapi
+    assert raw is not None
+    try:
+        with raw.cursor(name="praval_tools") as cursor:
+            cursor.execute(str(compiled), given)
+            rows = cursor.fetchmany(most)
+            return [column.name for column in cursor.description], rows
+    except driver.Error as error:
+        raise DBAPIError(None, None, error) from error
+
+
+def _limit(connection: Connection, seconds: float) -> None:
+    time = f"{max(1, int(seconds * 1000))}ms"
+    wanted = {
+        "statement_timeout": time,
+        "lock_timeout": time,
+        "idle_in_transaction_session_timeout": f"{int(seconds * 1000) + 5_000}ms",
+        "client_connection_check_interval": "1s",  # from 14 on: a killed client ends its statement
+        "max_parallel_workers_per_gather": "0",
+    }
+    connection.execute(_SET, {"names": list(wanted), "given": list(wanted.values())})
+
+
+def _check_role(connection: Connection) -> None:
+    """Refuse a role that could read files, run programs or end sessions, which no transaction holds back."""
+    who, superuser, strong = connection.execute(_WHO, {"strong": list(_STRONG)}).one()
+    if not superuser and not strong:
+        return
+    what = "a superuser" if superuser else f"a member of {', '.join(strong)}"
+    fix = (
+        "Create a role that may only select (CREATE ROLE reader LOGIN; GRANT pg_read_all_data TO reader), "
+        "or set allow_superuser = true if you accept that."
+    )
+    raise Problem("refused", f"The role {who!r} is {what}, which a read-only transaction does not hold back", fix)

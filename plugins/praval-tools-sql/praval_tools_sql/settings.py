@@ -1,0 +1,73 @@
+"""What the host may set."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from attrs import Attribute, field, frozen
+
+from praval_tools_sql.errors import SqlSettingsError
+
+_HOW = (
+    'Declare one in praval_tools.toml: [plugins."praval-tools-sql".settings] with url_env = "DATABASE_URL", the name '
+    'of a variable of the environment, or url = "sqlite:////srv/sales.db".'
+)
+
+
+def positive(_: Any, attribute: Attribute[Any], value: float) -> None:
+    """Refuse a limit that is not a positive number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set a positive number.")
+
+
+def _memory(_: Any, __: Attribute[int], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or value >= 128):
+        raise SqlSettingsError(f"The setting max_memory_mb is {value!r}", "Set 128 or more, or 0 for no limit.")
+
+
+@frozen(kw_only=True)
+class SqlSettings:
+    """
+    What the host may set in `[plugins."praval-tools-sql".settings]`.
+
+    Args:
+        url: SQLAlchemy URL of the database; where it holds a password, better give `url_env`.
+        url_env: Name of the variable of the environment that holds the URL; read at each call.
+        write: Whether there is a tool that writes; each of its calls needs approval in any case.
+        allow_superuser: Whether a PostgreSQL role may be used that read-only transactions do not hold back.
+        max_rows: Rows of one result, at most.
+        max_result_bytes: Size of one result as JSON, at most.
+        max_value_chars: Length of one text in a result; longer ones are cut, and the result says how many.
+        max_memory_mb: Memory of the process that runs a statement, in MiB; 0 where the system cannot limit it.
+        timeout: Seconds of one statement.
+    """
+
+    url: str = field(default="", repr=False)
+    url_env: str = ""
+    write: bool = True
+    allow_superuser: bool = False
+    max_rows: int = field(default=1_000, validator=positive)
+    max_result_bytes: int = field(default=1_000_000, validator=positive)
+    max_value_chars: int = field(default=10_000, validator=positive)
+    max_memory_mb: int = field(default=512, validator=_memory)
+    timeout: float = field(default=10.0, validator=positive)
+
+    def __attrs_post_init__(self) -> None:
+        if self.url and self.url_env:
+            raise SqlSettingsError("Both url and url_env are set", "Set one of them.")
+
+    def database(self) -> str:
+        """
+        Return the URL of the database.
+
+        Raises:
+            SqlSettingsError: None is declared; the text says how to.
+        """
+        if not self.url and not self.url_env:
+            raise SqlSettingsError("No database is declared", _HOW)
+        url = self.url or os.environ.get(self.url_env, "")
+        if not url:
+            fix = "Set it to a URL as SQLAlchemy takes it, or set url."
+            raise SqlSettingsError(f"The variable {self.url_env!r} of the environment is not set", fix)
+        return url

@@ -1,0 +1,219 @@
+"""What the process does: tables, a description, a query, a write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+from sqlalchemy import Connection, CursorResult, inspect, make_url, text
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InternalError,
+    NoSuchTableError,
+    OperationalError,
+    SQLAlchemyError,
+    StatementError,
+)
+
+from praval_tools_sql import postgresql, sqlite
+from praval_tools_sql.encoding import Encoder
+from praval_tools_sql.problem import Problem
+
+_LESS: Final = "Ask for less: a smaller range, fewer joins, a LIMIT."
+_ONE: Final = "Send one statement, correct and complete; sql_tables and sql_describe show what there is."
+_READS: Final = "This tool only reads, with one SELECT; what changes something is for sql_write, which needs approval."
+
+
+def run(request: dict[str, Any]) -> Any:
+    """Do what *request* asks for; its keys are those that `plugin` sends."""
+    database = Database(request)
+    return getattr(database, request["do"])()
+
+
+class Database:
+    """The database of one request."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._request = request
+        self._seconds: float = request["timeout"]
+        try:
+            self._url = make_url(request["url"])
+        except (ArgumentError, ValueError):
+            fix = "Write it as SQLAlchemy takes it: postgresql://user:password@host/name."
+            raise Problem("settings", "The URL of the database cannot be read", fix) from None
+        self._kind = self._url.get_backend_name()
+
+    def tables(self) -> Any:
+        """Return the tables and views of a schema."""
+        with self._open() as connection:
+            found, schema = inspect(connection), self._request["schema"]
+            kinds = [("table", found.get_table_names(schema=schema)), ("view", found.get_view_names(schema=schema))]
+            names = [{"name": name, "kind": kind} for kind, names in kinds for name in sorted(names)]
+            schemas = sorted(found.get_schema_names())
+        most = self._request["rows"]
+        return {"tables": names[:most], "schemas": schemas[:most], "truncated": max(len(names), len(schemas)) > most}
+
+    def describe(self) -> Any:
+        """Return the columns, keys and indexes of a table."""
+        table, schema = self._request["table"], self._request["schema"]
+        with self._open() as connection:
+            found = inspect(connection)
+            try:
+                columns, key = found.get_columns(table, schema=schema), found.get_pk_constraint(table, schema=schema)
+            except NoSuchTableError:
+                names = [*found.get_table_names(schema=schema), *found.get_view_names(schema=schema)]
+                near = get_close_matches(table, names, 3, 0.6)
+                fix = f"Did you mean {' or '.join(map(repr, near))}?" if near else "sql_tables lists what there is."
+                raise Problem("statement", f"There is no table {table[:100]!r}", fix) from None
+            foreign = found.get_foreign_keys(table, schema=schema)
+            indexes = found.get_indexes(table, schema=schema)
+        primary = key.get("constrained_columns") or []
+        return {
+            "columns": [_column(one, primary) for one in columns],
+            "foreign_keys": [
+                {
+                    "columns": list(one["constrained_columns"]),
+                    "table": one["referred_table"],
+                    "referred": list(one["referred_columns"]),
+                }
+                for one in foreign
+            ],
+            "indexes": [
+                {"columns": [str(name) for name in one["column_names"]], "unique": bool(one["unique"])}
+                for one in indexes
+            ],
+        }
+
+    def query(self) -> Any:
+        """Return the rows of a query."""
+        with self._open() as connection:
+            statement, given = self._bound()
+            if self._kind == "postgresql":
+                return self._told(*postgresql.fetched(connection, statement, given, self._request["rows"] + 1))
+            with self._guarded(connection, writing=False):
+                return self._rows(connection.execute(statement, given))
+
+    def write(self) -> Any:
+        """Run a statement that changes something, and commit."""
+        with self._open(writing=True) as connection:
+            with self._guarded(connection, writing=True):
+                result = connection.execute(*self._bound())
+                answer = {"affected": max(result.rowcount, 0), "rows": self._rows(result)}
+            connection.commit()
+        return answer
+
+    def _bound(self) -> tuple[Any, dict[str, Any]]:
+        """Return the statement and its parameters, which fit together."""
+        statement, given = text(self._request["sql"]), self._request["parameters"]
+        wanted = set(statement.compile().params)
+        if missing := sorted(wanted - set(given)):
+            fix = "Give it in parameters; where the colon belongs to a text, write \\: instead."
+            raise Problem("statement", f"The statement has a parameter :{missing[0]} without a value", fix)
+        if unknown := sorted(set(given) - wanted):
+            fix = f"Write :{unknown[0]} where it belongs, without quotes around it, or leave it out."
+            raise Problem("statement", f"The statement has no parameter :{unknown[0]}", fix)
+        return statement, given
+
+    def _rows(self, result: CursorResult[Any]) -> Any:
+        return self._told(result.keys(), result) if result.returns_rows else self._told((), ())
+
+    def _told(self, names: Iterable[str], given: Iterable[Any]) -> Any:
+        """Return names and rows as JSON, as many as fit."""
+        encoder, most, left = Encoder(self._request["chars"]), self._request["rows"], self._request["bytes"]
+        columns = [str(Encoder(200).value(name)) for name in names]
+        rows: list[list[Any]] = []
+        left -= len(json.dumps(columns))
+        truncated, cut = False, 0
+        for row in given:
+            encoded = encoder.row(row) if len(rows) < most else []
+            left -= len(json.dumps(encoded)) + 2
+            if truncated := left < 0 or len(rows) == most:
+                break
+            rows.append(encoded)
+            cut = encoder.cut
+        return {"columns": columns, "rows": rows, "truncated": truncated, "cut_values": cut}
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def _open(self, *, writing: bool = False) -> Iterator[Connection]:
+        connect: Any
+        if self._kind == "sqlite":
+            connect = sqlite.connected(self._url, writing=writing, seconds=self._seconds)
+        elif self._kind == "postgresql":
+            superuser = self._request["superuser"]
+            connect = postgresql.connected(self._url, writing=writing, seconds=self._seconds, superuser=superuser)
+        else:
+            fix = "Use SQLite or PostgreSQL: only there the database itself keeps a query from writing."
+            raise Problem("settings", f"The URL is one of {self._kind!r}", fix)
+        self._busy = False
+        try:
+            with connect as connection:
+                self._busy = True
+                yield connection
+        except DBAPIError as error:
+            raise self._problem(error) from None
+        except StatementError as error:
+            raise Problem("statement", self._said(error.orig), _ONE) from None
+        except SQLAlchemyError as error:
+            raise Problem("statement", self._said(error), _ONE) from None
+
+    @contextmanager
+    def _guarded(self, connection: Connection, *, writing: bool) -> Iterator[None]:
+        if self._kind != "sqlite":
+            yield
+            return
+        guard = sqlite.Guard(writing=writing, seconds=self._seconds)
+        try:
+            with sqlite.guarded(connection, guard, writing=writing):
+                yield
+        except DBAPIError:
+            if guard.late:
+                raise self._late() from None
+            if guard.denied:
+                why = "Files, settings and transactions are not for statements." if writing else _READS
+                raise Problem("refused", f"The statement is refused: {guard.denied}", why) from None
+            raise
+
+    def _late(self) -> Problem:
+        return Problem("limit", f"The statement did not end within {self._seconds} s", _LESS)
+
+    def _problem(self, error: DBAPIError) -> Problem:
+        state, said = getattr(error.orig, "sqlstate", None), self._said(error.orig)
+        if isinstance(error.orig, MemoryError):
+            return Problem("limit", "The statement took too much memory", _LESS)
+        if state == "57014":
+            return self._late()
+        if state == "25006" or (state == "0A000" and "DECLARE" in said):
+            return Problem("refused", f"The statement is refused: {said}", _READS)
+        if state == "42501":
+            return Problem("refused", f"The statement is refused: {said}", "Ask the operator for the right to do it.")
+        if self._busy and self._kind == "postgresql" and state is None:  # libpq, which has no states
+            return Problem("limit", f"The rows could not be received: {said}", _LESS)
+        if not self._busy and isinstance(error, OperationalError | InternalError):
+            fix = "Ask the operator to check that it runs, the URL, and the rights of the role."
+            return Problem("connection", f"The database lets nobody in: {said}", fix)
+        return Problem("statement", f"The database says: {said}", _ONE if self._request["do"] == "write" else _READS)
+
+    def _said(self, error: BaseException | None) -> str:
+        """Return what the database says, without the URL and its password."""
+        said = " ".join(str(error).split())
+        password = self._url.password or ""
+        for secret in (self._request["url"], password, quote(password, safe=""), quote_plus(password)):
+            said = said.replace(secret, "***") if secret else said
+        return said[:600]
+
+
+def _column(one: Any, primary: list[str]) -> dict[str, Any]:
+    return {
+        "name": one["name"],
+        "type": str(one["type"]),
+        "nullable": bool(one["nullable"]),
+        "default": None if one.get("default") is None else str(one["default"])[:500],
+        "primary_key": one["name"] in primary,
+    }
