@@ -166,6 +166,9 @@ _MISSED = """
 - `import praval_tools` spends most of its time in `msgspec`, `attrs` and the package's own classes;
   SQL, event loops and the command line are imported where they are used.
 - Of 10,000 declarations a third of the time is the garbage collector's.
+- A journaled call takes turns with the thread that writes: the interpreter runs one of the two at a time,
+  and all callers wait while a group is committed. About three fifths of a call are the pipeline's and the run's own
+  Python, two fifths the writer's, which alone reaches 60 % of raw inserts.
 
 Frames and gauges are lists, values are `msgspec.Struct`s, and the checks of a call are generated once per tool:
 each was measured against the plainer way.
