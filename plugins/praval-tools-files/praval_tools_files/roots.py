@@ -34,6 +34,7 @@ _FOLDER: Final = ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 _FILE: Final = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY")
 _BY_FOLDER: Final = ("open", "stat", "link", "rename", "unlink")
 _SPELLING: Final = "Begin with the name of a declared folder, and separate names by single slashes: reports/may.txt."
+_OTHER: Final = "Use another name, or overwrite it where the tool has a mode for that."
 _REAL: Final = "Only files and folders themselves are opened, links are not followed."
 
 
@@ -180,6 +181,23 @@ class Roots:
             FileTakenError: There is one, and *overwrite* is False.
             FilesError: The folder may not be written, or the name is that of something else than a file.
         """
+        parts = self._writable(path)
+        with self.folder(path, parts[:-1]) as folder:
+            return _write_in(folder, parts[-1], path, data, overwrite=overwrite)
+
+    def check_new(self, path: str) -> None:
+        """
+        Refuse now what `write` would refuse for a new file; by then it may be otherwise.
+
+        Raises:
+            FileTakenError: There is such a file.
+            FilesError: The folder is missing or may not be written.
+        """
+        parts = self._writable(path)
+        with self.folder(path, parts[:-1]) as folder:
+            _target(path, parts[-1], folder, overwrite=False)
+
+    def _writable(self, path: str) -> tuple[str, ...]:
         parts = parts_of(path, self.max_depth)
         root = self.root_of(path, parts)
         if not root.writable:
@@ -187,8 +205,7 @@ class Roots:
             raise PathRefusedError(path, f"the folder {root.name!r} is declared read-only", fix)
         if len(parts) == 1:
             raise PathRefusedError(path, "it is a folder, not a file", "Name a file in it.")
-        with self.folder(path, parts[:-1]) as folder:
-            return _write_in(folder, parts[-1], path, data, overwrite=overwrite)
+        return parts
 
 
 def _open_root(path: str, root: Root) -> int:
@@ -248,19 +265,14 @@ def refuse(path: str, error: OSError) -> NoReturn:
 
 
 def _write_in(folder: int, name: str, path: str, data: bytes, *, overwrite: bool) -> bool:
-    taken = _present(path, name, folder)
-    if taken is not None:
-        _only_regular(path, taken)
-        if not overwrite:
-            raise FileTakenError(path, "the file is there already", "Use another name, or mode 'overwrite'.")
+    taken = _target(path, name, folder, overwrite=overwrite)
     spare = f".{secrets.token_hex(8)}.praval-tools.tmp"
     try:
         _fill(spare, folder, data, taken)
         try:
             _rename(spare, name, folder, overwrite=overwrite)
         except FileExistsError:
-            fix = "Use another name, or mode 'overwrite'."
-            raise FileTakenError(path, "somebody else wrote the file meanwhile", fix) from None
+            raise FileTakenError(path, "somebody else wrote the file meanwhile", _OTHER) from None
         os.fsync(folder)
     except OSError as error:
         refuse(path, error)
@@ -269,11 +281,16 @@ def _write_in(folder: int, name: str, path: str, data: bytes, *, overwrite: bool
     return taken is None
 
 
-def _present(path: str, name: str, folder: int) -> os.stat_result | None:
+def _target(path: str, name: str, folder: int, *, overwrite: bool) -> os.stat_result | None:
+    """Return the status of the file that is to be replaced; None where there is none yet."""
     try:
-        return _status(path, name, folder)
+        taken = _status(path, name, folder)
     except PathMissingError:
         return None
+    _only_regular(path, taken)
+    if not overwrite:
+        raise FileTakenError(path, "the file is there already", _OTHER)
+    return taken
 
 
 def _fill(name: str, folder: int, data: bytes, taken: os.stat_result | None) -> None:

@@ -1,0 +1,57 @@
+"""From values of a table to values of JSON."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from typing import Any
+
+from attrs import define
+
+
+@define
+class Encoder:
+    """
+    Turns values into JSON: dates in ISO 8601, decimals and what JSON has no number for as text, bytes in base64.
+
+    Args:
+        most: Characters of a text at most; `cut` counts those that were longer.
+    """
+
+    most: int
+    cut: int = 0
+
+    def row(self, values: Iterable[Any]) -> list[Any]:
+        """Return the values of a row."""
+        return [self.value(value) for value in values]
+
+    def value(self, value: Any) -> Any:
+        """Return one value."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return value if -(2**63) <= value < 2**63 else str(value)
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, float):
+            return value if math.isfinite(value) else str(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            whole = bytes(value)
+            self.cut += (fits := len(whole) * 4 // 3 <= self.most) is False
+            return b64encode(whole if fits else whole[: self.most // 4 * 3]).decode()
+        if isinstance(value, datetime | date | time):
+            return value.isoformat()
+        if isinstance(value, list | tuple):
+            return self.row(value)
+        if isinstance(value, dict):
+            return {self._text(str(key)): self.value(one) for key, one in value.items()}
+        return self._text(str(value))
+
+    def _text(self, text: str) -> str:
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        if len(text) <= self.most:
+            return text
+        self.cut += 1
+        return text[: self.most]

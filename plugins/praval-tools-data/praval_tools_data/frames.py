@@ -1,0 +1,142 @@
+"""
+From a file to a frame.
+
+The columns of a frame are named by their number: `pl.col` takes some names for patterns (`*`, `^…$`).
+The names of the file stay beside it, and are data.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+import polars as pl
+from attrs import frozen
+
+from praval_tools_data.problem import Problem
+
+_RAISE: Final = "Use a smaller file, or ask the operator to raise {}."
+
+
+@frozen
+class Table:
+    """A frame, and the names of its columns as the file spells them."""
+
+    frame: pl.DataFrame
+    names: tuple[str, ...]
+
+    def number(self, name: str) -> int:
+        """Return the number of a column."""
+        if name in self.names:
+            return self.names.index(name)
+        near = get_close_matches(name, self.names, 3, 0.5) or list(self.names[:10])
+        listed = ", ".join(repr(one[:60]) for one in near)
+        raise Problem("column", f"there is no column {name[:60]!r}", f"Columns are, for example: {listed}.")
+
+    def column(self, name: str) -> pl.Series:
+        """Return a column."""
+        return self.frame.to_series(self.number(name))
+
+
+def read_table(request: Mapping[str, Any]) -> Table:
+    """Read the file that *request* names by its descriptor, within the limits that it gives."""
+    data = _bytes(request["file"], request["file_bytes"])
+    read = _FORMATS[request["format"]]
+    try:
+        frame = read(data, request)
+    except pl.exceptions.PolarsError as error:
+        fix = f"Check the file, or pass the format that it has: {', '.join(_FORMATS)}."
+        raise Problem("format", f"it is no {request['format']} that can be read: {said(error)}", fix) from None
+    except pl.exceptions.PanicException as error:
+        problem = f"reading it as {request['format']} failed: {said(error)}"
+        raise Problem("format", problem, "The file is damaged; use another.") from None
+    if frame.height > request["rows"]:
+        raise Problem("limit", f"it has more than {request['rows']} rows", _RAISE.format("max_rows"))
+    _check_width(frame.width, request)
+    names = tuple(frame.columns)
+    return Table(frame.rename({name: str(number) for number, name in enumerate(names)}), names)
+
+
+def _bytes(file: int, most: int) -> bytes:
+    with os.fdopen(file, "rb") as opened:
+        data = opened.read(most + 1)
+    if len(data) > most:
+        raise Problem("limit", f"it has more than {most} bytes", _RAISE.format("max_file_bytes"))
+    return data
+
+
+def _check_width(width: int, request: Mapping[str, Any]) -> None:
+    if width > request["columns"]:
+        problem = f"it has {width} columns, and {request['columns']} are allowed"
+        raise Problem("limit", problem, _RAISE.format("max_columns"))
+
+
+def said(error: BaseException) -> str:
+    """Return what polars says in one line, without its advice to programmers."""
+    first = " ".join(str(error).strip().partition("\n\n")[0].split())
+    return first[:300] or type(error).__name__
+
+
+def _csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+    separator = request["separator"]
+    _check_width((data.partition(b"\n")[0].count(separator.encode()) + 1) // 4, request)  # some may be in quotes
+    return pl.read_csv(
+        io.BytesIO(data),
+        separator=separator,
+        infer_schema_length=None,  # n_rows would make it overlook a quote that is never closed
+        try_parse_dates=True,
+    )
+
+
+def _json(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+    return pl.read_json(io.BytesIO(data), infer_schema_length=None)
+
+
+def _jsonl(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+    return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
+
+
+def _parquet(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+    """Read Parquet, once the numbers that its end tells are within the limits; they may lie, the memory does not."""
+    _check_width(len(pl.read_parquet_schema(io.BytesIO(data))), request)
+    rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
+    if rows > request["rows"]:
+        raise Problem("limit", f"it has {rows} rows, and {request['rows']} are allowed", _RAISE.format("max_rows"))
+    return pl.read_parquet(io.BytesIO(data))
+
+
+_FORMATS: Final[Mapping[str, Callable[[bytes, Mapping[str, Any]], pl.DataFrame]]] = {
+    "csv": _csv,
+    "json": _json,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}
+
+
+def numeric(series: pl.Series, name: str, what: str) -> pl.Series:
+    """Return *series* as numbers, truth values as 1 and 0."""
+    if series.dtype == pl.Boolean:
+        return series.cast(pl.Int64)
+    if not series.dtype.is_numeric():
+        fix = "Use a column of numbers, or count its rows."
+        raise Problem("column", f"{what} needs numbers, and {name[:60]!r} holds {series.dtype}", fix)
+    return series
+
+
+def distinct(series: pl.Series) -> int | None:
+    """Return how many different values there are; None where they cannot be compared."""
+    try:
+        return series.n_unique()
+    except pl.exceptions.PolarsError:
+        return None
+
+
+def named(names: Sequence[str]) -> Sequence[str]:
+    """Refuse names that are given twice."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        fix = "Give each column of the result a name of its own."
+        raise Problem("column", f"{twice[0][:60]!r} is there twice", fix)
+    return names

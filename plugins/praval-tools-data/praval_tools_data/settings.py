@@ -1,0 +1,47 @@
+"""What the host may set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import Attribute, field, frozen
+from praval_tools_files.settings import Root, distinct, positive
+
+from praval_tools_data.errors import DataSettingsError
+
+
+def _memory(_: Any, __: Attribute[int], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or value >= 512):
+        raise DataSettingsError("max_memory_mb", f"is {value!r}", "Set 512 or more, or 0 for no limit.")
+
+
+@frozen(kw_only=True)
+class DataSettings:
+    """
+    What the host may set in `[plugins."praval-tools-data".settings]`.
+
+    Args:
+        roots: The folders whose files the tools may read; plots are written where one is declared writable.
+        approve_plots: Whether a person approves each plot; plots never replace a file.
+        max_file_bytes: How large a file may be.
+        max_rows: How many rows it may have.
+        max_columns: How many columns it may have.
+        max_result_rows: Rows of one result, at most.
+        max_result_bytes: Size of one result as JSON, at most.
+        max_value_chars: Length of one text in a result; longer ones are cut, and the result says how many.
+        max_points: How many points a plot may have.
+        max_memory_mb: Memory of the process that works on a file, in MiB; 0 where the system cannot limit it.
+        timeout: Seconds of one call.
+    """
+
+    roots: tuple[Root, ...] = field(default=(), converter=tuple, validator=distinct)
+    approve_plots: bool = False
+    max_file_bytes: int = field(default=104_857_600, validator=positive)
+    max_rows: int = field(default=5_000_000, validator=positive)
+    max_columns: int = field(default=1_000, validator=positive)
+    max_result_rows: int = field(default=1_000, validator=positive)
+    max_result_bytes: int = field(default=1_000_000, validator=positive)
+    max_value_chars: int = field(default=10_000, validator=positive)
+    max_points: int = field(default=20_000, validator=positive)
+    max_memory_mb: int = field(default=4_096, validator=_memory)
+    timeout: float = field(default=60.0, validator=positive)
