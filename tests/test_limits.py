@@ -13,7 +13,7 @@ import pytest
 import praval_tools
 
 HOME = Path(praval_tools.__file__).parent
-MODULES = sorted(HOME.rglob("*.py"))
+MODULES = [*sorted(HOME.rglob("*.py")), *sorted(HOME.parent.glob("plugins/praval-tools-*/praval_tools_*/*.py"))]
 WIDE = {"ToolRegistry": 50, "AgentBase": 25, "Agent": 25}
 SEED_SIGNATURES = {
     "Tool.__init__": 4,  # Tool(name, description, parameters, callable)
@@ -74,7 +74,7 @@ def _is_attribute(function: Function) -> bool:
 
 
 def _name(path: Path) -> str:
-    return str(path.relative_to(HOME))
+    return str(path.relative_to(HOME if path.is_relative_to(HOME) else HOME.parent / "plugins"))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)

@@ -24,12 +24,13 @@ _LOOK: Final = 0.1
 _FEW_THREADS: Final = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
-def ask(request: Mapping[str, Any], file: int, *, timeout: float, cancelled: Callable[[], bool]) -> Any:
+def ask(module: str, request: Mapping[str, Any], file: int, *, timeout: float, cancelled: Callable[[], bool]) -> Any:
     """
     Run *request* on an open file in a process of its own, and return its answer.
 
     Args:
-        request: What `worker` takes.
+        module: What the process runs.
+        request: What it takes.
         file: The descriptor of the file; the process gets this one, and opens nothing by name.
         timeout: Seconds until the process is killed.
         cancelled: Asked now and then; True kills the process.
@@ -38,7 +39,7 @@ def ask(request: Mapping[str, Any], file: int, *, timeout: float, cancelled: Cal
         DataError: As the process says, or because it had to be killed.
     """
     path = request["path"]
-    command = [sys.executable, "-P", "-m", "praval_tools_data.worker"]
+    command = [sys.executable, "-P", "-m", module]
     sent = json.dumps({**request, "file": file}).encode()
     with subprocess.Popen(  # noqa: S603
         command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL, pass_fds=(file,), env={**os.environ, **_FEW_THREADS}

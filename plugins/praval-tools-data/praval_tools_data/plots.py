@@ -1,4 +1,4 @@
-"""From a table to a picture, by matplotlib's objects; text of a file is shown as it is, never as a formula."""
+"""What the process does for a plot, by matplotlib's objects; text of a file is shown as it is, never as a formula."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from praval_tools_data.frames import Table, numeric
+from praval_tools_data.frames import Table, numeric, read_table, said
 from praval_tools_data.problem import Problem
+from praval_tools_data.worker import serve
 
 _BARS: Final = 100
 _BINS: Final = 30
 _LABELS: Final = 20
 
 
-def plot(table: Table, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the picture as PNG in base64, with its size in pixels and how many points it shows."""
-    shown = _chosen(table, request)
+def run(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the picture as PNG in base64, and how many points it shows."""
+    try:
+        shown = _chosen(read_table(request), request)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise Problem("column", f"the columns do not fit what was asked for: {said(error)}", "Use others.") from None
     _check_size(shown.height, request)
     figure = Figure(figsize=(request["width"] / 100, request["height"] / 100), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
@@ -118,3 +122,7 @@ def plain(text: str) -> str:
     """Return *text* as one short line without control characters."""
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+if __name__ == "__main__":
+    serve(run)

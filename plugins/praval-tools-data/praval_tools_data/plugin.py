@@ -74,7 +74,8 @@ class DataTools:
                 "points": limits.max_points,
                 **more,
             }
-            return ask(request, file, timeout=limits.timeout + GRACE, cancelled=lambda: context.cancelled)
+            module = "praval_tools_data.plots" if more["do"] == "plot" else "praval_tools_data.work"
+            return ask(module, request, file, timeout=limits.timeout + GRACE, cancelled=lambda: context.cancelled)
 
     def _common(self) -> dict[str, Any]:
         return {
@@ -95,6 +96,7 @@ class DataTools:
         def data_read(
             context: ToolContext,
             path: File,
+            *,
             columns: Annotated[list[Name], MinLen(1)] | None = None,
             offset: Annotated[int, Ge(0), Le(2**40)] = 0,
             limit: Annotated[int, Ge(1)] = 50,
@@ -145,6 +147,7 @@ class DataTools:
         def data_aggregate(
             context: ToolContext,
             path: File,
+            *,
             aggregations: Annotated[list[Aggregation], MinLen(1), MaxLen(100)],
             group_by: Annotated[list[Name], MaxLen(20)] | None = None,
             sort: Name | None = None,
@@ -186,6 +189,7 @@ class DataTools:
         def data_plot(
             context: ToolContext,
             path: File,
+            *,
             output: File,
             kind: Literal["line", "bar", "scatter", "histogram"],
             y: Annotated[list[Name], MinLen(1), MaxLen(8)],

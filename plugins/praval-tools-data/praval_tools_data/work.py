@@ -1,4 +1,4 @@
-"""What the process does with a table: rows, a description, an aggregation, a plot."""
+"""What the process does with a table: rows, a description, an aggregation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import polars as pl
 from praval_tools_data.encoding import Encoder
 from praval_tools_data.frames import Table, distinct, named, numeric, read_table, said
 from praval_tools_data.problem import Problem
+from praval_tools_data.worker import serve
 
 
 def run(request: Mapping[str, Any]) -> Any:
     """Do what *request* asks for; its keys are those that `plugin` sends."""
     table = read_table(request)
-    do = {"read": _read, "describe": _describe, "aggregate": _aggregate, "plot": _plot}[request["do"]]
+    do = {"read": _read, "describe": _describe, "aggregate": _aggregate}[request["do"]]
     try:
         return do(table, request)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -120,7 +121,5 @@ def _expression(table: Table, one: Mapping[str, Any]) -> pl.Expr:
     return known[function]()
 
 
-def _plot(table: Table, request: Mapping[str, Any]) -> Any:
-    from praval_tools_data import plots  # matplotlib takes most of a second to import
-
-    return plots.plot(table, request)
+if __name__ == "__main__":
+    serve(run)

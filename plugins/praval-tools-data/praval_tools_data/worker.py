@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from praval_tools_data.problem import Problem
@@ -30,13 +31,11 @@ def limit_itself(memory: int, seconds: float) -> None:
         raise Problem("settings", problem, "Set max_memory_mb = 0 only where you trust the files.") from error
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """Return what came of *request*."""
     try:
         limit_itself(request["memory"], math.ceil(request["timeout"]) + 10)
-        from praval_tools_data import work  # the limits hold for what it imports, too
-
-        return {"result": work.run(request)}
+        return {"result": run(request)}
     except Problem as error:
         return {"error": error.kind, "problem": error.problem, "fix": error.fix}
     except (MemoryError, RecursionError) as error:
@@ -51,15 +50,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": "failed", "problem": problem, "fix": "Check the versions of polars and matplotlib."}
 
 
-def main() -> None:
-    """Answer one request; the output is for the answer alone."""
+def serve(run: Callable[[dict[str, Any]], Any]) -> None:
+    """Answer one request by *run*, and end; the output is for the answer alone."""
     out = os.dup(1)
     os.dup2(2, 1)
-    data = json.dumps(answer(json.loads(sys.stdin.buffer.read()))).encode()
+    data = json.dumps(answer(json.loads(sys.stdin.buffer.read()), run)).encode()
     with os.fdopen(out, "wb") as file:
         file.write(data)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -61,6 +61,7 @@ class FilesTools:
         @tool("files_list", read_only=True, title="List a folder", **self._common())
         def files_list(
             path: Annotated[str, MaxLen(4096)] = "",
+            *,
             pattern: Annotated[str, MinLen(1), MaxLen(256)] = "*",
             limit: Annotated[int, Ge(1), Le(1_000)] = 200,
         ) -> Listing:
@@ -83,6 +84,7 @@ class FilesTools:
         @tool("files_read", read_only=True, title="Read a text file", **self._common())
         def files_read(
             path: Annotated[str, MinLen(1), MaxLen(4096)],
+            *,
             offset: Annotated[int, Ge(0), Le(2**62)] = 0,
             length: Annotated[int, Ge(1)] = most,
             invalid: Invalid = "refuse",
@@ -108,6 +110,7 @@ class FilesTools:
             context: ToolContext,
             path: Annotated[str, MinLen(1), MaxLen(4096)],
             text: Annotated[str, MinLen(1), MaxLen(1_000)],
+            *,
             pattern: Annotated[str, MinLen(1), MaxLen(256)] = "*",
             ignore_case: bool = False,
             limit: Annotated[int, Ge(1), Le(500)] = 50,

@@ -27,14 +27,14 @@ def ask(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], b
     Run *request* in a process of its own, and return its answer.
 
     Args:
-        request: What `worker` takes; it goes through a pipe, so that no list of processes shows it.
+        request: What `statements` takes; it goes through a pipe, so that no list of processes shows it.
         timeout: Seconds until the process is killed.
         cancelled: Asked now and then; True kills the process.
 
     Raises:
         SqlError: As the process says, or because it had to be killed.
     """
-    command = [sys.executable, "-P", "-m", "praval_tools_sql.worker"]
+    command = [sys.executable, "-P", "-m", "praval_tools_sql.statements"]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:  # noqa: S603
         try:
             answer = _wait(process, json.dumps(request).encode(), monotonic() + timeout, cancelled)

@@ -23,6 +23,7 @@ from sqlalchemy.exc import (
 from praval_tools_sql import postgresql, sqlite
 from praval_tools_sql.encoding import Encoder
 from praval_tools_sql.problem import Problem
+from praval_tools_sql.worker import serve
 
 _LESS: Final = "Ask for less: a smaller range, fewer joins, a LIMIT."
 _ONE: Final = "Send one statement, correct and complete; sql_tables and sql_describe show what there is."
@@ -217,3 +218,7 @@ def _column(one: Any, primary: list[str]) -> dict[str, Any]:
         "default": None if one.get("default") is None else str(one["default"])[:500],
         "primary_key": one["name"] in primary,
     }
+
+
+if __name__ == "__main__":
+    serve(run)
