@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types docs bench build wheel-test clean
+.PHONY: demo test plugins lint types docs bench build wheel-test clean
 
 $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -27,6 +27,10 @@ demo: $(INSTALLED)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The packages in plugins/, each in an environment of its own.
+plugins: $(READY) build
+	sh .ci/plugins $(CURDIR)/$(BIN)
 
 lint: $(READY)
 	$(BIN)/ruff check praval_tools tests benchmarks examples
@@ -50,4 +54,4 @@ wheel-test: build
 	sh .ci/wheel-test $(PYTHON)
 
 clean:
-	rm -rf $(VENV) .venv-bench build dist site praval-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-plugins build dist site praval-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,7 @@ import pytest
 from praval_tools import Agent
 from sqlalchemy import make_url
 
-from praval_tools_sql import sqlite
+from praval_tools_sql import plugin, sqlite
 from praval_tools_sql.problem import Problem
 from praval_tools_sql.statements import Database
 
@@ -173,8 +173,11 @@ class TestFloods:
         sql = f"WITH a0 AS (SELECT 1 x), {DOUBLING} SELECT count(*) FROM a59"
         refused("SqlLimitError", agent, sql=sql)
 
-    def test_a_pattern_that_explodes(self, make: Make, file: Path, refused: Refused) -> None:
+    def test_a_pattern_that_explodes(
+        self, make: Make, file: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A regular expression that takes for ever is killed, too."""
+        monkeypatch.setattr(plugin, "GRACE", 0.5)
         agent = make(url=f"sqlite:///{file}", timeout=0.5)
         refused("SqlLimitError", agent, sql="SELECT printf('%.*c', 60, 'a') || '!' REGEXP '(a+)+$'")
 
