@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 from collections.abc import Callable
 
@@ -17,6 +18,9 @@ from clocks import HandClock
 from hypothesis import HealthCheck, settings
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
+
+# another one at every run, and the same one in all processes of a run, so that they name the cases of tests alike
+os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # run in the background: what tests start must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
