@@ -15,6 +15,7 @@ from praval_tools.errors import (
     JournalError,
     JournalWarning,
     MissingExtraError,
+    ModelError,
     NotOwnerError,
     Problem,
     RegistryClosedError,
@@ -65,7 +66,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AccessWarning", "Agent", "AgentProfile", "Allow", "ApprovalRequest", "Ask", "AsyncTool", "Block", "BoundTool",
     "Content", "Decision", "Deny", "DiscoveryError", "DuplicateAgentError", "DuplicateToolError", "Grant", "GrantError",
-    "InvalidNameError", "JournalError", "JournalWarning", "MissingExtraError", "NotOwnerError", "Outcome", "Problem",
+    "InvalidNameError", "JournalError", "JournalWarning", "MissingExtraError", "ModelError", "NotOwnerError", "Outcome",
+    "Problem",
     "RegistryClosedError", "RegistryProblem", "Repair", "ReplayMismatchError", "RetryableToolError", "RunBusyError",
     "Secret", "SubscriberWarning", "Tool", "ToolAccessError", "ToolApprovalError", "ToolArgumentsError", "ToolCall",
     "ToolCallError", "ToolCollection", "ToolContext", "ToolDefinition", "ToolDefinitionError", "ToolDefinitionWarning",

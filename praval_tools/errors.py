@@ -357,6 +357,24 @@ class RetryableToolError(ToolError):
     code: ClassVar[str] = "retryable"
 
 
+class ModelError(ToolError):
+    """
+    A model could not be asked, or what it sent is no reply.
+
+    `retryable` says whether the same request may succeed later, `retry_after` after how many seconds, where the
+    provider says so.
+    """
+
+    code: ClassVar[str] = "model"
+
+    def __init__(self, problem: str, retryable: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(problem, retryable, retry_after)
+        self.problem, self.retryable, self.retry_after = problem, retryable, retry_after
+
+    def __str__(self) -> str:
+        return f"The model gave no reply: {self.problem}"
+
+
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────
 
 

@@ -12,6 +12,7 @@ import msgspec
 from praval_tools.errors import UnknownFormatError
 from praval_tools.formats import FORMATS, Format, Offer, format_of, offered
 from praval_tools.formats.strict import Cost
+from praval_tools.formats.taking import writable_value
 from praval_tools.model.encode import json_text
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
@@ -83,15 +84,7 @@ def _written(
     try:
         return json_text(made), cost
     except UnicodeEncodeError:  # half of a surrogate pair somewhere in a schema
-        return json_text(_writable(made)), cost
-
-
-def _writable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_writable(key): _writable(one) for key, one in value.items()}
-    return list(map(_writable, value)) if isinstance(value, list) else value
+        return json_text(writable_value(made)), cost
 
 
 class Offers:

@@ -94,6 +94,19 @@ def _late(event: events.LateResult) -> Line:
 
 
 @line.register
+def _began(event: events.LoopBegan) -> Line:
+    return Line(event.agent, "", "loop began", f"with {event.model}" if event.model else "")
+
+
+@line.register
+def _replied(event: events.ModelReplied) -> Line:
+    calls = event.reply.get("calls", ()) if isinstance(event.reply, dict) else ()
+    asks = f"asks for {len(calls)} call{'' if len(calls) == 1 else 's'}" if calls else "answers"
+    took = lasted(event.latency_ms)
+    return Line(event.agent, "", f"model replied{f', {took}' if took else ''}", f"step {event.step}: {asks}")
+
+
+@line.register
 def _loaded(event: events.PluginLoaded) -> Line:
     return Line(event.plugin, "", "plugin loaded", f"{len(event.tools)} tools")
 

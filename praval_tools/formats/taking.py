@@ -44,6 +44,15 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+def writable_value(value: Any) -> Any:
+    """Return JSON without halves of surrogate pairs, which no wire carries."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {writable_value(key): writable_value(one) for key, one in value.items()}
+    return list(map(writable_value, value)) if isinstance(value, list) else value
+
+
 def numbered(calls: Iterable[ToolCall]) -> list[ToolCall]:
     """
     Return *calls* with an id each, and no id twice; the same for the same reply.

@@ -49,6 +49,8 @@ class EventType(StrEnum):
     APPROVAL_ASKED = "approval_asked"
     APPROVAL_ANSWERED = "approval_answered"
     LATE_RESULT = "late_result"
+    LOOP_BEGAN = "loop_began"
+    MODEL_REPLIED = "model_replied"
     PLUGIN_LOADED = "plugin_loaded"
     PLUGIN_FAILED = "plugin_failed"
     TOOL_ASSIGNED = "tool_assigned"
@@ -339,6 +341,58 @@ class LateResult(_Ended):
 
 
 @frozen(kw_only=True)
+class LoopBegan(Recorded):
+    """
+    A loop between a model and an agent's tools began in a run; its id stands for the loop.
+
+    Args:
+        run_id: The run.
+        agent: Whose tools they are.
+        input: What the conversation begins with, redacted.
+        digest: Of the same as it was given, by which a loop that is begun again is found.
+        masked: Something in it is secret, so that it cannot be gone on with from here alone.
+        model: What the model is called.
+        parent_id: The call from whose tool the loop was begun.
+    """
+
+    type: ClassVar = EventType.LOOP_BEGAN
+
+    run_id: str
+    agent: str
+    input: Any
+    digest: str = ""
+    masked: bool = False
+    model: str = ""
+    parent_id: str | None = None
+
+
+@frozen(kw_only=True)
+class ModelReplied(Recorded):
+    """
+    A model replied; durable before any of the calls that it asks for is made.
+
+    Args:
+        run_id: The run.
+        agent: Whose tools it was offered.
+        loop_id: The loop.
+        step: Which request of the loop it answers, from 1.
+        reply: What it said and which calls it asks for, redacted.
+        masked: Arguments of its calls are secret: with calls that were not made yet, it is asked again.
+        latency_ms: Milliseconds from the request to the reply.
+    """
+
+    type: ClassVar = EventType.MODEL_REPLIED
+
+    run_id: str
+    agent: str
+    loop_id: str
+    step: int
+    reply: Any
+    masked: bool = False
+    latency_ms: float | None = field(default=None, validator=_finite)
+
+
+@frozen(kw_only=True)
 class PluginLoaded(Recorded):
     """
     An installed plugin was loaded.
@@ -390,11 +444,12 @@ Act = (
 """What is done at run time to who may do what, and is still there when the next process starts."""
 
 CallEvent = AgentToolCall | AgentToolResult | CallRefused | CallRerun | ApprovalAsked | ApprovalAnswered | LateResult
+LoopEvent = LoopBegan | ModelReplied
 PluginEvent = PluginLoaded | PluginFailed
-JournalEvent = CallEvent | PluginEvent | Act
+JournalEvent = CallEvent | LoopEvent | PluginEvent | Act
 """The closed union of what a journal holds."""
 
-_CLASSES: Final = (*get_args(CallEvent), *get_args(PluginEvent), *get_args(Act))
+_CLASSES: Final = (*get_args(CallEvent), *get_args(LoopEvent), *get_args(PluginEvent), *get_args(Act))
 
 
 def _snake(name: str) -> str:
@@ -422,6 +477,8 @@ def subject_of(event: JournalEvent) -> Subject:
     """Return what *event* is about; a grant that ends or is spent names neither agent nor tool."""
     if isinstance(event, _OfCall):
         return Subject(run_id=event.run_id, tool_call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name)
+    if isinstance(event, LoopBegan | ModelReplied):
+        return Subject(run_id=event.run_id, agent=event.agent)
     about = getattr(event, "grant", None) if isinstance(event, facts.ToolAssigned) else getattr(event, "block", event)
     tool = event.name if isinstance(event, _SWITCHES) and event.kind == "tool" else getattr(about, "tool", None)
     return Subject(agent=getattr(about, "agent", None), tool=tool)

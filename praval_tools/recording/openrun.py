@@ -21,6 +21,7 @@ class OpenRun:
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
         self.pid, self.closed = os.getpid(), False
         self.outer = current_run.get()
+        self.loops: set[str] = set()
         self._lock, self._inside = threading.Lock(), 0
 
     def close(self) -> None:

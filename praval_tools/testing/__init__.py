@@ -1,8 +1,8 @@
 """
 Helpers for the tests of those who build on praval_tools.
 
-The pytest plugin brings the fixtures `tool_registry` and `agent_factory`. `arguments_for` needs Hypothesis,
-which is imported when it is first used.
+The pytest plugin brings the fixtures `tool_registry`, `agent_factory` and `fake_model`. `arguments_for` needs
+Hypothesis, which is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from praval_tools.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from praval_tools.testing.assertions import assert_can_call, assert_cannot_call
+    from praval_tools.testing.models import FakeModel, fake_model
     from praval_tools.testing.strategies import arguments_for
 
-__all__ = ["arguments_for", "assert_can_call", "assert_cannot_call"]
+__all__ = ["FakeModel", "arguments_for", "assert_can_call", "assert_cannot_call", "fake_model"]
 
 _PLACES = {
+    "FakeModel": "praval_tools.testing.models",
     "arguments_for": "praval_tools.testing.strategies",
     "assert_can_call": "praval_tools.testing.assertions",
     "assert_cannot_call": "praval_tools.testing.assertions",
+    "fake_model": "praval_tools.testing.models",
 }
 
 

@@ -1,0 +1,224 @@
+"""The loop between a model and an agent's tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from contextlib import aclosing, closing, contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from praval_tools.agents import Agent
+from praval_tools.errors import ToolUsageError
+from praval_tools.execution.frames import current_call
+from praval_tools.formats import format_of
+from praval_tools.formats.taking import numbered, plain
+from praval_tools.loop.course import Course, Terms
+from praval_tools.loop.reading import read_reply
+from praval_tools.loop.running import Means, drive, drive_async
+from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
+from praval_tools.model.jsontext import BadArguments, check_values
+from praval_tools.naming import shorten
+from praval_tools.recording.openrun import leave
+from praval_tools.recording.talks import Talk, run_here
+
+Prompt = str | Sequence[Any]
+_AT_ONCE: Final = 16
+
+
+class ToolLoop:
+    """
+    A conversation between a model and an agent's tools: send the tools, run the calls, return the results, again.
+
+    Unknown and forbidden tools and bad arguments come back to the model as results, so that it can go on. With a
+    journal everything is recorded in a run: begun again under its id, the loop repeats no call and asks for no
+    reply that is recorded. One loop may be run any number of times, at the same time, too.
+
+    Args:
+        agent: Whose tools the model is offered; asked anew before each request.
+        model: Anything with a method `reply`; see `Model`, `OpenAIChat`, `OpenAIResponses`, `AnthropicMessages`.
+        max_steps: Most replies.
+        max_calls: Most calls, over all replies; None: any number.
+        max_parallel: Most calls at once.
+        instructions: What the model is told beforehand.
+        strict: In the provider's strict mode, for the tools that can.
+        tags: Only tools with one of these.
+        exclude_tags: No tools with one of these.
+        think_augment: Ask for the reason of each call; it is kept in the journal.
+        retries: How often a request is sent again that may succeed later.
+        retry_wait: Seconds before the first of them, doubled each time; what the provider says counts more.
+
+    Raises:
+        UnknownFormatError: The model's `format` is none.
+        ToolUsageError: It is no model, or a limit makes no sense.
+    """
+
+    def __init__(
+        self, agent: Agent, model: Model, max_steps: int = 10, max_calls: int | None = 100, *,
+        max_parallel: int = _AT_ONCE, instructions: str = "", strict: bool = False,
+        tags: Iterable[str] | None = None, exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
+        retries: int = 2, retry_wait: float = 1.0,
+    ) -> None:  # fmt: skip
+        if not isinstance(agent, Agent):
+            raise ToolUsageError(f"{shorten(agent)} is no agent: ToolLoop(registry.agent('name'), model).")
+        if not callable(getattr(model, "reply", None)):
+            raise ToolUsageError(f"{shorten(model)} is no model: it has no method reply(request).")
+        for name, value, least in (("max_steps", max_steps, 1), ("max_calls", max_calls, 0),
+                                   ("max_parallel", max_parallel, 1), ("retries", retries, 0)):  # fmt: skip
+            if not (value is None and name == "max_calls") and (type(value) is not int or value < least):
+                raise ToolUsageError(f"{name}={shorten(value)} is no whole number from {least} on.")
+        self.agent, self.model, self.form = agent, model, format_of(getattr(model, "format", "openai-chat"))
+        self._most, self._parallel, self._instructions = (max_steps, max_calls), max_parallel, instructions
+        self._shown = {"strict": strict, "think_augment": think_augment, "tags": _kept(tags),
+                       "exclude_tags": _kept(exclude_tags)}  # fmt: skip
+        self._retries = (retries, retry_wait)
+
+    def __repr__(self) -> str:
+        return f"<ToolLoop of {self.agent.name!r} with {self._model_name()}>"
+
+    # ── sync ─────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, prompt: Prompt | None = None, run_id: str | None = None) -> LoopResult:
+        """
+        Talk until the model answers, or until something else ends it.
+
+        Args:
+            prompt: What a person says, or messages in the model's format; None: go on with the recorded ones.
+            run_id: The run, begun or gone on with; None: that of the context, or a new one.
+
+        Raises:
+            ModelError: The model could not be asked; the run can be gone on with.
+            RunBusyError: The run is open somewhere else.
+            ReplayMismatchError: The run is another conversation's.
+        """
+        with closing(self._events(prompt, run_id, stream=False)) as events:
+            for event in events:
+                if isinstance(event, LoopEnded):
+                    return event.result
+        raise AssertionError("the last event is the end")
+
+    def resume(self, run_id: str) -> LoopResult:
+        """Go on with a run: after an approval, a resolved call, a raised limit, a kill."""
+        return self.run(None, run_id)
+
+    def stream(self, prompt: Prompt | None = None, run_id: str | None = None) -> Generator[LoopEvent]:
+        """Do what `run` does, and yield what happens: pieces of text, replies, results, the end."""
+        return self._events(prompt, run_id, stream=True)
+
+    def _events(self, prompt: Prompt | None, run_id: str | None, *, stream: bool) -> Generator[LoopEvent]:
+        with self._opened(prompt, run_id, stream=stream) as (messages, first, course, means):
+            if first is not None:
+                _written(means.store.append([first])[0])
+            with closing(drive(course.steps(messages), means)) as events:
+                yield from events
+
+    # ── async ────────────────────────────────────────────────────────────────────────────────────
+
+    async def arun(self, prompt: Prompt | None = None, run_id: str | None = None) -> LoopResult:
+        """Do what `run` does, from async code; cancelling it cancels its calls."""
+        async with aclosing(self._aevents(prompt, run_id, stream=False)) as events:
+            async for event in events:
+                if isinstance(event, LoopEnded):
+                    return event.result
+        raise AssertionError("the last event is the end")
+
+    async def aresume(self, run_id: str) -> LoopResult:
+        """Do what `resume` does, from async code."""
+        return await self.arun(None, run_id)
+
+    def astream(self, prompt: Prompt | None = None, run_id: str | None = None) -> AsyncGenerator[LoopEvent]:
+        """Do what `stream` does, from async code."""
+        return self._aevents(prompt, run_id, stream=True)
+
+    async def _aevents(self, prompt: Prompt | None, run_id: str | None, *, stream: bool) -> AsyncGenerator[LoopEvent]:
+        with self._opened(prompt, run_id, stream=stream) as (messages, first, course, means):
+            if first is not None:
+                _written((await means.store.aappend((first,)))[0])
+            async with aclosing(drive_async(course.steps(messages), means)) as events:
+                async for event in events:
+                    yield event
+
+    # ── what both need ───────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def _opened(
+        self, prompt: Prompt | None, run_id: str | None, *, stream: bool
+    ) -> Generator[tuple[Any, Any, Course, Means]]:
+        """Open the run, where there is a journal, and find what was recorded of it."""
+        registry: Any = self.agent.registry
+        recorder, own = registry._runtime.recorder if registry.journal is not None else None, None
+        given = None if prompt is None else self._conversation(prompt)
+        open_run = None if recorder is None else run_here(recorder)
+        if recorder is None:
+            _refuse_unrecorded(given, run_id)
+        elif open_run is None or run_id not in (None, open_run.run_id):
+            own = registry.run(run_id or registry._runtime.clock.new_id())
+            own.__enter__()
+            leave(own._token)  # what the caller does between two events is no part of it
+            own._token, open_run = None, own._opened()
+        try:
+            talk, first = None, None
+            if recorder is not None and open_run is not None:
+                above = current_call()
+                talk = Talk(recorder, open_run, self.agent.name, None if above is None else above.tool_call_id)
+                given, first = talk.begin(given, self._model_name(), alone=own is not None)
+            yield self._begun(given, first, talk, stream=stream)
+        finally:
+            if own is not None:
+                own.__exit__(None, None, None)
+
+    def _begun(
+        self, given: Any, first: Any, talk: Talk | None, *, stream: bool
+    ) -> tuple[Any, Any, Course, Means]:
+        runtime, toolset = self.agent.registry._runtime, self.agent.tools
+        terms = Terms(
+            agent=self.agent.name, form=self.form, instructions=given["instructions"], stream=stream,
+            max_steps=self._most[0], max_calls=self._most[1], retries=self._retries[0], retry_wait=self._retries[1],
+        )  # fmt: skip
+        course = Course(terms, lambda: toolset.schemas(self.form, **self._shown), runtime.clock.monotonic, talk)
+        means = Means(
+            model=self.model, read=self._read, toolset=toolset, runtime=runtime,
+            store=None if runtime.recorder is None else getattr(runtime.recorder, "store", None),
+            max_parallel=self._parallel,
+        )  # fmt: skip
+        return given["messages"], first, course, means
+
+    def _conversation(self, prompt: Prompt) -> dict[str, Any]:
+        messages = [self.form.user(prompt)] if isinstance(prompt, str) else [plain(one) for one in prompt]
+        try:
+            return check_values({"instructions": self._instructions, "messages": messages})  # type: ignore[no-any-return]
+        except BadArguments as error:
+            told = "; ".join(f"{one.path} {one.reason}" for one in error.problems[:3])
+            raise ToolUsageError(f"The prompt is neither a text nor messages: {told}.") from None
+
+    def _read(self, answer: Any) -> ModelReply:
+        if isinstance(answer, ModelReply):
+            fits = bool(answer.messages)
+            return answer if fits else msgspec.structs.replace(answer, calls=tuple(numbered(answer.calls)))
+        if isinstance(answer, str):
+            return ModelReply(text=answer)
+        return read_reply(
+            self.form, answer, self.agent.tools, strict=self._shown["strict"] is True,
+            think_augment=self._shown["think_augment"] is True,
+        )  # fmt: skip
+
+    def _model_name(self) -> str:
+        name = getattr(self.model, "name", None)
+        return name if isinstance(name, str) else type(self.model).__name__
+
+
+def _kept(tags: Iterable[str] | None) -> Any:
+    return None if tags is None else (tags,) if isinstance(tags, str) else tuple(tags)
+
+
+def _written(answer: Any) -> None:
+    if answer.error is not None:
+        raise answer.error
+
+
+def _refuse_unrecorded(given: Any, run_id: str | None) -> None:
+    if run_id is not None or given is None:
+        raise ToolUsageError(
+            "This registry has no journal, so no loop can be gone on with: ToolRegistry(journal='runs.db').",
+            "no-journal",
+        )

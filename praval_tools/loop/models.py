@@ -1,0 +1,170 @@
+"""
+Ready-made models for the clients of the `openai` and `anthropic` SDKs, sync and async.
+
+The client is yours: its key, its base URL (any server that speaks the protocol), its time-outs. Its own retries are
+switched off; the loop's are bounded, and honour what the provider says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any, ClassVar, Final
+
+from praval_tools.errors import ModelError, ToolUsageError
+from praval_tools.formats.taking import of, text_of
+from praval_tools.loop.values import ModelRequest
+from praval_tools.naming import shorten
+
+_LATER: Final = frozenset({408, 409, 425, 429})
+_BROKEN: Final = frozenset({"APIConnectionError", "APITimeoutError", "TransportError"})
+_FOR_NOW: Final = frozenset({"overloaded_error", "api_error", "rate_limit_error", "server_error"})
+
+
+class SdkModel:
+    """
+    Base of the ready-made models.
+
+    Args:
+        client: The SDK's client, sync or async.
+        model: The provider's name of the model.
+        options: What goes into each request besides: `temperature`, `max_tokens`, …
+    """
+
+    format: ClassVar[str]
+    path: ClassVar[str]
+
+    def __init__(self, client: Any, model: str, **options: Any) -> None:
+        quiet = client.with_options(max_retries=0) if callable(getattr(client, "with_options", None)) else client
+        create = quiet
+        for part in self.path.split("."):
+            create = getattr(create, part, None)
+        if not callable(create):
+            raise ToolUsageError(f"{shorten(client)} is no client of this kind: it has no {self.path}.")
+        self.name, self._create, self._options = model, create, options
+        self.is_async = type(client).__name__.startswith("Async")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the request as the provider takes it."""
+        raise NotImplementedError
+
+    def reply(self, request: ModelRequest) -> Any:
+        """
+        Send the request.
+
+        Raises:
+            ModelError: It failed; whether it may succeed later is said by `retryable`.
+        """
+        body = {"model": self.name, **self.body(request), **self._options}
+        body.setdefault("stream", request.stream)
+        if self.is_async:
+            return self._awaited(body)
+        answer = _told(lambda: self._create(**body))
+        return _pieces(answer) if body["stream"] else answer
+
+    async def _awaited(self, body: dict[str, Any]) -> Any:
+        try:
+            answer = await self._create(**body)
+        except Exception as error:  # the seam to the SDK: what it raises is told as one class
+            raise problem(error) from error
+        return _apieces(answer) if body["stream"] else answer
+
+
+class OpenAIChat(SdkModel):
+    """A model behind OpenAI's Chat Completions, or a server that speaks them: `OpenAIChat(OpenAI(), "gpt-5")`."""
+
+    format: ClassVar = "openai-chat"
+    path: ClassVar = "chat.completions.create"
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the request as the provider takes it."""
+        said = [{"role": "system", "content": request.instructions}] if request.instructions else []
+        return {"messages": [*said, *request.messages], **({"tools": request.tools} if request.tools else {})}
+
+
+class OpenAIResponses(SdkModel):
+    """A model behind OpenAI's Responses: `OpenAIResponses(OpenAI(), "gpt-5")`."""
+
+    format: ClassVar = "openai-responses"
+    path: ClassVar = "responses.create"
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the request as the provider takes it."""
+        said = {"instructions": request.instructions} if request.instructions else {}
+        return {"input": request.messages, **said, **({"tools": request.tools} if request.tools else {})}
+
+
+class AnthropicMessages(SdkModel):
+    """
+    A model behind Anthropic's Messages: `AnthropicMessages(Anthropic(), "claude-sonnet-5")`.
+
+    `max_tokens` is 4,096 where the options say nothing else.
+    """
+
+    format: ClassVar = "anthropic"
+    path: ClassVar = "messages.create"
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the request as the provider takes it."""
+        said = {"system": request.instructions} if request.instructions else {}
+        tools = {"tools": request.tools} if request.tools else {}
+        return {"max_tokens": 4_096, "messages": request.messages, **said, **tools}
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────
+
+
+def _told(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except Exception as error:  # the seam to the SDK: what it raises is told as one class
+        raise problem(error) from error
+
+
+def _pieces(answer: Any) -> Generator[Any]:
+    try:
+        yield from answer
+    except Exception as error:  # the seam to the SDK: what it raises is told as one class
+        raise problem(error) from error
+    finally:
+        answer.close()
+
+
+async def _apieces(answer: Any) -> AsyncGenerator[Any]:
+    try:
+        async for one in answer:
+            yield one
+    except Exception as error:  # the seam to the SDK: what it raises is told as one class
+        raise problem(error) from error
+    finally:
+        await answer.close()
+
+
+def problem(error: Exception) -> ModelError:
+    """Return what an exception of an SDK says: whether, and when, the same request may succeed."""
+    status, names = getattr(error, "status_code", None), {one.__name__ for one in type(error).__mro__}
+    body = getattr(error, "body", None)
+    inner = of(body, "error") or body
+    kind = text_of(inner, "type") or str(getattr(error, "type", "") or "")
+    spent = "insufficient_quota" in (text_of(inner, "code"), str(getattr(error, "code", "")), kind)
+    later = status in _LATER or (isinstance(status, int) and status >= 500) or kind in _FOR_NOW
+    later = later or bool(names & _BROKEN) or (status is None and "APIError" in names)
+    said = f"{type(error).__name__}: {error}"
+    return ModelError(said[:1_000], later and not spent, _after(error))
+
+
+def _after(error: Exception) -> float | None:
+    """Return the seconds after which a provider wants to be asked again."""
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if headers is None:
+        return None
+    for name, unit in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name)) / unit
+        except (TypeError, ValueError):  # absent, or a date, which the loop's own wait stands for
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return None

@@ -1,0 +1,153 @@
+"""What a loop and a model say to each other, and what a loop tells its caller; values only."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from praval_tools.model.calls import ToolCall, ToolResult
+
+
+class StopReason(StrEnum):
+    """Why a loop ended; all but the first can be gone on with by the id of the run."""
+
+    ANSWER = "answer"
+    STEP_LIMIT = "step_limit"
+    CALL_LIMIT = "call_limit"
+    APPROVAL_REQUIRED = "approval_required"
+    IN_DOUBT = "in_doubt"
+    REFUSED = "refused"
+    TRUNCATED = "truncated"
+    EMPTY = "empty"
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What a model is asked.
+
+    Args:
+        messages: The conversation, in the model's format; its own to change.
+        tools: The agent's tools, in the model's format; its own to change.
+        instructions: What the model is told beforehand; empty: nothing.
+        api_format: The format.
+        stream: The loop's caller wants to read along: an iterator of pieces may be returned.
+        agent: Whose tools they are.
+        step: Which request of the loop it is, from 1.
+        run_id: The run, where the loop is journaled.
+    """
+
+    messages: list[Any]
+    tools: list[dict[str, Any]]
+    instructions: str = ""
+    api_format: str = "openai-chat"
+    stream: bool = False
+    agent: str = ""
+    step: int = 1
+    run_id: str | None = None
+
+
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What a model answers.
+
+    Args:
+        text: What it says.
+        calls: What it asks for, in order.
+        messages: What goes into the conversation for it; empty: made of text and calls.
+        stop: `refused`, `truncated` or `pause` (it wants to go on by itself); empty: it has ended.
+        usage: What it cost, as the provider counts: `input_tokens`, `output_tokens`.
+    """
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    messages: tuple[Any, ...] = ()
+    stop: str = ""
+    usage: dict[str, int] = {}
+
+
+@runtime_checkable
+class Model(Protocol):
+    """
+    Anything that can be asked: one method, sync or async.
+
+    It returns a text, a `ModelReply`, or what a provider answers in `format` (an attribute; `openai-chat` by
+    default). Where the request wants a stream, it may return an iterator, sync or async, of texts or of the
+    provider's chunks, with a `ModelReply` at the end or none.
+    """
+
+    def reply(self, request: ModelRequest) -> Any:
+        """Return the model's answer to *request*."""
+
+
+class LoopResult(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    How a loop ended.
+
+    Args:
+        reason: Why.
+        text: What the model said last.
+        steps: How many replies there were.
+        results: What came of the calls, in order.
+        messages: The conversation, in the model's format.
+        waiting: The ids of the calls that wait for an approval, or are in doubt.
+        usage: What the replies cost that were not taken from the journal.
+        run_id: The run by which it goes on; None: nothing was recorded.
+    """
+
+    reason: StopReason
+    text: str = ""
+    steps: int = 0
+    results: tuple[ToolResult, ...] = ()
+    messages: tuple[Any, ...] = ()
+    waiting: tuple[str, ...] = ()
+    usage: dict[str, int] = {}
+    run_id: str | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the model gave an answer."""
+        return self.reason is StopReason.ANSWER
+
+
+# ── what a stream tells ──────────────────────────────────────────────────────────────────────────
+
+
+class TextPiece(msgspec.Struct, frozen=True):
+    """The model said some more."""
+
+    text: str
+    step: int
+
+
+class ModelRetried(msgspec.Struct, frozen=True):
+    """The model is asked again; what it said of this step counts no more."""
+
+    step: int
+    wait: float
+    problem: str
+
+
+class ModelAnswered(msgspec.Struct, frozen=True):
+    """The model's reply is there; `replayed`: from the journal."""
+
+    step: int
+    reply: ModelReply
+    replayed: bool = False
+
+
+class CallsEnded(msgspec.Struct, frozen=True):
+    """The calls of a reply have ended, in call order."""
+
+    step: int
+    results: tuple[ToolResult, ...]
+
+
+class LoopEnded(msgspec.Struct, frozen=True):
+    """The last event of a loop."""
+
+    result: LoopResult
+
+
+LoopEvent = TextPiece | ModelRetried | ModelAnswered | CallsEnded | LoopEnded
