@@ -124,8 +124,14 @@ def _told(work: Callable[[], Any]) -> Any:
 
 
 def _pieces(answer: Any) -> Generator[Any]:
+    one = None
     try:
-        yield from answer
+        for one in answer:
+            yield one
+        if one is None:
+            raise _empty()
+    except ModelError:
+        raise
     except Exception as error:  # the seam to the SDK: what it raises is told as one class
         raise problem(error) from error
     finally:
@@ -133,13 +139,22 @@ def _pieces(answer: Any) -> Generator[Any]:
 
 
 async def _apieces(answer: Any) -> AsyncGenerator[Any]:
+    one = None
     try:
         async for one in answer:
             yield one
+        if one is None:
+            raise _empty()
+    except ModelError:
+        raise
     except Exception as error:  # the seam to the SDK: what it raises is told as one class
         raise problem(error) from error
     finally:
         await answer.close()
+
+
+def _empty() -> ModelError:
+    return ModelError("its stream was empty", retryable=True)
 
 
 def problem(error: Exception) -> ModelError:
