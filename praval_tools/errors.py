@@ -522,5 +522,9 @@ class JournalWarning(RuntimeWarning):
     """The journal failed, and the operator wants the registry to go on."""
 
 
+class UntestedVersionWarning(UserWarning):
+    """A framework is installed in another version than this release is tested with."""
+
+
 class StatsWarning(RuntimeWarning):
     """A file of usage statistics could not be read and was set aside."""

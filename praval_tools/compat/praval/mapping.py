@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ class Mark:
     category: Any
     shared: bool
     said: OurMetadata
+    entry: Mapping[str, Any] | None = None
 
 
 def mark_of(tool: OurTool[..., Any]) -> Mark | None:
@@ -66,7 +68,9 @@ def principal(agent: Any) -> str:
         return check_agent_name(f"{safe}~{_digest(text)}")
 
 
-def ours(tool: Any, registered: str, parameters: Mapping[str, Any] | None = None) -> OurTool[..., Any]:
+def ours(
+    tool: Any, registered: str, parameters: Mapping[str, Any] | None = None, entry: Mapping[str, Any] | None = None
+) -> OurTool[..., Any]:
     """
     Make a tool of `praval_tools` of one of Praval's, under the name *registered*.
 
@@ -75,23 +79,33 @@ def ours(tool: Any, registered: str, parameters: Mapping[str, Any] | None = None
         registered: A legal name.
         parameters: JSON Schema of the arguments; None: derived from the function, and open where that
             cannot be read: Praval takes such functions, too.
+        entry: What an agent's dictionary of Praval's says of it.
     """
-    said = tool.metadata
+    said, function = tool.metadata, _runnable(tool.func)
     fields = _fields(said, registered)
     description = said.description or (tool.func.__doc__ or "").strip() or str(said.tool_name)
     if parameters is None:
         try:
-            made = OurTool.from_function(tool.func, registered, description, strict=False, **fields)
+            made = OurTool.from_function(function, registered, description, strict=False, **fields)
         except ToolDefinitionError:
-            made = OurTool(registered, description, _open(said.parameters), callable=tool.func, **fields)
+            made = OurTool(registered, description, _open(said.parameters), callable=function, **fields)
     else:
-        made = OurTool(registered, description, parameters, callable=tool.func, **fields)
+        made = OurTool(registered, description, parameters, callable=function, **fields)
     made.definition_.listed = False
     # not a field: the very object that was registered is given back, and copies of the tool carry it along
     made.__dict__["_praval_mark"] = Mark(
-        tool, said.tool_name, registered, said.owned_by or None, said.category, bool(said.shared), made.metadata
-    )
+        tool, said.tool_name, registered, said.owned_by or None, said.category, bool(said.shared), made.metadata,
+        entry,
+    )  # fmt: skip
     return made
+
+
+def _runnable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is as async as what it calls: `add_tool_spec` wraps async handlers in plain functions."""
+    if inspect.iscoroutinefunction(function) or not getattr(function, "__qualname__", "").startswith("Agent.add_tool"):
+        return function
+    handler = inspect.getclosurevars(function).nonlocals.get("handler")
+    return handler if inspect.iscoroutinefunction(handler) and callable(handler) else function
 
 
 def _fields(said: Any, registered: str) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Self
 from weakref import WeakKeyDictionary
+
+from attrs import define, field
 
 from praval_tools import default
 from praval_tools.compat.praval.errors import tool_error
@@ -17,6 +19,24 @@ from praval_tools.registry import ToolRegistry as OurRegistry
 ASSIGNED: Final = "assigned through Praval's interface"
 SHARED: Final = "shared with every agent"
 """Why an agent keeps a shared tool that was taken from it: in Praval, sharing is not taken back that way."""
+
+
+@define(eq=False)
+class Memory:
+    """
+    What Praval's registry remembers and nobody else needs.
+
+    Args:
+        agents: Who ever had a tool of its own.
+        categories: Every category that ever had a tool.
+        taken: Tools, by their names here, that were taken from their owners.
+        handed: The tools that agents were told to have by their rights.
+    """
+
+    agents: dict[str, None] = field(factory=dict)
+    categories: dict[str, None] = field(factory=dict)
+    taken: dict[tuple[str, str], None] = field(factory=dict)
+    handed: dict[str, set[str]] = field(factory=dict)
 
 
 class ToolRegistry:
@@ -35,12 +55,11 @@ class ToolRegistry:
     def _over(self, registry: OurRegistry) -> Self:
         self.registry = registry
         self._derived: WeakKeyDictionary[Any, Tool] = WeakKeyDictionary()
-        self._agents: dict[str, None] = {}
-        self._categories: dict[str, None] = {}
-        self._taken: dict[tuple[str, str], None] = {}
+        self._memory: Memory = registry.__dict__.setdefault("_praval_memory", Memory())
         for one in registry.list_all_tools():
             if (mark := mark_of(one)) is not None:
-                self._seen(mark)
+                self._memory.agents.update({mark.owner: None} if mark.owner else {})
+                self._memory.categories.update({mark.category: None} if mark.category else {})
         return self
 
     # ── the catalogue ────────────────────────────────────────────────────────────────────────────
@@ -58,14 +77,13 @@ class ToolRegistry:
         name = tool.metadata.tool_name
         if self._find(name) is not None:
             raise tool_error(f"Tool '{name}' is already registered")
-        made = self._registered(tool, name)
-        self._seen(made)
-        self._given_back(made)
+        self._registered(tool, name)
 
-    def _registered(self, tool: Tool, name: str) -> Mark:
-        legal = name_for(name)
-        for candidate in dict.fromkeys((legal, stand_in(name))):
-            one = ours(tool, candidate)
+    def _registered(
+        self, tool: Tool, name: str, parameters: Mapping[str, Any] | None = None, entry: Mapping[str, Any] | None = None
+    ) -> Mark:
+        for candidate in dict.fromkeys((name_for(name), stand_in(name))):
+            one = ours(tool, candidate, parameters, entry)
             try:
                 self.registry.register_tool(one)
             except DuplicateToolError as error:
@@ -74,18 +92,20 @@ class ToolRegistry:
             except ToolError as error:
                 raise tool_error(str(error)) from error
             else:
-                return mark_of(one)  # type: ignore[return-value]
+                return self._seen(mark_of(one))
         raise tool_error(f"Tool '{name}' is already registered")
 
-    def _seen(self, mark: Mark) -> None:
+    def _seen(self, mark: Any) -> Mark:
         if mark.owner:
-            self._agents[mark.owner] = None
+            self._memory.agents[mark.owner] = None
         if mark.category:
-            self._categories[mark.category] = None
+            self._memory.categories[mark.category] = None
+        self._given_back(mark)
+        return mark  # type: ignore[no-any-return]
 
     def _given_back(self, mark: Mark) -> None:
         """Let a tool that was taken from its owner, and is new now, be its owner's again, as in Praval."""
-        for name, agent in [pair for pair in self._taken if pair[0] == mark.registered]:
+        for name, agent in [pair for pair in self._memory.taken if pair[0] == mark.registered]:
             if mark.shared or (mark.owner and principal(mark.owner) == agent):
                 reason = ASSIGNED if mark.owner and principal(mark.owner) == agent else SHARED
                 self.registry.assign_tool_to_agent(name, agent, reason=reason)
@@ -144,10 +164,10 @@ class ToolRegistry:
     def get_registry_stats(self) -> dict[str, Any]:
         """Return how many tools, agents and categories there are; those without tools left count, too."""
         tools = self.registry.list_all_tools()
-        held = dict.fromkeys(self._categories, 0)
+        held = dict.fromkeys(self._memory.categories, 0)
         for category in filter(None, map(_category, tools)):
             held[category] = held.get(category, 0) + 1
-        known = {principal(one) for one in self._agents}
+        known = {principal(one) for one in self._memory.agents}
         others = {one.metadata.owned_by for one in tools if one.metadata.owned_by is not None}
         others |= {one.agent for one in self.registry.grants()}
         return {
@@ -165,7 +185,7 @@ class ToolRegistry:
         found = self._find(tool_name)
         if found is None:
             return False
-        self._agents[agent_name] = None
+        self._memory.agents[agent_name] = None
         return self.registry.assign_tool_to_agent(found, principal(agent_name), reason=ASSIGNED)
 
     def remove_tool_from_agent(self, tool_name: str, agent_name: str) -> bool:
@@ -177,7 +197,7 @@ class ToolRegistry:
         owned = found.metadata.owned_by == agent and not access.removed
         assigned = [one for one in self.registry.grants(tool=found, agent=agent) if one.reason != SHARED]
         if owned:
-            self._taken[found.name, agent] = None
+            self._memory.taken[found.name, agent] = None
             self.registry.remove_tool_from_agent(found, agent)
             if found.metadata.shared:
                 self.registry.assign_tool_to_agent(found, agent, reason=SHARED)
@@ -199,7 +219,7 @@ class ToolRegistry:
             return False
         gone = self.registry.unregister_tool(found)
         if gone and not self._has_own(owned_by):
-            self._agents.pop(owned_by, None)
+            self._memory.agents.pop(owned_by, None)
         return gone
 
     def _has_own(self, agent_name: str) -> bool:
@@ -217,8 +237,9 @@ class ToolRegistry:
             for grant in self.registry.grants():
                 if grant.reason == ASSIGNED:
                     self.registry.revoke(grant)
-        self._agents.clear()
-        self._categories.clear()
+        self._memory.agents.clear()
+        self._memory.categories.clear()
+        self._memory.handed.clear()
 
 
 def _name(tool: OurTool[..., Any]) -> Any:

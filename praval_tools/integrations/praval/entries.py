@@ -1,0 +1,151 @@
+"""An attached agent's `tools`: the dictionary that Praval reads and writes, live and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final
+
+from praval_tools.errors import ToolUsageError
+
+if TYPE_CHECKING:
+    from praval_tools.integrations.praval.attaching import Attachment
+
+_NOTHING: Final = object()
+
+
+class Entry(dict[str, Any]):
+    """
+    What Praval is told of one tool, read from the registry.
+
+    It is made anew whenever it is asked for, so that a change to it would be lost; it refuses changes.
+    """
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TypeError(
+            f"The agent is attached, and {self.get('name')!r} is read from the registry: "
+            f"registry.configure({self.get('name')!r}, {key}=…) changes it."
+        )
+
+    def __delitem__(self, key: str) -> None:
+        self[key] = None
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse the change."""
+        self[next(iter(dict(*args, **kwargs)), "")] = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class Entries(MutableMapping[str, dict[str, Any]]):
+    """The tools that the agent may call now, under the names that they were declared with."""
+
+    def __init__(self, attachment: Attachment) -> None:
+        self._attachment = attachment
+        self.written: dict[str, Any] = {}
+        self.deleted: set[str] = set()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._attachment.names())
+
+    def __len__(self) -> int:
+        return len(self._attachment.names())
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        here = self._attachment.names().get(name)
+        found = self._attachment.entries((here,)) if here is not None else ()
+        if not found:
+            raise KeyError(name)
+        return found[0]
+
+    def __setitem__(self, name: str, entry: dict[str, Any]) -> None:
+        if not isinstance(entry, Mapping) or not callable(entry.get("function")):
+            raise ToolUsageError(f"An entry of an agent's tools has a 'function'; {name!r} got {entry!r}.")
+        self._attachment.take(name, entry)
+        self.written[name] = entry
+        self.deleted.discard(name)
+
+    def __delitem__(self, name: str) -> None:
+        self._attachment.drop(name)
+        self.written.pop(name, None)
+        self.deleted.add(name)
+
+    def __repr__(self) -> str:
+        return f"<tools of {self._attachment.agent.name!r}: {', '.join(self) or 'none'}>"
+
+
+class Live(list[Any]):
+    """
+    A list that is read anew from *source* whenever it is gone through: Praval copies its tools once a chat.
+
+    Args:
+        source: Gives what is in it now.
+        names: What the chat was narrowed to; None: everything.
+    """
+
+    def __init__(self, source: Callable[[], list[Any]], names: tuple[str, ...] | None = None) -> None:
+        super().__init__(source())
+        self._source, self.names = source, names
+
+    def __iter__(self) -> Iterator[Any]:
+        fresh = self._source()
+        self[:] = fresh  # for those who look at the list without going through it
+        return iter(fresh)
+
+    def __len__(self) -> int:
+        return len(self._source())
+
+    def __bool__(self) -> bool:
+        return bool(self._source())
+
+
+def function_for(
+    name: str, call: Callable[[dict[str, Any]], Any], acall: Callable[[dict[str, Any]], Awaitable[Any]],
+    *, signature: inspect.Signature | None, awaited: bool | None,
+) -> Callable[..., Any]:  # fmt: skip
+    """
+    Return what stands in an entry as its function.
+
+    Praval checks arguments by the function's signature before we do; it lets all through here, since it takes
+    the parameter without a hint for one that it knows, and the rest for extras.
+
+    Args:
+        name: What `__name__` is: providers offer the tool under it.
+        call: Calls the tool from sync code.
+        acall: Calls it from async code.
+        signature: The tool's own, for arguments that are given by position.
+        awaited: Whether the result is to be awaited; None: where an event loop runs in this thread.
+    """
+
+    def function(*args, _=_NOTHING, **arguments):  # type: ignore[no-untyped-def]
+        if _ is not _NOTHING:
+            arguments["_"] = _
+        if args:
+            positional = signature.bind_partial(*args).arguments if signature is not None else {}
+            arguments = {**positional, **arguments}
+        if awaited or (awaited is None and _looping()):
+            return _carried(lambda: acall(arguments), copy_context())
+        return call(arguments)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _looping() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _carried(make: Callable[[], Awaitable[Any]], context: Context) -> Any:
+    """Run in the context of the chat: Praval may run what is to be awaited in a thread of its own."""
+
+    async def inside() -> Any:
+        return await make()
+
+    return await asyncio.get_running_loop().create_task(inside(), context=context)

@@ -1,0 +1,37 @@
+"""Praval's modules, or the error that says what to install."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from praval_tools.errors import MissingExtraError, UntestedVersionWarning, outside
+
+TESTED: Final = "0.8.4"
+"""The version of Praval that the tests run against."""
+
+
+def part(name: str) -> Any:
+    """
+    Return a module of Praval; another version than the tested one is warned of, once.
+
+    Raises:
+        MissingExtraError: Praval is not installed.
+    """
+    try:
+        version = import_module("praval").__version__
+    except ModuleNotFoundError as error:
+        if error.name != "praval":
+            raise
+        raise MissingExtraError("praval_tools.integrations.praval", "praval") from error
+    if version != TESTED:
+        _warn(version)
+    return import_module(name)
+
+
+@cache
+def _warn(version: str) -> None:
+    text = f"praval {version} is installed; praval_tools.integrations.praval is tested with {TESTED}."
+    warnings.warn(text, UntestedVersionWarning, stacklevel=outside())
