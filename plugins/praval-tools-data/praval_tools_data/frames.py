@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
@@ -82,7 +83,9 @@ def said(error: BaseException) -> str:
 
 def _csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
     separator = request["separator"]
-    _check_width((data.partition(b"\n")[0].count(separator.encode()) + 1) // 4, request)  # some may be in quotes
+    if data.partition(b"\n")[0].count(separator.encode()) > 4 * request["columns"]:  # some may stand in quotes
+        problem = f"its first line has too many values: {request['columns']} columns are allowed"
+        raise Problem("limit", problem, _RAISE.format("max_columns"))
     return pl.read_csv(
         io.BytesIO(data),
         separator=separator,
@@ -136,7 +139,7 @@ def distinct(series: pl.Series) -> int | None:
 
 def named(names: Sequence[str]) -> Sequence[str]:
     """Refuse names that are given twice."""
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
         fix = "Give each column of the result a name of its own."
         raise Problem("column", f"{twice[0][:60]!r} is there twice", fix)
     return names

@@ -28,6 +28,13 @@ def _root_name(_: Any, __: Attribute[str], value: str) -> None:
 def _absolute(_: Any, __: Attribute[str], value: str) -> None:
     if not isinstance(value, str) or "\0" in value or not os.path.isabs(value):
         raise FilesSettingsError(str(value), "is no absolute path", "Write the whole path of the folder.")
+    if {".", ".."} & set(value.split("/")):
+        raise FilesSettingsError(value, "has '.' or '..' in it", "Write the path of the folder itself.")
+
+
+def _without_end(path: Any) -> Any:
+    """Drop a slash at the end, which would have a link followed."""
+    return (path.rstrip("/") or "/") if isinstance(path, str) and path.startswith("/") else path
 
 
 def positive(instance: Any, attribute: Attribute[Any], value: float) -> None:
@@ -55,7 +62,7 @@ class Root:
     """
 
     name: str = field(validator=_root_name)
-    path: str = field(validator=_absolute)
+    path: str = field(validator=_absolute, converter=_without_end)
     writable: bool = False
 
 

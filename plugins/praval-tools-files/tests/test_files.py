@@ -283,6 +283,7 @@ class TestSettings:
             {"name": "", "path": "/x"},
             {"name": "a", "path": "x"},
             {"name": "a", "path": "/\0"},
+            {"name": "a", "path": "/srv/link/."},
         ],
     )
     def test_wrong_roots(self, wrong: dict[str, str]) -> None:
@@ -324,8 +325,8 @@ class TestSettings:
         """A declared folder that is missing or a link is refused, and its real path is not told."""
         (home / "there").mkdir()
         (home / "link").symlink_to("there")
-        for name in ("link", "missing"):
-            lost = make(roots=[{"name": "r", "path": str(home / name)}])
+        for name in ("link", "missing", "link/"):
+            lost = make(roots=[{"name": "r", "path": f"{home}/{name}"}])
             assert str(home) not in refused("FilesSettingsError", "files_list", lost, path="r")
 
 

@@ -42,6 +42,8 @@ def ask(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], b
             process.kill()
     if answer is None:
         fix = "Ask for less: fewer joins, a smaller range, a simpler statement."
+        if request["do"] == "write":
+            fix = "Nobody knows whether it was committed: look before you send it again."
         raise SqlLimitError(f"The statement did not end within {request['timeout']} s and was stopped", fix)
     if not answer:
         raise _died(process.returncode, request.get("memory"))

@@ -21,7 +21,9 @@ _NEVER: Final = frozenset(
         sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT,
     }
 )  # fmt: skip
-_LOOKS: Final = frozenset({"table_info", "table_xinfo", "table_list", "foreign_key_list", "index_list", "index_info"})
+_LOOKS: Final = frozenset(
+    {"table_info", "table_xinfo", "table_list", "foreign_key_list", "index_list", "index_info", "data_version"}
+)
 _MODULES: Final = frozenset({"fts3", "fts4", "fts5", "rtree", "geopoly"})
 _ACTIONS: Final = {
     getattr(sqlite3, f"SQLITE_{name}"): name.lower().replace("_", " ")
@@ -58,6 +60,9 @@ _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 
+_TREES: Final = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE % USING rtree%'"
+"""R-trees prepare writes when they are opened, also for reading: they are opened before the guard looks."""
+
 
 class Guard:
     """Decides what a statement may do, and remembers what it was not allowed."""
@@ -82,6 +87,8 @@ class Guard:
             return (second or "").lower() in _FUNCTIONS.split()
         if action == sqlite3.SQLITE_PRAGMA:
             return (first or "").lower() in _LOOKS
+        if (action, first) == (sqlite3.SQLITE_UPDATE, "sqlite_master"):
+            return True  # asked when a virtual table is opened (json_each, fts5); SQLite itself refuses the statement
         if not self._writing:
             return action in _READ_ACTIONS
         if action == sqlite3.SQLITE_CREATE_VTABLE:
@@ -133,8 +140,11 @@ def guarded(connection: Connection, guard: Guard, *, writing: bool) -> Iterator[
     raw: Any = connection.connection.driver_connection
     for limit, value in _LIMITS.items():
         raw.setlimit(limit, value)
+    for (name,) in connection.exec_driver_sql(_TREES).all():
+        quoted = name.replace('"', '""')
+        connection.exec_driver_sql(f'SELECT 1 FROM "{quoted}" LIMIT 0')  # noqa: S608
     if writing:
-        raw.execute("BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
     raw.set_progress_handler(guard.progress, 1_000)
     raw.set_authorizer(guard.authorize)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -27,6 +28,7 @@ from praval_tools_sql.worker import serve
 
 _LESS: Final = "Ask for less: a smaller range, fewer joins, a LIMIT."
 _ONE: Final = "Send one statement, correct and complete; sql_tables and sql_describe show what there is."
+_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _READS: Final = "This tool only reads, with one SELECT; what changes something is for sql_write, which needs approval."
 
 
@@ -110,14 +112,16 @@ class Database:
 
     def _bound(self) -> tuple[Any, dict[str, Any]]:
         """Return the statement and its parameters, which fit together."""
+        if "\0" in self._request["sql"]:
+            raise Problem("statement", "The statement holds a NUL, where some databases stop reading", _ONE)
         statement, given = text(self._request["sql"]), self._request["parameters"]
         wanted = set(statement.compile().params)
         if missing := sorted(wanted - set(given)):
             fix = "Give it in parameters; where the colon belongs to a text, write \\: instead."
-            raise Problem("statement", f"The statement has a parameter :{missing[0]} without a value", fix)
+            raise Problem("statement", f"The statement has a parameter :{missing[0][:60]} without a value", fix)
         if unknown := sorted(set(given) - wanted):
-            fix = f"Write :{unknown[0]} where it belongs, without quotes around it, or leave it out."
-            raise Problem("statement", f"The statement has no parameter :{unknown[0]}", fix)
+            fix = f"Write :{unknown[0][:60]} where it belongs, without quotes around it, or leave it out."
+            raise Problem("statement", f"The statement has no parameter :{unknown[0][:60]}", fix)
         return statement, given
 
     def _rows(self, result: CursorResult[Any]) -> Any:
@@ -159,6 +163,8 @@ class Database:
                 yield connection
         except DBAPIError as error:
             raise self._problem(error) from None
+        except OverflowError as error:
+            raise Problem("statement", f"A parameter is too large: {self._said(error)}", "Send it as text.") from None
         except StatementError as error:
             raise Problem("statement", self._said(error.orig), _ONE) from None
         except SQLAlchemyError as error:
@@ -190,12 +196,17 @@ class Database:
             return Problem("limit", "The statement took too much memory", _LESS)
         if state == "57014":
             return self._late()
+        if state == "55P03" or getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
+            return Problem("limit", f"Somebody else has a lock: {said}", "Try again later.")
         if state == "25006" or (state == "0A000" and "DECLARE" in said):
             return Problem("refused", f"The statement is refused: {said}", _READS)
         if state == "42501":
             return Problem("refused", f"The statement is refused: {said}", "Ask the operator for the right to do it.")
-        if self._busy and self._kind == "postgresql" and state is None:  # libpq, which has no states
-            return Problem("limit", f"The rows could not be received: {said}", _LESS)
+        if self._busy and self._kind == "postgresql" and state is None:  # the driver, which has no states
+            if type(error.orig).__name__ not in ("DataError", "NotSupportedError"):
+                return Problem("limit", f"The rows could not be received: {said}", _LESS)
+            fix = "Cast what Python has no value for: CAST(x AS text)."
+            return Problem("statement", f"A value cannot be sent or read: {said}", fix)
         if not self._busy and isinstance(error, OperationalError | InternalError):
             fix = "Ask the operator to check that it runs, the URL, and the rights of the role."
             return Problem("connection", f"The database lets nobody in: {said}", fix)

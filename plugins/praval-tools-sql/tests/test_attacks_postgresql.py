@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from praval_tools import Agent, ToolCall
+from rig import tried
 
 from praval_tools_sql.problem import Problem
-from praval_tools_sql.statements import Database
 
 Make = Callable[..., Agent]
 Refused = Callable[..., str]
@@ -46,6 +46,7 @@ CHANGES = [
     "SELECT 1; COMMIT; DELETE FROM people; --",
     "SELECT 1; SET TRANSACTION READ WRITE; DELETE FROM people",
     "SELECT 1 /* ; */; DELETE FROM people",
+    "SELECT 1\0; DELETE FROM people",
     "SELECT set_config('transaction_read_only', 'off', true)",
     "SELECT set_config('role', 'postgres', true)",
     "SELECT pg_read_file('/etc/passwd')",
@@ -70,14 +71,6 @@ FLOODS = [
 ]
 
 
-def tried(url: str, sql: str, **more: Any) -> Any:
-    """Run a query as the process of its own does, in this one: the same code, without the time that a start costs."""
-    request = {"do": "query", "url": url, "timeout": 5.0, "memory": 0, "superuser": False, "sql": sql}
-    limits = {"rows": 100, "bytes": 100_000, "chars": 1_000, "parameters": {}}
-    given = {**request, **limits, **more}
-    return getattr(Database(given), given["do"])()
-
-
 def everything(server: Any) -> Any:
     """Return what the database holds."""
     return server.execute("SELECT (SELECT last_value FROM numbers), array_agg(p ORDER BY id) FROM people p").fetchall()
@@ -96,6 +89,14 @@ class TestReading:
     def test_casts_are_no_parameters(self, pia: Agent) -> None:
         """Two colons are a cast, as PostgreSQL writes it, and a percent sign is itself."""
         assert [[1, "100%"]] == pia.call("sql_query", sql="SELECT '1'::int, '100%' WHERE 'ab' LIKE 'a%'").rows
+
+    def test_values_that_python_lacks(self, reader: str) -> None:
+        """The error says how to get them."""
+        with pytest.raises(Problem, match="CAST"):
+            tried(reader, "SELECT 'infinity'::timestamp")
+        with pytest.raises(Problem, match="NUL"):
+            tried(reader, "SELECT CAST(:a AS text)", parameters={"a": "\0"})
+        assert [["infinity"]] == tried(reader, "SELECT CAST('infinity'::timestamp AS text)")["rows"]
 
     def test_tables_and_description(self, pia: Agent) -> None:
         """Tables are listed and described, with the types as PostgreSQL spells them."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from praval_tools import Agent
+from rig import tried
 from sqlalchemy import make_url
 
 from praval_tools_sql import plugin, sqlite
 from praval_tools_sql.problem import Problem
-from praval_tools_sql.statements import Database
 
 Make = Callable[..., Agent]
 Refused = Callable[..., str]
@@ -47,6 +47,7 @@ CHANGES = [
     "PRAGMA trusted_schema",
     "SELECT * FROM pragma_database_list",
     "SELECT load_extension('{there}')",
+    "SELECT load_extension(value) FROM json_each('[1]')",
     "SELECT LOAD_EXTENSION('{there}', 'x')",
     "SELECT fts3_tokenizer('simple')",
     "SELECT sqlite_compileoption_get(1)",
@@ -56,6 +57,8 @@ CHANGES = [
 
 NONSENSE = [
     "SELECT 1; DROP TABLE people",
+    "UPDATE sqlite_master SET sql = ''",
+    "DELETE FROM sqlite_master",
     "SELECT 1;\n-- a comment\nDELETE FROM people;",
     "SELECT writefile('{there}', 'x')",
     "SELECT readfile('/etc/passwd')",
@@ -70,14 +73,6 @@ NONSENSE = [
     "--",
 ]
 """Each is no single statement that SQLite knows."""
-
-
-def tried(file: Path, sql: str, **more: object) -> dict[str, object]:
-    """Run a query as the process of its own does, in this one: the same code, without the time that a start costs."""
-    request = {"do": "query", "url": f"sqlite:///{file}", "timeout": 5.0, "memory": 0, "superuser": False}
-    limits = {"rows": 100, "bytes": 100_000, "chars": 1_000, "parameters": {}}
-    database = Database({**request, **limits, "sql": sql, **more})
-    return getattr(database, str(more.get("do", "query")))()
 
 
 class TestChanges:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from praval_tools import Agent, Outcome, ToolCall, ToolRegistry
+from rig import tried
 
 from praval_tools_sql import plugin
 from praval_tools_sql.encoding import Encoder
 from praval_tools_sql.errors import SqlSettingsError
+from praval_tools_sql.problem import Problem
 from praval_tools_sql.settings import SqlSettings
 
 Make = Callable[..., Agent]
@@ -57,13 +59,48 @@ class TestReading:
 
     @pytest.mark.parametrize(
         ("sql", "parameters", "said"),
-        [("SELECT :a", {}, ":a without a value"), ("SELECT 1", {"b": 1}, "no parameter :b"), ("SELEC 1", {}, "syntax")],
+        [
+            ("SELECT :a", {}, ":a without a value"),
+            ("SELECT 1", {"b": 1}, "no parameter :b"),
+            ("SELEC 1", {}, "syntax"),
+            ("SELECT :a", {"a": 2**70}, "too large"),
+            ("SELECT 1\0; DROP TABLE x", {}, "NUL"),
+        ],
     )
-    def test_statements_that_do_not_fit(
-        self, ann: Agent, refused: Refused, sql: str, parameters: dict[str, Any], said: str
-    ) -> None:
+    def test_statements_that_do_not_fit(self, file: Path, sql: str, parameters: dict[str, Any], said: str) -> None:
         """What is wrong is said: the parameter, or what the database says."""
-        assert said in refused("SqlStatementError", ann, sql=sql, parameters=parameters)
+        with pytest.raises(Problem, match=said) as caught:
+            tried(file, sql, parameters=parameters)
+        assert "statement" == caught.value.kind
+
+    def test_tables_that_are_code(self, file: Path) -> None:
+        """Full text, R-trees, JSON and the tables that describe tables can be read."""
+        with sqlite3.connect(file) as made:
+            made.executescript(
+                """
+                CREATE VIRTUAL TABLE notes USING fts5 (x); INSERT INTO notes VALUES ('hello world');
+                CREATE VIRTUAL TABLE boxes USING rtree (id, low, high); INSERT INTO boxes VALUES (1, 2, 3);
+                """
+            )
+        made.close()
+        for sql, expected in (
+            ("SELECT highlight(notes, 0, '[', ']') FROM notes WHERE notes MATCH 'hello'", [["[hello] world"]]),
+            ("SELECT id FROM boxes WHERE low > 1", [[1]]),
+            ("SELECT value FROM json_each('[1, 2]')", [[1], [2]]),
+            ("SELECT name FROM pragma_table_info('pets')", [["id"], ["owner"], ["name"]]),
+        ):
+            assert expected == tried(file, sql)["rows"]
+        assert 1 == tried(file, "INSERT INTO notes VALUES ('again')", do="write")["affected"]
+
+    def test_what_other_processes_wrote_ahead(self, file: Path) -> None:
+        """A database in WAL mode is read, while it is open elsewhere and after."""
+        with sqlite3.connect(file) as made:
+            made.execute("PRAGMA journal_mode = WAL")
+            made.execute("DELETE FROM people WHERE id = 2")
+            made.commit()
+            assert [[1]] == tried(file, "SELECT id FROM people")["rows"]
+        made.close()
+        assert [[1]] == tried(file, "SELECT id FROM people")["rows"]
 
     def test_limits_of_a_result(self, make: Make, file: Path) -> None:
         """Rows, size and long values are limited, and the result says so."""
@@ -147,11 +184,13 @@ class TestSettings:
     @pytest.mark.parametrize(
         "url",
         ["sqlite://", "sqlite:///:memory:", "sqlite:////not/there.db", "sqlite:///file:x?uri=true", "mysql://a:b@c/d",
-         "nonsense", "sqlite:///x.db?mode=rwc", "nosuch+driver://x"],
+         "nonsense://", "sqlite:///x.db?mode=rwc", "nosuch+driver://x"],
     )  # fmt: skip
-    def test_databases_that_cannot_be_used(self, make: Make, refused: Refused, url: str) -> None:
+    def test_databases_that_cannot_be_used(self, url: str) -> None:
         """What is no file, no known database or has options is refused, and nothing is created."""
-        refused("SqlSettingsError", make(url=url), sql="SELECT 1")
+        with pytest.raises(Problem) as caught:
+            tried(url, "SELECT 1")
+        assert "settings" == caught.value.kind
 
     @pytest.mark.parametrize(
         "wrong", [{"timeout": 0}, {"max_rows": -1}, {"max_memory_mb": 5}, {"url": "a", "url_env": "b"}]
@@ -200,7 +239,8 @@ class TestStopping:
         agent = make(url=f"sqlite:///{file}", timeout=0.5)
         with sqlite3.connect(file) as other:
             other.execute("BEGIN EXCLUSIVE")
-            assert "locked" in refused("SqlStatementError", agent, sql="SELECT * FROM people")
+            assert "locked" in refused("SqlLimitError", agent, sql="SELECT * FROM people")
+            assert "locked" in refused("SqlLimitError", agent, "sql_write", sql="DELETE FROM people")
             other.rollback()
         other.close()
 
