@@ -7,6 +7,7 @@ The names of the file stay beside it, and are data.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 from collections import Counter
@@ -19,6 +20,7 @@ from attrs import frozen
 
 from praval_tools_data.problem import Problem
 
+_PIECE: Final = 1_048_576
 _RAISE: Final = "Use a smaller file, or ask the operator to raise {}."
 
 
@@ -83,6 +85,7 @@ def said(error: BaseException) -> str:
 
 def _csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
     separator = request["separator"]
+    _check_text(data)
     if data.partition(b"\n")[0].count(separator.encode()) > 4 * request["columns"]:  # some may stand in quotes
         problem = f"its first line has too many values: {request['columns']} columns are allowed"
         raise Problem("limit", problem, _RAISE.format("max_columns"))
@@ -92,6 +95,18 @@ def _csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
         infer_schema_length=None,  # n_rows would make it overlook a quote that is never closed
         try_parse_dates=True,
     )
+
+
+def _check_text(data: bytes) -> None:
+    """Refuse what is not UTF-8: polars looks at values only, not at names, and unpacks what is compressed."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), _PIECE):
+            decoder.decode(data[start : start + _PIECE])
+        decoder.decode(b"", True)
+    except UnicodeDecodeError as error:
+        fix = "Save it as UTF-8, and not compressed, or pass the format that it has."
+        raise Problem("format", f"it is no UTF-8 text (byte 0x{error.object[error.start]:02x})", fix) from None
 
 
 def _json(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:

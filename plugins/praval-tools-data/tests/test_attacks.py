@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -79,7 +80,10 @@ class TestCsv:
         ("data", "said"),
         [
             (b"a,b\n1,2,3\n", "more fields"),
-            (b"a,b\n1,\xff\n", "utf-8"),
+            (b"a,b\n1,\xff\n", "UTF-8 text .byte 0xff"),
+            ("a,b\n1,2\n".encode("utf-16"), "UTF-8"),
+            ("a,é".encode()[:-1], "UTF-8"),
+            (gzip.compress(b"a,b\n" + b"1,2\n" * 1_000_000), "not compressed|UTF-8"),
             (b"", "empty"),
             (b'a,b\n1,"never closed\n2,3\n', "could not parse"),
             (b",".join(b"c%d" % n for n in range(200)) + b"\n", "200 columns"),
