@@ -83,13 +83,14 @@ class TestCsv:
             (b"a,b\n1,\xff\n", "UTF-8 text .byte 0xff"),
             ("a,b\n1,2\n".encode("utf-16"), "UTF-8"),
             ("a,é".encode()[:-1], "UTF-8"),
-            (gzip.compress(b"a,b\n" + b"1,2\n" * 1_000_000), "not compressed|UTF-8"),
+            (gzip.compress(b"a,b\n" + b"1,2\n" * 1_000_000, mtime=0), "not compressed|UTF-8"),
             (b"", "empty"),
             (b'a,b\n1,"never closed\n2,3\n', "could not parse"),
             (b",".join(b"c%d" % n for n in range(200)) + b"\n", "200 columns"),
             (b"," * 1_000_000 + b"\n", "columns"),
             (b"a\n" + b"1\n" * 200_000, "more than 100000 rows"),
         ],
+        ids=["ragged", "value", "utf16", "name", "gzip", "empty", "quote", "wide", "wider", "long"],
     )
     def test_malformed(self, data: bytes, said: str) -> None:
         """What is wrong is said in one line."""
@@ -157,7 +158,11 @@ class TestBombs:
         monkeypatch.setattr(plugin, "GRACE", 0.0)
         assert "stopped" in refused("DataLimitError", "data_read", make(timeout=0.01), path="home/sales.csv")
 
-    @pytest.mark.parametrize("data", [b"[" * 200_000 + b"]" * 200_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000])
+    @pytest.mark.parametrize(
+        "data",
+        [b"[" * 200_000 + b"]" * 200_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000],
+        ids=["arrays", "objects"],
+    )
     @pytest.mark.parametrize("format", ["json", "jsonl"])
     def test_deep_json(self, make: Make, home: Path, format: str, data: bytes) -> None:
         """JSON nested without end is refused; if the reader falls over it, it falls alone."""
@@ -172,7 +177,7 @@ class TestBombs:
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ODD)
+    @pytest.mark.parametrize("name", ODD, ids=range(len(ODD)))
     def test_of_columns(self, name: str) -> None:
         """A name is a name: it is read, described, grouped by, aggregated and plotted, and no other column is."""
         out = io.BytesIO()
