@@ -1,18 +1,11 @@
-"""
-A server on the loopback that speaks the protocols of three model APIs, whole and streamed; a test writes its replies.
-
-Run as a program it serves the script that its first argument names, prints its port, and appends a line to the file
-that its second argument names for each request.
-"""
+"""A server on the loopback that speaks the protocols of three model APIs, whole and streamed, by a test's script."""
 
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 Reply = dict[str, Any]
@@ -236,16 +229,3 @@ _WRITERS: dict[str, tuple[Any, Any]] = {
     "/v1/chat/completions": (_chat, _chat_stream), "/v1/responses": (_response, _response_stream),
     "/v1/messages": (_message, _message_stream),
 }  # fmt: skip
-
-
-if __name__ == "__main__":
-    counted = Path(sys.argv[2])
-
-    def count(body: Any) -> None:
-        """Note a request where a killed process cannot take it back."""
-        with counted.open("a") as file:
-            file.write(f"{len(body.get('messages') or body.get('input'))}\n")
-
-    with ModelServer(json.loads(sys.argv[1]), count) as server:
-        print(server.url, flush=True)
-        sys.stdin.read()

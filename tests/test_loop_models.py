@@ -285,7 +285,8 @@ class TestClients:
     def test_options_go_into_each_request(self, registry: ToolRegistry) -> None:
         """What the host sets is sent, and beats what we would say."""
         with ModelServer([{"text": "Yes."}]) as server:
-            ToolLoop(registry.agent("ann"), model_for("messages", server, max_tokens=7, stop_sequences=["Stop"])).run("Well?")
+            model = model_for("messages", server, max_tokens=7, stop_sequences=["Stop"])
+            ToolLoop(registry.agent("ann"), model).run("Well?")
 
         assert (7, ["Stop"]) == (server.requests[0]["max_tokens"], server.requests[0]["stop_sequences"])
 

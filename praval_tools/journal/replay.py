@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from praval_tools.errors import EventFormatError, ReplayMismatchError
-from praval_tools.journal.codec import VERSION
+from praval_tools.journal.codec import VERSION, reader
 from praval_tools.journal.events import EventType
 from praval_tools.journal.protocol import Record
 from praval_tools.journal.values import packed
@@ -104,8 +104,8 @@ class _Arguments(msgspec.Struct):
 
 
 # made here: what threads make of a type at the same time, msgspec may crash on
-_read_head: Final = msgspec.json.Decoder(_Head).decode
-_read_arguments: Final = msgspec.json.Decoder(_Arguments).decode
+_read_head: Final = reader(_Head)
+_read_arguments: Final = reader(_Arguments)
 
 
 _waits: Final = threading.Lock()

@@ -11,7 +11,7 @@ from praval_tools.clock import Clock
 from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
 from praval_tools.execution.failures import builtin_base, recalled
 from praval_tools.execution.steps import Run
-from praval_tools.journal.codec import VERSION, to_json
+from praval_tools.journal.codec import VERSION, reader, to_json
 from praval_tools.journal.events import (
     AgentToolCall,
     AgentToolResult,
@@ -327,9 +327,9 @@ class _Answer(msgspec.Struct):
 
 
 # made here: what threads make of a type at the same time, msgspec may crash on
-_read_end: Final = msgspec.json.Decoder(_End).decode
-_read_start: Final = msgspec.json.Decoder(_Start).decode
-_read_answer: Final = msgspec.json.Decoder(_Answer).decode
+_read_end: Final = reader(_End)
+_read_start: Final = reader(_Start)
+_read_answer: Final = reader(_Answer)
 
 
 _OUTCOMES: Final[dict[str, Allowed]] = {"unknown_tool": "unknown", "disabled": "disabled", "forbidden": "forbidden"}
