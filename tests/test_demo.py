@@ -903,6 +903,8 @@ class TestExamples:
         """
         The output of an example is the block under "Prints:" in its docstring.
         """
+        if path.stem.startswith("praval_"):
+            pytest.importorskip("praval", reason="needs praval: pip install 'praval-tools[praval]'")
         promised = dedent(path.read_text("utf-8").split('"""')[1].split("Prints:\n")[1])
         done = subprocess.run(
             [sys.executable, str(path)], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,

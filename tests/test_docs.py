@@ -152,6 +152,8 @@ class TestExamples:
     def test_a_page_prints_what_it_says(self, page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Every example of a page runs as printed, and its output is the output on the page."""
         blocks = blocks_of(page)
+        if any("import praval\n" in block.text for block in blocks):
+            pytest.importorskip("praval", reason="needs praval: pip install 'praval-tools[praval]'")
         with ExitStack() as stack:
             reader = Reader(page, folder, capsys, stack)
             for block, following in zip_longest(blocks, blocks[1:]):

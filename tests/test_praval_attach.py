@@ -570,10 +570,20 @@ class TestAgentsOwnTools:
         assert [False, False, False, True, False, False] == model.errors
         assert ["3", "3"] == model.told[4:]
         assert {"analyst"} == {one[0] for one in ended(registry)}
+
+        def redeclared() -> Any:
+            def after(x: int) -> int:
+                """After, again."""
+                return x + 5
+
+            return after
+
+        work.tool(again := redeclared())
+        assert 6 == held.agent.call("after", x=1)
         assert "analyst" == registry.get_tool("after").metadata.owned_by  # type: ignore[union-attr]
         held.detach()
         assert ["after", "before", "listed", "remote", "spec"] == sorted(theirs.tools)
-        assert after is theirs.tools["after"]["function"]
+        assert again is theirs.tools["after"]["function"]
 
     def test_an_async_only_tool(self, registry: ToolRegistry) -> None:
         """A tool of an MCP server runs on the caller's loop under `agenerate`, and is refused under `chat`."""

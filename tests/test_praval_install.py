@@ -279,7 +279,7 @@ class TestInstalling:
         assert ["second"] == [one.name for one in registry]
 
         with install(registry, collisions="rename"):
-            assert ["second", "first", "praval-second"] == [one.name for one in registry]
+            assert ["second", "first", "ann-second"] == [one.name for one in registry]
 
     def test_a_reset_is_survived(self, registry: ToolRegistry) -> None:
         """After `reset_tool_registry()` a new, empty registry object follows, and it is ours again; in threads, too."""

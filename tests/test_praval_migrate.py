@@ -203,9 +203,10 @@ class TestMigrate:
             st.tuples(st.sampled_from(["ann", "b:ob", "eve"]), st.sampled_from(["a", "f", "g"])), max_size=6,
             unique=True,
         ),
+        host=st.lists(st.sampled_from(["a", "f", "d.e"]), max_size=2, unique=True),
         collisions=st.sampled_from(["rename", "keep", "replace"]),
     )  # fmt: skip
-    def test_nothing_is_lost_and_nothing_doubled(self, tools: Any, own: Any, collisions: Any) -> None:
+    def test_nothing_is_lost_and_nothing_doubled(self, tools: Any, own: Any, host: Any, collisions: Any) -> None:
         """Whatever is declared where: each function is here once, or told as left out; each row names a tool."""
         with clean():
             functions: dict[int, Any] = {}
@@ -221,10 +222,14 @@ class TestMigrate:
                 made = agents[name].tool(work(tool))
                 functions[id(made)] = made
             registry = ToolRegistry()
+            for name in host:
+                registry.register_tool(Tool.from_function(work("host"), name=name, owned_by="host"))
 
             report = migrate(registry, agents=agents.values(), collisions=collisions)
 
-            here = [id(one.function) for one in registry]
+            here = [
+                id(one.function) for one in registry if one.metadata.owned_by != "host" or "host" not in one.__name__
+            ]
             assert len(here) == len(set(here))
             gone = [one for one in report.moved if one.done in ("left out", "replaced")]
             assert len(functions) - len(here) <= len(gone)

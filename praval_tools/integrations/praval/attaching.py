@@ -156,7 +156,7 @@ class Attachment:
 
     def take(self, name: str, entry: Mapping[str, Any]) -> None:
         """Register what the agent's own `tool` or `add_tool_spec` declares."""
-        mover = Mover(self._view, self._collisions)
+        mover = Mover(self._view, self._collisions, again=True)
         with self.registry.change():
             here = mover.bring(tool_of(name, entry, self.theirs.name), self.theirs.name, entry)
             if here is not None:

@@ -67,12 +67,19 @@ def _as(row: Moved) -> str:
 
 
 class Mover:
-    """Brings tools into a registry, and keeps a record of it."""
+    """
+    Brings tools into a registry, and keeps a record of it.
 
-    def __init__(self, view: View, collisions: Collisions) -> None:
+    Args:
+        view: Praval's view of the registry.
+        collisions: What happens where another tool has the name.
+        again: Whether an agent's tool replaces its own earlier one: a declaration does, a migration loses nothing.
+    """
+
+    def __init__(self, view: View, collisions: Collisions, *, again: bool = False) -> None:
         if collisions not in ("error", "rename", "keep", "replace"):
             raise ToolUsageError(f"collisions={collisions!r} is none of 'error', 'rename', 'keep', 'replace'.")
-        self.view, self.registry, self.collisions = view, view.registry, collisions
+        self.view, self.registry, self.collisions, self.again = view, view.registry, collisions, again
         self.moved: list[Moved] = []
         self.assigned: list[tuple[str, str]] = []
 
@@ -84,6 +91,8 @@ class Mover:
     def bring(self, tool: Any, source: str, entry: Mapping[str, Any] | None = None) -> str | None:
         """Bring one tool; returns its name in the registry, None: it was left out."""
         name, found = tool.metadata.tool_name, self.view._find(tool.metadata.tool_name)
+        if found is not None and not is_of(found, tool.func):  # perhaps it is here, under the name that it got then
+            found = next((one for one in self.registry if is_of(one, tool.func) and _ends(one, name)), found)
         if found is not None and is_of(found, tool.func):
             done: Done = "completed" if self._completed(found, entry) else "same"
             self.moved.append(Moved(name, found.name, source, done))
@@ -91,7 +100,7 @@ class Mover:
         schema = _schema(entry)
         if found is None:
             return self._noted(tool, source, "registered", self.view._registered(tool, name, schema, entry).registered)
-        own = source != "registry" and found.metadata.owned_by == principal(source)
+        own = self.again and found.metadata.owned_by == principal(source)
         if self.collisions == "replace" or own:
             made = ours(tool, found.name, schema, entry)
             self.registry.register_tool(made, replace=True)
@@ -109,7 +118,7 @@ class Mover:
 
     def _renamed(self, tool: Any, source: str, schema: Any, entry: Mapping[str, Any] | None) -> str | None:
         old, other = tool.metadata.tool_name, copy.copy(tool)
-        space = name_for("praval" if source == "registry" else source)
+        space = name_for((tool.metadata.owned_by or "praval") if source == "registry" else source)
         other.metadata = dataclasses.replace(tool.metadata, tool_name=f"{space}-{name_for(old)}"[:128])
         found = self.view._find(other.metadata.tool_name)
         if found is not None:
@@ -148,6 +157,11 @@ def is_of(tool: OurTool[..., Any], function: Any) -> bool:
     if isinstance(function, OurTool):
         return function.definition_ is tool.definition_
     return function is tool.function or (mark is not None and mark.tool.func is function)
+
+
+def _ends(tool: OurTool[..., Any], name: Any) -> bool:
+    mark = mark_of(tool)
+    return mark is not None and str(mark.name).endswith(f"-{name_for(name)}")
 
 
 def _schema(entry: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -195,11 +209,20 @@ def take_agent(view: View, agent: Any, collisions: Collisions, handed: Iterable[
     """Bring in what an agent's own dictionary holds; it keeps what it has, unless a right that gave it is gone."""
     mover, by_right = Mover(view, collisions), set(handed)
     with view.registry.change():
-        for name, entry in list(agent.tools.items()):
+        for name, entry in _ordered(view, agent):
             here = mover.bring(tool_of(name, entry, agent.name), agent.name, entry)
             if here is not None and name not in by_right:
                 mover.assign(here, principal(agent.name))
     return mover.report
+
+
+def _ordered(view: View, agent: Any) -> list[tuple[str, Any]]:
+    """Return an agent's entries in the order of registration: Praval fills its dictionary from a set."""
+    old = part("praval.core.tool_registry")._global_registry
+    known = [*view.list_all_tools(), *(old.list_all_tools() if old is not None else ())]
+    names = dict.fromkeys(one.metadata.tool_name for one in known)
+    names.update(dict.fromkeys(agent.tools))
+    return [(name, agent.tools[name]) for name in names if name in agent.tools]
 
 
 def migrate(
@@ -214,8 +237,8 @@ def migrate(
         registry: None: the default one.
         agents: Agents, or functions decorated with Praval's `@agent`; None: all that are on its Reef or in its
             agent registry. An `Agent` that is in neither is found by nobody: name it.
-        collisions: Where another tool has the name: `error`; `rename` the one that comes, after its agent;
-            `keep` the one that is here; `replace` it. An agent's own tool replaces its own earlier one.
+        collisions: Where another tool has the name: `error`; `rename` the one that comes, after its owner or agent;
+            `keep` the one that is here; `replace` it.
 
     Raises:
         MissingExtraError: Praval is not installed.
