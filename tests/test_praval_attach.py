@@ -70,6 +70,16 @@ def analyst(**options: Any) -> Any:
     return work
 
 
+def copied() -> Any:
+    """Return a function of its own."""
+
+    def work(x: int) -> int:
+        """Work."""
+        return x
+
+    return work
+
+
 def ended(registry: ToolRegistry) -> list[tuple[str | None, str, str]]:
     """Return agent, tool and outcome of every call that the journal holds."""
     assert registry.journal is not None
@@ -197,6 +207,28 @@ class TestRounds:
         assert "Error: ValueError: no such thing" == model.told[0]
         assert model.told[1].startswith("Error: SystemExit")
         assert [True, True] == model.errors
+
+    def test_tools_that_are_declared_again(self, registry: ToolRegistry) -> None:
+        """A tool that is replaced, or taken out and put in again, is the new one in the next round of a running chat."""
+
+        def count(text: str) -> str:
+            """Count words."""
+            return f"{len(text.split())} words"
+
+        def replaced() -> Any:
+            registry.register_tool(Tool.from_function(count, name="count", owned_by="analyst"), replace=True)
+            return [("count", {"text": "a b c"})]
+
+        def again() -> Any:
+            registry.unregister_tool("count")
+            return [("count", {"text": "a"})]
+
+        model = scripted("script", [("count", {"text": "a b c"})], replaced, again, "done")
+        with attach(analyst(), registry) as held:
+            held.theirs.chat("go")
+
+        assert ["5", "3 words"] == model.told[:2]
+        assert "not found" in model.told[2]
 
     def test_narrowed_chats_stay_narrow(self, registry: ToolRegistry) -> None:
         """`allowed_tool_names` holds for the whole chat; what it names can be taken away, and nothing comes to it."""
@@ -566,6 +598,7 @@ class TestAgentsOwnTools:
             theirs.add_tool_spec(praval.ToolSpec(name="spec", parameters=schema), lambda q: q)
         theirs.chat("go")
 
+        assert "breaking-change" not in [one.kind for one in registry.problems()]
         assert ["11", "2", "remote {'q': 7}"] == model.told[:3]
         assert [False, False, False, True, False, False] == model.errors
         assert ["3", "3"] == model.told[4:]
@@ -693,6 +726,41 @@ class TestBeginAndEnd:
         assert "done" == held.theirs.chat("go")
         assert "3" == model.told[0]
         assert model.errors[1]
+
+    def test_two_threads_attach_one_agent(self, registry: ToolRegistry) -> None:
+        """One attachment comes of it, and detaching it restores the agent."""
+        theirs = praval.Agent("analyst", provider="script")
+        before, own, gate = theirs.tools, dict(vars(theirs.runtime)), threading.Barrier(4)
+        made: list[Any] = []
+
+        def work() -> None:
+            gate.wait()
+            made.append(attach(theirs, registry))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert {id(made[0])} == {id(one) for one in made}
+        made[0].detach()
+        assert before is theirs.tools
+        assert own == vars(theirs.runtime)
+
+    def test_what_was_revoked_stays_revoked_at_the_next_start(self, tmp_path: Path) -> None:
+        """The program that lists a tool in its code does not bring back what the operator took, after a restart."""
+        seen = []
+        for start in range(3):
+            with clean(), ToolRegistry(journal=tmp_path / "runs.db") as registry:
+                praval.tool("listed")(copied())
+                praval.tool("owned", owned_by="analyst")(copied())
+                work = analyst(tools=["listed"])
+                with attach(work, registry):
+                    seen.append(work.list_tools())
+                    if start == 0:
+                        registry.remove_tool_from_agent("listed", "analyst")
+                        registry.remove_tool_from_agent("owned", "analyst")
+        assert [["listed", "owned"], [], []] == seen
 
     def test_two_registries(self, registry: ToolRegistry) -> None:
         """An agent is attached to one registry at a time, and agents of two registries stay apart."""

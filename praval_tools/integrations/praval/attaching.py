@@ -241,14 +241,19 @@ def attach(
     theirs, view = agent_of(agent), installed_view()
     if registry is None:
         registry = view.registry if view is not None else default.get_tool_registry()
-    if isinstance(theirs.tools, Entries):
-        held = theirs.tools._attachment
-        if held.registry is registry:
-            return held
-        raise ToolUsageError(
-            f"Praval's agent {theirs.name!r} is attached to registry {held.registry.name!r}; detach() it first.",
-            "already-attached",
-        )
+    with theirs._history_lock:  # its own lock; two threads may attach it at once
+        if not isinstance(theirs.tools, Entries):
+            return _attached(theirs, registry, collisions, auto_discover_tools)
+        held = theirs.tools.attachment
+    if held.registry is registry:
+        return held
+    raise ToolUsageError(
+        f"Praval's agent {theirs.name!r} is attached to registry {held.registry.name!r}; detach() it first.",
+        "already-attached",
+    )
+
+
+def _attached(theirs: Any, registry: ToolRegistry, collisions: Collisions, auto_discover_tools: bool) -> Attachment:
     name = principal(theirs.name)
     if name in registry.agents:
         mine = registry.agent(name)

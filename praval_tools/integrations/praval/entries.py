@@ -44,19 +44,19 @@ class Entries(MutableMapping[str, dict[str, Any]]):
     """The tools that the agent may call now, under the names that they were declared with."""
 
     def __init__(self, attachment: Attachment) -> None:
-        self._attachment = attachment
+        self.attachment = attachment
         self.written: dict[str, Any] = {}
         self.deleted: set[str] = set()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._attachment.names())
+        return iter(self.attachment.names())
 
     def __len__(self) -> int:
-        return len(self._attachment.names())
+        return len(self.attachment.names())
 
     def __getitem__(self, name: str) -> dict[str, Any]:
-        here = self._attachment.names().get(name)
-        found = self._attachment.entries((here,)) if here is not None else ()
+        here = self.attachment.names().get(name)
+        found = self.attachment.entries((here,)) if here is not None else ()
         if not found:
             raise KeyError(name)
         return found[0]
@@ -64,17 +64,17 @@ class Entries(MutableMapping[str, dict[str, Any]]):
     def __setitem__(self, name: str, entry: dict[str, Any]) -> None:
         if not isinstance(entry, Mapping) or not callable(entry.get("function")):
             raise ToolUsageError(f"An entry of an agent's tools has a 'function'; {name!r} got {entry!r}.")
-        self._attachment.take(name, entry)
+        self.attachment.take(name, entry)
         self.written[name] = entry
         self.deleted.discard(name)
 
     def __delitem__(self, name: str) -> None:
-        self._attachment.drop(name)
+        self.attachment.drop(name)
         self.written.pop(name, None)
         self.deleted.add(name)
 
     def __repr__(self) -> str:
-        return f"<tools of {self._attachment.agent.name!r}: {', '.join(self) or 'none'}>"
+        return f"<tools of {self.attachment.agent.name!r}: {', '.join(self) or 'none'}>"
 
 
 class Live(list[Any]):

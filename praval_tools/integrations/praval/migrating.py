@@ -132,6 +132,8 @@ class Mover:
         if mark is None or schema is None or mark.entry is not None:
             return False
         made = ours(mark.tool, found.name, schema, entry)
+        if not self.registry.grants(tool=found):  # else it is replaced, and counts as changed for those who have it
+            self.registry.unregister_tool(found)
         self.registry.register_tool(made, replace=True)
         return True
 
