@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from praval_rig import Model, clean, praval, scripted
 
-from praval_tools import Agent, Allow, Deny, Tool, ToolAccessError, ToolRegistry, ToolUsageError
+from praval_tools import Agent, Allow, Ask, Deny, Tool, ToolAccessError, ToolRegistry, ToolUsageError
 from praval_tools.integrations.praval import attach, install, uninstall
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, ApprovalAnswered, CallRefused
 from praval_tools.naming import wire_name
@@ -209,7 +209,7 @@ class TestRounds:
         assert [True, True] == model.errors
 
     def test_tools_that_are_declared_again(self, registry: ToolRegistry) -> None:
-        """A tool that is replaced, or taken out and put in again, is the new one in the next round of a running chat."""
+        """A tool that is replaced, or taken out, while a chat runs is the new one, or gone, in the next round."""
 
         def count(text: str) -> str:
             """Count words."""
@@ -282,15 +282,16 @@ class TestRounds:
         assert 2 * rounds == len(ended(registry))
         assert {"ann", "bob"} == {one[0] for one in ended(registry)}
 
-    def test_the_context_of_a_run_reaches_the_tool(self, registry: ToolRegistry) -> None:
+    @pytest.mark.parametrize("way", ["chat", "agenerate", "chat in a loop"])
+    def test_the_context_of_a_run_reaches_the_tool(self, registry: ToolRegistry, way: str) -> None:
         """A chat inside of a journaled run belongs to the run, and a second time its calls are answered from it."""
         for _ in range(2):
             model = scripted("script", [("count", {"text": "abc"}), ("later", {"days": 1})], "done")
             with attach(praval.Agent("analyst", provider="script"), registry) as held, registry.run("night"):
-                held.theirs.chat("go")
+                chat(SimpleNamespace(_praval_agent=held.theirs), way)
             assert ["3", '{"days":1}'] == model.told
         assert registry.journal is not None
-        assert 2 == len([one for one in registry.journal.events() if isinstance(one, AgentToolCall)])
+        assert ["night", "night"] == [one.run_id for one in registry.journal.events() if isinstance(one, AgentToolCall)]
 
 
 class TestNames:
@@ -545,6 +546,27 @@ class TestApproval:
         assert ["abc", "xyz"] == [one["text"] for one in asked]
         assert "3" == model.told[0]
         assert "denied" in model.told[1]
+
+    def test_a_policy_that_asks(self, registry: ToolRegistry) -> None:
+        """What only a policy wants approved was put before nobody in Praval: it waits in the registry, and runs not."""
+        registry.add_policy(lambda agent, tool, arguments: Ask("odd") if len(arguments["text"]) == 3 else None)
+        model = scripted("script", [("count", {"text": "abc"}), ("count", {"text": "ab"})], "done")
+        theirs = praval.Agent("analyst", provider="script", hitl_enabled=True)
+        with attach(theirs, registry):
+            theirs.chat("go")
+        assert "needs an approval (odd)" in model.told[0]
+        assert "2" == model.told[1]
+        assert ["count"] == [one.tool for one in registry.approvals.pending()]
+
+    @pytest.mark.parametrize("hitl", [False, True])
+    def test_nobody_is_asked_about_what_is_forbidden(self, registry: ToolRegistry, hitl: bool) -> None:
+        """A tool that the agent may not call is refused at once, also where it would need an approval."""
+        registry.configure("wire", requires_approval=True)
+        model = scripted("script", [("wire", {"amount": 1})], "done")
+        with attach(praval.Agent("analyst", provider="script", hitl_enabled=hitl), registry) as held:
+            assert "done" == held.theirs.chat("go")
+        assert [True] == model.errors
+        assert [("analyst", "wire", "forbidden")] == ended(registry)
 
     def test_no_yes_without_a_person(self, registry: ToolRegistry) -> None:
         """Calling the function of an entry, or the runtime without a HITL context, approves nothing."""

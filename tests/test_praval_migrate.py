@@ -100,11 +100,13 @@ class TestMigrate:
     def test_what_was_taken_away_stays_so(self) -> None:
         """What an agent lost here is not given back by a second migration, though Praval's copy has it still."""
         declared("shared", shared=True)
-        declared("listed")
-        agent("ann", tools=["listed"])
+        for name in ("listed", "lent"):
+            declared(name)
+        agent("ann", tools=["listed", "lent"])
         registry = ToolRegistry()
         migrate(registry)
         registry.remove_tool_from_agent("listed", "ann")
+        registry.revoke(registry.grants(tool="lent", agent="ann")[0])
         registry.block("shared", "ann")
 
         migrate(registry)
