@@ -26,7 +26,7 @@ from praval_tools.errors import (
 from praval_tools.facts import ACTS, WIDENING, ActKept, Event, GrantRevoked, RegistryCleared, ToolRegistered
 from praval_tools.kept import released
 from praval_tools.naming import shorten
-from praval_tools.state import State, apply
+from praval_tools.state import State, apply, apply_all
 
 Subscriber = Callable[[Event], object]
 Speaking = Callable[[], AbstractContextManager[Any]]
@@ -80,9 +80,9 @@ class _Change:
 
     def take(self, events: Iterable[Event]) -> tuple[Event, ...]:
         """Add *events*, and what acts of the journal do to the tools that they bring; all of it or nothing."""
-        made, state, tools = list(events), self.state, dict[str, None]()
+        made, tools = list(events), dict[str, None]()
+        state = apply_all(self.state, made)
         for event in made:
-            state = apply(state, event)
             if isinstance(event, ToolRegistered):
                 tools[event.tool.name] = None
             elif isinstance(event, ActKept):

@@ -11,6 +11,7 @@ D = TypeVar("D")
 
 _SMALL: Final = 64
 _MANY: Final = 16_384
+_SEVERAL: Final = 6
 
 
 class PersistentMap(Mapping[K, V]):
@@ -76,9 +77,26 @@ class PersistentMap(Mapping[K, V]):
         if not made._rows:
             new = {**made._small, **dict(pairs)}
             return PersistentMap(new) if len(new) <= _SMALL else _spread(new)
+        pairs = list(pairs)
+        if len(pairs) >= _SEVERAL and not made._deep:
+            return made._updated(pairs)
         for key, value in pairs:
             made = made.set(key, value)
         return made
+
+    def _updated(self, pairs: list[tuple[K, V]]) -> PersistentMap[K, V]:
+        """Return a map with all the *pairs* set, for which each shard and row is copied once."""
+        rows, mine, size = [row.copy() for row in self._rows], set[int](), self._size
+        for key, value in pairs:
+            at = hash(key)
+            row, low = rows[at >> 4 & 15], at & 15
+            if at & 255 not in mine:
+                mine.add(at & 255)
+                row[low] = row[low].copy()
+            size += key not in row[low]
+            row[low][key] = value
+        made: PersistentMap[K, V] = PersistentMap(rows=rows, size=size)
+        return made if size <= _MANY else _deepened(made)
 
     def discard(self, key: K) -> PersistentMap[K, V]:
         """Return a map without *key*; this one where it is absent."""

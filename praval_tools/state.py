@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -169,25 +169,34 @@ def _with_access(state: State, agent: str, tool: str, access: Access) -> State:
 
 
 def _registered(state: State, event: facts.ToolRegistered) -> State:
-    tool, seq = event.tool, state.seq
+    tool = event.tool
     old = state.tools.get(tool.name)
     if old is None:
-        name = tool.name
-        configured = _outlasting(state, tool)
-        if configured:
-            tool = tool.with_metadata(**dict(configured))
-        return replace(
-            state,
-            tools=state.tools.set(name, ToolRecord(tool, seq, configured, declared=event.tool.metadata)),
-            folded=state.folded.update([(key, name) for key in keys_of(name)]),
-            labels=_relabel(state, name, None, tool, seq),
-            seq=seq + 1,
-        )
+        return _registered_first(state, (event,))
     was = old.tool.metadata
     kept = {"owned_by": was.owned_by, "shared": was.shared, "private": was.private, **dict(old.configured)}
     fresh, before = tool.with_metadata(**kept), old.tool.definition_
     replaced = None if before is tool.definition_ else before
     return _with_record(state, replace(old, tool=fresh, replaced=replaced, declared=tool.metadata), old)
+
+
+def _registered_first(state: State, events: Iterable[facts.ToolRegistered]) -> State:
+    """Take in tools of which none has the name of another; a whole catalogue as one."""
+    seq, records, folded, labels = state.seq, list[Any](), list[Any](), dict[Any, list[tuple[str, int]]]()
+    for event in events:
+        tool = event.tool
+        if configured := _outlasting(state, tool):
+            tool = tool.with_metadata(**dict(configured))
+        records.append((tool.name, ToolRecord(tool, seq, configured, declared=event.tool.metadata)))
+        folded += [(key, tool.name) for key in keys_of(tool.name)]
+        for label in _labels(tool):
+            labels.setdefault(label, []).append((tool.name, seq))
+        seq += 1
+    known = state.labels
+    return replace(
+        state, tools=state.tools.update(records), folded=state.folded.update(folded), seq=seq,
+        labels=known.update([(label, (known.get(label) or _EMPTY).update(new)) for label, new in labels.items()]),
+    )
 
 
 def _outlasting(state: State, tool: Tool[..., Any]) -> Configured:
@@ -443,6 +452,19 @@ _APPLY: Final[Mapping[type, Callable[[State, Any], State]]] = {
 def apply(state: State, event: facts.Event) -> State:
     """Return the state after *event*; pure."""
     return _APPLY[type(event)](state, event)
+
+
+def apply_all(state: State, events: Sequence[facts.Event]) -> State:
+    """Return the state after *events*, in order; new tools that follow each other are taken in together."""
+    fresh = dict[str, facts.ToolRegistered]()
+    for event in events:
+        if type(event) is facts.ToolRegistered and event.tool.name not in state.tools and event.tool.name not in fresh:
+            fresh[event.tool.name] = event
+            continue
+        if fresh:
+            state, fresh = _registered_first(state, fresh.values()), {}
+        state = apply(state, event)
+    return _registered_first(state, fresh.values()) if fresh else state
 
 
 def replay(events: Iterable[facts.Event]) -> State:
