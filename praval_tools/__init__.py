@@ -1,5 +1,8 @@
 """The tool-ownership layer for multi-agent Python."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from praval_tools.agents import Agent
 from praval_tools.collection import ToolCollection
 from praval_tools.declare import agent, current_agent, tool
@@ -7,6 +10,8 @@ from praval_tools.default import get_global_registry, get_tool_registry, reset_t
 from praval_tools.discovery import discover_tools
 from praval_tools.errors import (
     AccessWarning,
+    ConfigError,
+    ConfigProblem,
     DiscoveryError,
     DuplicateAgentError,
     DuplicateToolError,
@@ -17,6 +22,9 @@ from praval_tools.errors import (
     MissingExtraError,
     ModelError,
     NotOwnerError,
+    PluginError,
+    PluginLoadError,
+    PluginWarning,
     Problem,
     RegistryClosedError,
     ReplayMismatchError,
@@ -61,19 +69,36 @@ from praval_tools.problems import RegistryProblem
 from praval_tools.registry import ToolRegistry
 from praval_tools.toolset import BoundTool, Toolset
 
+if TYPE_CHECKING:
+    from praval_tools.hookspecs import hookimpl, hookspec
+    from praval_tools.plugin_host import PluginReport, autoload, load_plugins, plugin_reports
+
 __version__ = "0.1.0"
 
 __all__ = [
     "AccessWarning", "Agent", "AgentProfile", "Allow", "ApprovalRequest", "Ask", "AsyncTool", "Block", "BoundTool",
-    "Content", "Decision", "Deny", "DiscoveryError", "DuplicateAgentError", "DuplicateToolError", "Grant", "GrantError",
-    "InvalidNameError", "JournalError", "JournalWarning", "MissingExtraError", "ModelError", "NotOwnerError", "Outcome",
-    "Problem",
-    "RegistryClosedError", "RegistryProblem", "Repair", "ReplayMismatchError", "RetryableToolError", "RunBusyError",
-    "Secret", "SubscriberWarning", "Tool", "ToolAccessError", "ToolApprovalError", "ToolArgumentsError", "ToolCall",
-    "ToolCallError", "ToolCollection", "ToolContext", "ToolDefinition", "ToolDefinitionError", "ToolDefinitionWarning",
-    "ToolError", "ToolExecutionError", "ToolInDoubtError", "ToolLimitedError", "ToolMetadata", "ToolRegistry",
-    "ToolResult", "ToolTimeoutError", "ToolUsageError", "ToolValidationError", "Toolset", "Tried", "UnknownAgentError",
-    "UnknownFormatError", "UnknownGrantError", "UnknownToolCallError", "UnknownToolError", "UnknownToolWarning",
-    "UnusedCallsError", "agent", "compare", "current_agent", "current_call", "discover_tools", "get_global_registry",
-    "get_tool_registry", "normalize_name", "reset_tool_registry", "tool", "use_registry",
+    "ConfigError", "ConfigProblem", "Content", "Decision", "Deny", "DiscoveryError", "DuplicateAgentError",
+    "DuplicateToolError", "Grant", "GrantError", "InvalidNameError", "JournalError", "JournalWarning",
+    "MissingExtraError", "ModelError", "NotOwnerError", "Outcome", "PluginError", "PluginLoadError", "PluginReport",
+    "PluginWarning", "Problem", "RegistryClosedError", "RegistryProblem", "Repair", "ReplayMismatchError",
+    "RetryableToolError", "RunBusyError", "Secret", "SubscriberWarning", "Tool", "ToolAccessError",
+    "ToolApprovalError", "ToolArgumentsError", "ToolCall", "ToolCallError", "ToolCollection", "ToolContext",
+    "ToolDefinition", "ToolDefinitionError", "ToolDefinitionWarning", "ToolError", "ToolExecutionError",
+    "ToolInDoubtError", "ToolLimitedError", "ToolMetadata", "ToolRegistry", "ToolResult", "ToolTimeoutError",
+    "ToolUsageError", "ToolValidationError", "Toolset", "Tried", "UnknownAgentError", "UnknownFormatError",
+    "UnknownGrantError", "UnknownToolCallError", "UnknownToolError", "UnknownToolWarning", "UnusedCallsError", "agent",
+    "autoload", "compare", "current_agent", "current_call", "discover_tools", "get_global_registry",
+    "get_tool_registry", "hookimpl", "hookspec", "load_plugins", "normalize_name", "plugin_reports",
+    "reset_tool_registry", "tool", "use_registry",
 ]  # fmt: skip
+
+_LATER = {"hookimpl": "hookspecs", "hookspec": "hookspecs"} | dict.fromkeys(
+    ("PluginReport", "autoload", "load_plugins", "plugin_reports"), "plugin_host"
+)
+"""What is imported once somebody asks for it: plugins cost nothing where there are none."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

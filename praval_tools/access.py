@@ -289,9 +289,12 @@ def open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[tuple[str,
     change = f"share_tool({tool!r})" if auto and not private else ""
     yield "shared", meta.shared and auto and not private, said, change
     asked = meta.category in profile.tool_categories
-    open_ = asked and (meta.category != "general" or meta.owned_by is None)
+    trusted = meta.source is None or meta.source.trusted or "category" in dict(record.configured)
+    open_ = asked and trusted and (meta.category != "general" or meta.owned_by is None)
     said = f"{agent!r} {'requests' if asked else 'does not request'} category {meta.category!r}{hidden}"
-    if asked and not open_:
+    if asked and not trusted:
+        said += ", which counts for a plugin's tool once the operator trusts it"
+    elif asked and not open_:
         said += ", which reaches only tools without an owner"
     reachable = not private and (meta.category != "general" or meta.owned_by is None)
     change = f"@agent({agent!r}, tool_categories=[{meta.category!r}])" if reachable else ""

@@ -66,7 +66,7 @@ def register(state: State, tool: Tool[..., Any], actor: str, *, replace: bool, r
     if holder is None:
         return [facts.ToolRegistered(tool=tool, by=actor, reason=reason)]
     old = state.tools[holder].tool
-    again = holder == tool.name and tool.definition_.place.again(old.definition_.place)
+    again = holder == tool.name and _ships(tool) == _ships(old) and tool.definition_.place.again(old.definition_.place)
     if holder != tool.name or not (replace or again):
         raise DuplicateToolError(
             holder, old.metadata.owned_by, str(old.metadata.source or "code"), owner,
@@ -74,6 +74,11 @@ def register(state: State, tool: Tool[..., Any], actor: str, *, replace: bool, r
         )  # fmt: skip
     own(state, actor, "replace", holder)
     return [facts.ToolRegistered(tool=tool, replaces=True, by=actor, reason=reason)]
+
+
+def _ships(tool: Tool[..., Any]) -> str:
+    """Return the distribution that ships a tool; another one never takes its place."""
+    return tool.metadata.source.distribution if tool.metadata.source is not None else ""
 
 
 def declare(state: State, profile: AgentProfile, actor: str, same_place: bool) -> Events:

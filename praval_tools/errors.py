@@ -499,6 +499,69 @@ class RedactionKeyError(ToolError, RuntimeError):
         return f"The key for redaction ({self.place}) cannot be used: {self.problem}. {self.fix}"
 
 
+class ConfigError(ToolError, ValueError):
+    """A configuration has values that cannot be used; `problems` lists every one, each with its place and the fix."""
+
+    code: ClassVar[str] = "config"
+
+    def __init__(self, problems: Iterable[ConfigProblem]) -> None:
+        problems = tuple(problems)
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        return f"{len(self.problems)} problems:" + "".join(f"\n  - {problem}" for problem in self.problems)
+
+
+class ConfigProblem(msgspec.Struct, frozen=True):
+    """
+    One thing that is wrong in a configuration.
+
+    Args:
+        key: The path of the key: `plugins."praval-tools-sql".trust`.
+        expected: What is to stand there.
+        file: The file; empty where it was given by the program.
+        line: Its line, from 1; 0 where it is not known.
+    """
+
+    key: str
+    expected: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}, line {self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
+        return f"{place}{self.key}: {self.expected}" if self.key else f"{place}{self.expected}"
+
+
+class PluginError(ToolError):
+    """A plugin, or one of its hooks, was kept out; says which, where it stopped, and what to do."""
+
+    code: ClassVar[str] = "plugin"
+
+    def __init__(self, plugin: str, stage: str, problem: str) -> None:
+        super().__init__(plugin, stage, problem)
+        self.plugin, self.stage, self.problem = plugin, stage, problem
+
+    def __str__(self) -> str:
+        return f"Plugin {self.plugin} ({self.stage}): {self.problem}"
+
+
+class PluginLoadError(ExceptionGroup[Exception], ToolError):
+    """Some plugins failed and `strict=True` was asked for; the others are loaded, `reports` says which."""
+
+    code: ClassVar[str] = "plugin-load"
+    reports: tuple[Any, ...] = ()
+
+    def derive(self, excs: Sequence[Exception], /) -> PluginLoadError:  # type: ignore[override]
+        """Return a group of *excs*, a part of this one."""
+        made = PluginLoadError(self.message, excs)
+        made.reports = self.reports
+        return made
+
+
 # ── warnings ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -528,3 +591,7 @@ class UntestedVersionWarning(UserWarning):
 
 class StatsWarning(RuntimeWarning):
     """A file of usage statistics could not be read and was set aside."""
+
+
+class PluginWarning(RuntimeWarning):
+    """A plugin failed and was kept out, a hook of one failed, or an upgrade changed what a tool is."""

@@ -90,7 +90,8 @@ def declare(
     registry: Any, profile: AgentProfile, given: Iterable[Any], same_place: Callable[[AgentProfile], bool]
 ) -> None:
     """Declare an agent and register what its list brings, all or nothing."""
-    who = actor(None, verb=f"declare the agent {profile.name!r}")
+    staging = registry._runtime.staging  # what a plugin declares there is a wish
+    who = OPERATOR if staging else actor(None, verb=f"declare the agent {profile.name!r}")
     with registry.change():
         names = [brought(registry, profile.name, one) for one in given]
         full = replace(profile, tools=tuple(dict.fromkeys(names)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -98,10 +98,14 @@ class Offers:
         who: The agent.
         ledger: Tells what is so.
         now: Tells the time.
+        more: Gives the formats that plugins bring.
     """
 
-    def __init__(self, pieces: Pieces, who: Principal, ledger: Any, now: Callable[[], datetime]) -> None:
-        self._pieces, self._who, self._ledger, self._now = pieces, who, ledger, now
+    def __init__(
+        self, pieces: Pieces, who: Principal, ledger: Any, now: Callable[[], datetime],
+        more: Callable[[], Mapping[str, Format]],
+    ) -> None:  # fmt: skip
+        self._pieces, self._who, self._ledger, self._now, self._more = pieces, who, ledger, now, more
         self._kept: dict[Key, Shown] = {}
 
     def text(
@@ -109,6 +113,8 @@ class Offers:
         reason: bool,
     ) -> bytes:  # fmt: skip
         """Return the tools as JSON, sorted by name; the same bytes until one of them changes."""
+        if (more := self._more()) and isinstance(api_format, str):
+            api_format = format_of(api_format, {**FORMATS, **more})
         key = (
             api_format, strict, None if tags is None else _labels(tags), None if without is None else _labels(without),
             reason,

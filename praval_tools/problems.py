@@ -84,7 +84,8 @@ def _of_tools(state: State, now: datetime) -> Iterator[RegistryProblem]:
     for name in in_order(state, state.tools):
         record = state.tools[name]
         owner = record.tool.metadata.owned_by
-        if owner is not None and owner not in declared:
+        installed = owner is not None and owner.startswith("plugin:")  # not granted yet, which is no mistake
+        if owner is not None and owner not in declared and not installed:
             retired = owner in state.agents and state.agents[owner].retired
             said = "is retired: the tool is without an owner" if retired else "is no declared agent"
             yield RegistryProblem(
@@ -94,7 +95,7 @@ def _of_tools(state: State, now: datetime) -> Iterator[RegistryProblem]:
         if (declared_as := record.tool.metadata.extra.get("declared_as")) is not None:
             yield _renamed(name, declared_as)
         enabled = state.disabling(record.tool) is None and record.tool.definition_.usable
-        if enabled and not _reachable(state, name, asking, now):
+        if enabled and not installed and not _reachable(state, name, asking, now):
             yield RegistryProblem(
                 "unreachable", name, f"No agent can call tool {name!r}: {_why_unreachable(record.tool.metadata)}.",
                 f"{'Give it an owner' if owner is None else 'Share it'}, or assign_tool_to_agent({name!r}, …).",

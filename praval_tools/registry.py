@@ -436,7 +436,7 @@ class ToolRegistry(Journaled, Showing):
 
     def as_operator(self) -> AbstractContextManager[None]:
         """Act as the operator inside, whoever is running."""
-        return self._runtime.as_operator()
+        return self._runtime.speaking_as_operator()
 
     def fork(self) -> ToolRegistry:
         """Return a registry of its own with the same state, for tests and what-if; costs nothing; the operator's."""

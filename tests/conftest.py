@@ -25,6 +25,8 @@ os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # run in the background: what tests start must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.environ.setdefault("PRAVAL_TOOLS_PLUGINS", "")  # what happens to be installed here is no matter of the tests
+
 KEPT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=50, derandomize=True, **KEPT)
 settings.register_profile("ci", max_examples=200, derandomize=True, **KEPT)

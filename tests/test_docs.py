@@ -8,12 +8,14 @@ registry; one with a `title` is a file, which is saved and not run by itself. `c
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib import invalidate_caches
 from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +31,7 @@ PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 RUN = ("python", "console")
 SHOWN = ("text", "toml", "ini", "sh")
 
+_SITE = ".site"
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _CHANGING = (
     (re.compile(r"\d+\.\d+s"), "…s"),
@@ -82,10 +85,12 @@ class Reader:
         if block.fresh:
             self.start()
         if block.file is not None:
+            invalidate_caches()
             path = self._folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
-            compile(block.text, block.file, "exec", dont_inherit=True)
+            if block.kind == "python":
+                compile(block.text, block.file, "exec", dont_inherit=True)
         elif block.kind == "python":
             place = self._page.relative_to(ROOT).as_posix()
             exec(compile("\n" * block.line + block.text, place, "exec", dont_inherit=True), self._module.__dict__)
@@ -96,7 +101,10 @@ class Reader:
         program, *arguments = shlex.split(command)
         if program == "pytest":
             run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-            return subprocess.run(run, capture_output=True, text=True, cwd=self._folder).stdout
+            env = {**os.environ, "PYTHONPATH": str(self._folder / _SITE)}
+            return subprocess.run(run, capture_output=True, text=True, cwd=self._folder, env=env).stdout
+        if program == "pip":
+            return self._install(*arguments)
         assert "praval-tools" == program, f"{command!r} is a command that this test does not know"
         mine = forget(self._folder)  # every command is a process of its own, for who types it in
         with use_registry(ToolRegistry()), pytest.raises(SystemExit):
@@ -105,6 +113,18 @@ class Reader:
         sys.modules.update(mine)
         said = self._capsys.readouterr()
         return said.out + said.err
+
+    def _install(self, verb: str, package: str) -> str:
+        """Install a package of the folder, beside the others of this page; return what pip says when it is quiet."""
+        assert "install" == verb
+        site = self._folder / _SITE
+        quietly = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+        run = [sys.executable, "-m", "pip", "install", *quietly, "--upgrade", "--target", str(site), package]
+        done = subprocess.run(run, capture_output=True, text=True, cwd=self._folder)
+        sys.path[:] = [str(site), *(one for one in sys.path if one != str(site))]
+        os.environ["PRAVAL_TOOLS_PLUGINS"] = Path(package).name  # the page knows of no other that may be here
+        invalidate_caches()
+        return done.stdout + "".join(line for line in done.stderr.splitlines(True) if "WARNING" not in line)
 
 
 def forget(folder: Path) -> dict[str, ModuleType]:
@@ -140,6 +160,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("PRAVAL_TOOLS_PLUGINS", "")
     yield tmp_path
     sys.modules.pop("example", None)
     forget(tmp_path)
@@ -158,7 +179,9 @@ class TestExamples:
             reader = Reader(page, folder, capsys, stack)
             for block, following in zip_longest(blocks, blocks[1:]):
                 expected = following.text if following is not None and following.kind == "text" else ""
-                if block.kind == "python":
+                if block.file is not None and block.kind != "python":
+                    reader.follow(block)
+                elif block.kind == "python":
                     assert plain(expected) == plain(reader.follow(block)), f"{page.name}, line {block.line}"
                 elif block.kind == "console":
                     for command, printed in sessions(block):

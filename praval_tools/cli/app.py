@@ -16,7 +16,9 @@ from click.shell_completion import CompletionItem
 
 from praval_tools import Agent, Tool, ToolRegistry, get_tool_registry
 from praval_tools.cli.common import USAGE, Failure, app_option, chosen_app, journal_option, traceback_option
+from praval_tools.cli.extending import fill
 from praval_tools.errors import ToolError
+from praval_tools.installed import allowed, find
 from praval_tools.naming import near
 
 NO_APP = (
@@ -36,14 +38,18 @@ def app_registry(ctx: click.Context) -> ToolRegistry:
     """
     Return the registry that `--app` names as its module made it, importing its module from the working directory too.
 
+    Without `--app`, where plugins are installed: the default registry.
+
     What the module prints goes to stderr, so that `--json` stays JSON.
 
     Raises:
-        Failure: There is no `--app`, no such module or registry, or the module fails; the text names the fix.
+        Failure: There is neither `--app` nor a plugin, or the module or registry is not there, or fails; with the fix.
     """
     spec = chosen_app(ctx)
-    if spec is None:
+    if spec is None and (allowed() == frozenset() or not find()):
         raise Failure(NO_APP, USAGE)
+    if spec is None:  # plugins are installed, and fill it
+        return get_tool_registry()
     with redirect_stdout(sys.stderr):
         return load(spec)
 
@@ -134,7 +140,9 @@ def _completed(
 ) -> list[CompletionItem]:
     try:
         with redirect_stdout(sys.stderr):
-            known = names(app_registry(ctx))
+            registry = app_registry(ctx)
+            fill(registry, quiet=True)
+            known = names(registry)
     except Failure:
         return []
     return [CompletionItem(name) for name in known if name.startswith(incomplete)]

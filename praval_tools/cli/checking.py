@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
+from praval_tools import plugin_reports
 from praval_tools.cli.app import app_options
 from praval_tools.cli.common import PROBLEM, json_option, shown
 from praval_tools.cli.journals import registry_of
@@ -26,6 +27,11 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
     problems = [
         {"kind": one.kind, "subject": one.subject, "message": one.message, "remedy": one.remedy}
         for one in registry.problems()
+    ]
+    problems += [
+        {"kind": "plugin", "subject": one.distribution, "message": str(one.error), "remedy": ""}
+        for one in plugin_reports(registry)
+        if one.failed
     ]
     tools, agents = len(registry.list_all_tools()), len(registry.agents)
     if as_json:

@@ -10,9 +10,10 @@ import click
 from attrs import field, frozen
 from rich.text import Text
 
-from praval_tools import ToolRegistry
+from praval_tools import ToolRegistry, plugin_reports
 from praval_tools.cli.app import app_options, app_registry, complete_agent, complete_tool
 from praval_tools.cli.common import REFUSED, USAGE, F, Failure, json_option
+from praval_tools.cli.extending import fill
 from praval_tools.cli.journals import MEMORY, place_of, registry_of
 from praval_tools.cli.output import cell, print_all, print_json, screen
 from praval_tools.errors import InvalidNameError, JournalWarning, ToolUsageError, UnknownToolError
@@ -65,7 +66,10 @@ def act(ctx: click.Context, verb: str, deed: Deed, *, as_json: bool) -> None:
         raise Failure(f"The registry keeps its journal in memory, where the act would end with this command; {fix}")
     own, place = registry.journal, place_of(ctx)
     if own is None and not place.there:
-        done, _ = _done(registry.fork(), deed)
+        trial = registry.fork()
+        if not plugin_reports(registry):
+            fill(trial, quiet=True)
+        done, _ = _done(trial, deed)
         if not done.changed:
             _tell(verb, done, None, (), as_json=as_json)
             return

@@ -29,9 +29,11 @@ from praval_tools.cli.common import (
     traceback_option,
 )
 from praval_tools.errors import ToolError
+from praval_tools.installed import allowed, find
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+_PLUGGED = "praval_tools.cli.plugged"
 
 COMMANDS = {
     "demo": ("demo", "Watch four agents answer a question about real data, or about yours."),
@@ -54,19 +56,31 @@ COMMANDS = {
     "runs": ("running", "List the runs; show one, resolve its calls in doubt."),
     "journal": ("storing", "Say where the journal is and what it holds; forget old events."),
     "stats": ("counting", "Show how often each tool is used, and how it goes."),
+    "plugins": ("plugins", "List the plugins, show what one asks for, start one of your own."),
     "check": ("checking", "Import the app, resolve every reference, report what is wrong."),
 }
+
+
+def plugged(ctx: click.Context) -> dict[str, click.Command]:
+    """Return the commands of plugins; their modules are imported where any plugin is installed, and only then."""
+    found: dict[str, click.Command] | None = ctx.meta.get(_PLUGGED)
+    if found is None:
+        found = {}
+        if allowed() != frozenset() and find():
+            found = import_module("praval_tools.cli.extending").commands(COMMANDS)
+        ctx.meta[_PLUGGED] = found
+    return found
 
 
 class Commands(click.Group):
     """The commands by name; help and completion know them without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *plugged(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return plugged(ctx).get(cmd_name)
         module = import_module(f"praval_tools.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
@@ -74,6 +88,9 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        if more := plugged(ctx):
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl([(shown(name), shown(one.get_short_help_str(80))) for name, one in more.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [
@@ -84,7 +101,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        refuse_unknown(ctx, args, COMMANDS)
+        if args and args[0] not in COMMANDS:
+            refuse_unknown(ctx, args, self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

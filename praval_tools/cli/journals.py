@@ -12,6 +12,7 @@ from attrs import frozen
 from praval_tools import ToolRegistry
 from praval_tools.cli.app import app_registry
 from praval_tools.cli.common import DEFAULT_JOURNAL, PROBLEM, USAGE, Failure, chosen_app, chosen_journal
+from praval_tools.cli.extending import fill
 from praval_tools.cli.output import cell, print_all, screen
 from praval_tools.errors import RegistryClosedError, ToolUsageError
 from praval_tools.journal import Journal, open_journal
@@ -70,6 +71,8 @@ def registry_of(ctx: click.Context, *, make: bool = False) -> ToolRegistry:
     """
     Return the registry that `--app` names, with its journal: its own, else that of `--journal`, else the default one.
 
+    The installed plugins are loaded into it, unless it has them.
+
     Args:
         ctx: Of the command; at its end a journal that was opened here is closed.
         make: Make the file of the journal where there is none.
@@ -88,6 +91,7 @@ def registry_of(ctx: click.Context, *, make: bool = False) -> ToolRegistry:
         ctx.call_on_close(lambda: _detach(registry))
     elif place.given:
         raise place.missing()
+    fill(registry)
     return registry
 
 

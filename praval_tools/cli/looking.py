@@ -15,6 +15,7 @@ from praval_tools.cli.journals import registry_of
 from praval_tools.cli.matrix import matrix_of, matrix_tables
 from praval_tools.cli.output import cell, grid, print_all, print_json, rule_cell, screen
 from praval_tools.errors import UnknownToolError
+from praval_tools.model.source import Source
 from praval_tools.naming import near
 
 AnyTool = Tool[..., Any]
@@ -122,6 +123,7 @@ def show_command(ctx: click.Context, *, tool: str, as_json: bool) -> None:
             "result": found.result_schema,
             "fingerprint": found.fingerprint,
             "source": str(found.metadata.source),
+            "provenance": _provenance(found),
             "callers": rules,
         }
         print_json(_tool_json(found) | more)
@@ -161,12 +163,28 @@ def _facts(tool: AnyTool) -> Any:
         ("hints", ", ".join(hints)),
         ("version", meta.version),
         ("returns", meta.return_type or ""),
+        ("from", _shipped(tool)),
         ("source", str(meta.source)),
         ("fingerprint", tool.fingerprint[:16]),
     ]
     table = grid(("", ""), [(cell(name, "dim"), cell(value)) for name, value in rows if value])
     table.show_header = False
     return table
+
+
+def _provenance(tool: AnyTool) -> dict[str, Any]:
+    source = tool.metadata.source or Source()
+    return {"kind": source.kind, "distribution": source.distribution, "version": source.version,
+            "trusted": source.trusted}  # fmt: skip
+
+
+def _shipped(tool: AnyTool) -> str:
+    """Say which installed distribution ships a tool; empty: none does."""
+    source = tool.metadata.source
+    if source is None or not source.distribution:
+        return ""
+    trust = "" if source.trusted else ", not trusted"
+    return f"{source.distribution} {source.version} ({source.kind}{trust})"
 
 
 def _parameters(tool: AnyTool) -> list[Any]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from praval_tools.cli.app import app_options, app_registry
 from praval_tools.cli.common import PROBLEM, USAGE, Branch, Failure, json_option, shown
+from praval_tools.cli.extending import fill
 from praval_tools.cli.fates import Fate, fates
 from praval_tools.cli.journals import journal_of
 from praval_tools.cli.output import cell, grid, print_all, print_json, screen
@@ -175,6 +176,7 @@ def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) ->
         fix = f"with registry.run({run!r}): ... around the same calls. What that would do: --dry"
         raise click.UsageError(f"A run is replayed by your program, which opens it again: {fix}", ctx)
     registry = app_registry(ctx)
+    fill(registry)
     journal = journal_of(ctx)
     _known(journal, run)
     found = fates(Recording(run, "id", journal.store.read(run_id=run)), registry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,9 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.decision import Deny
 from praval_tools.naming import shorten
+
+UNANSWERED: Final = object()
+"""What a handler answers where somebody else is to: the call waits."""
 
 Answer = Allow | Deny
 Handler = Callable[[ApprovalRequest], Any]
@@ -38,12 +41,18 @@ class Approvals:
         self.start_over()
         self._kept: dict[str, _Kept] = {}
         self.handler: Handler | None = None
+        self.fallback: Handler | None = None
         self.answered: Callable[[ApprovalRequest, Answer], None] | None = None
         self.lasts = timedelta(hours=1)
 
     def start_over(self) -> None:
         """Take a new lock; in a forked process another thread of the parent may have held the old one."""
         self._lock = threading.RLock()
+
+    @property
+    def asked(self) -> Handler | None:
+        """Who is asked: the operator's handler, else the plugins; None: nobody."""
+        return self.handler if self.handler is not None else self.fallback
 
     def pending(self) -> list[ApprovalRequest]:
         """Return the calls that wait for an answer, the oldest first."""
@@ -93,8 +102,10 @@ class Approvals:
             if kept is None or not _same(kept.request, request):
                 self._kept[request.tool_call_id] = _Kept(request)
 
-    def judged(self, request: ApprovalRequest, answer: object) -> Answer:
-        """Return what a handler's answer means: whatever is no explicit and timely yes is a no."""
+    def judged(self, request: ApprovalRequest, answer: object) -> Answer | None:
+        """Return what an answer means: whatever is no explicit and timely yes is a no; None: the call waits."""
+        if answer is UNANSWERED:
+            return None
         if self._now() >= request.expires:
             return Deny("the answer came too late")
         if isinstance(answer, Allow | Deny):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.approvals import Answer
+from praval_tools.execution.engines import EngineError, submitted
 from praval_tools.execution.failures import StaleError, StoppedError, said
 from praval_tools.execution.loops import ExpiredError, interrupted, limit, loop_runs_here
 from praval_tools.execution.results import broke, cancelled, late, stopped_by, succeeded
@@ -94,7 +95,7 @@ async def _passed(step: Sleep | Wait) -> Any:
 
 def _ask(runtime: Runtime, request: ApprovalRequest) -> Answer | None:
     """Ask the handler from sync code; None: there is none."""
-    handler = runtime.approvals.handler
+    handler = runtime.approvals.asked
     if handler is None:
         return None
     try:
@@ -115,7 +116,7 @@ async def _aask(runtime: Runtime, request: ApprovalRequest) -> Answer | None:
     """Ask the handler from async code, a sync one in a thread; None: there is none."""
     import asyncio
 
-    handler = runtime.approvals.handler
+    handler = runtime.approvals.asked
     if handler is None:
         return None
     try:
@@ -157,7 +158,7 @@ def _run(runtime: Runtime, run: Run) -> ToolResult | None:
             _refuse_in_loop(f"Tool {tool.name!r} is async")
             with runtime.threads.away():
                 return runtime.background.run(_awaited(runtime, run), runtime.timeout(tool))  # type: ignore[no-any-return]
-        if engine == "thread" or tool.metadata.timeout is not None:
+        if engine not in (None, "inline") or tool.metadata.timeout is not None:
             return _in_thread(runtime, run, started)
         return succeeded(run, run.enter(), started)
     except StaleError:
@@ -184,7 +185,7 @@ def _refuse_in_loop(why: str) -> None:
 
 
 def _in_thread(runtime: Runtime, run: Run, started: float) -> ToolResult | None:
-    job = runtime.threads.submit(run.enter)
+    job = submitted(runtime, run)
     with runtime.threads.away():
         done = job.wait(runtime.patience(run.tool))
     return _of(run, job, started) if done else _give_up(runtime, run, job)
@@ -198,6 +199,8 @@ def _of(run: Run, job: Job, started: float) -> ToolResult | None:
         return None
     if isinstance(error, NoRoomError | NoTurnError):
         return _no_room(run, error)
+    if isinstance(error, EngineError):
+        return stopped_by(run, error.outcome, str(error), error.code)
     if isinstance(error, Exception | SystemExit):
         return broke(run, error, started)
     raise error
@@ -269,7 +272,7 @@ async def _awaited(runtime: Runtime, run: Run) -> ToolResult | None:
 async def _in_thread_async(runtime: Runtime, run: Run, started: float) -> ToolResult | None:
     import asyncio
 
-    job = runtime.threads.submit(run.enter)
+    job = submitted(runtime, run)
     try:
         async with asyncio.timeout(runtime.patience(run.tool)):
             await finished(job)

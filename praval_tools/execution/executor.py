@@ -77,7 +77,7 @@ class Executor:
             return lanes
         if self.ledger.closed or self.ledger.changing or self.runtime.turnstile.closed or type(name) is not str:
             return lanes
-        if state.policies:
+        if state.policies or self.runtime.hooks.watch:
             return lanes
         verdict = judge(state, who, name, self.runtime.clock.now())
         tool = verdict.record.tool if verdict.record is not None else None

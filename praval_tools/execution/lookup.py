@@ -54,5 +54,5 @@ class Lookup:
         module = import_module("praval_tools.offers")
         if self._pieces is None:
             self._pieces = module.Pieces()
-        made: Offers = module.Offers(self._pieces, who, self._ledger, self._now)
+        made: Offers = module.Offers(self._pieces, who, self._ledger, self._now, lambda: self._runtime.hooks.formats)
         return made

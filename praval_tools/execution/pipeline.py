@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from praval_tools.access import Facts, Paid, Path, Verdict, choose, judge
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError
 from praval_tools.execution.frames import CALL, Site, frame_of, running
+from praval_tools.execution.hooks import announced
 from praval_tools.execution.policies import asked_policies
 from praval_tools.execution.results import refused, stopped_by
 from praval_tools.execution.retries import retry_in
@@ -45,7 +46,8 @@ class Course(msgspec.Struct, eq=False):
     """
     What is known of one call through all its attempts.
 
-    `mended`: its arguments, where somebody looked at them; `renewed` takes over what other processes changed, if any.
+    `mended`: its arguments, where somebody looked at them; `renewed` takes over what other processes changed, if any;
+    `told`: plugins know that it is about to run.
     """
 
     runtime: Runtime
@@ -60,6 +62,7 @@ class Course(msgspec.Struct, eq=False):
     shown: dict[str, Any] = {}
     mended: tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None = None
     renewed: Callable[[], bool] | None = None
+    told: bool = False
 
     def approval_of(self, tool: Tool[..., Any]) -> dict[str, Any] | None:
         """Return the arguments with which *tool*, as it is defined now, was approved; None: it was not."""
@@ -86,7 +89,9 @@ def pipeline(runtime: Runtime, call: ToolCall, who: Principal | None, known: Too
         call = replace(call, name=name)
     course = Course(runtime, call, who)
     steps = _decided_and_run(course) if known is None else _known(known)
-    return steps if runtime.recorder is None else runtime.recorder.recorded(course, steps)
+    if runtime.recorder is not None:
+        steps = runtime.recorder.recorded(course, steps)
+    return announced(course, steps) if runtime.hooks.after else steps
 
 
 def _known(result: ToolResult) -> Steps:
@@ -113,6 +118,9 @@ def _decided_and_run(course: Course) -> Steps:
                     continue
             if stopped is not None:
                 return stopped
+            if runtime.hooks.before and not course.told:
+                course.told = True
+                runtime.hooks.begin(run, run.tool.definition_.shown(run.bound))
             result: ToolResult | None = yield run
             course.attempts, course.paid, course.settled = run.attempts, run.paid, run.settled
             if result is None:

@@ -14,11 +14,13 @@ import msgspec
 from praval_tools.access import Verdict
 from praval_tools.authority import operator_only
 from praval_tools.clock import Clock
-from praval_tools.errors import ToolError, ToolExecutionError, ToolUsageError
+from praval_tools.errors import NotOwnerError, ToolError, ToolExecutionError, ToolUsageError
 from praval_tools.execution.approvals import Approvals
+from praval_tools.execution.engines import ended
 from praval_tools.execution.failures import said
-from praval_tools.execution.frames import SITE, Site, actor, calls_inside, frame_of, running
+from praval_tools.execution.frames import SITE, Site, actor, calls_inside, frame_of, innermost, running
 from praval_tools.execution.gauges import Gauges
+from praval_tools.execution.hooks import NO_HOOKS, Hooks
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.loops import BackgroundLoop, loop_runs_here
 from praval_tools.execution.threads import ThreadEngine
@@ -102,6 +104,9 @@ class Runtime:
         self.approvals = Approvals(_operator, clock.now)
         self.closing = threading.Event()
         self.recorder: Any = None
+        self.hooks = NO_HOOKS
+        self.plugins: Any = None
+        self.staging = False
         self.verdicts: tuple[Any, dict[tuple[Principal, str], Verdict]] = (None, {})
         _runtimes.add(self)
         self.chance = Random()  # noqa: S311  # spreads retries in time, and hides nothing
@@ -134,6 +139,14 @@ class Runtime:
         with running(frame_of(site)):  # its text may be code of the tool
             return said(error)
 
+    def plug(self, hooks: Hooks) -> None:
+        """Have *hooks* in force from now on; every short road looks again."""
+        before, self.hooks = self.hooks, hooks
+        if before.before is hooks.before and before.formats is hooks.formats:  # nothing that calls would meet
+            return
+        self.approvals.fallback = hooks.asked if hooks.approve else None
+        self.ledger.renew()
+
     def patience(self, tool: Tool[..., Any]) -> float | None:
         """Return the seconds after which a call on the thread engine is given up: its own, else the registry's."""
         own = tool.metadata.timeout
@@ -152,6 +165,13 @@ class Runtime:
     def as_operator(self) -> AbstractContextManager[Any]:
         """Act as the operator inside, whoever is running."""
         return running(frame_of(Site(self.home, None, OPERATOR)))
+
+    def speaking_as_operator(self) -> AbstractContextManager[Any]:
+        """Act as the operator inside: any code of the host's and of tools, but no hook of a plugin."""
+        frame = innermost()
+        if frame is not None and (me := frame[SITE].actor).startswith("plugin:"):
+            raise NotOwnerError(me, "act as the operator", None, None)
+        return self.as_operator()
 
     def visible(self, who: Principal) -> list[str]:
         """Return the names that the agent may call now."""
@@ -181,3 +201,5 @@ class Runtime:
         self.drain(None, None, self.options.timeout)
         self.threads.close()
         self.background.close()
+        for one in self.hooks.engines.values():
+            ended(one)

@@ -40,9 +40,9 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 """The formats that come with the package, by name."""
 
 
-def format_of(name: str | Format) -> Format:
+def format_of(name: str | Format, known: Mapping[str, Format] = FORMATS) -> Format:
     """
-    Return the format of this name; a `Format` is given back as it is.
+    Return the format of this name, one of those *known*; a `Format` is given back as it is.
 
     Raises:
         UnknownFormatError: No such format; the text lists those that there are.
@@ -50,9 +50,9 @@ def format_of(name: str | Format) -> Format:
     if isinstance(name, Format):
         return name
     try:
-        return FORMATS[name]
+        return known[name]
     except (KeyError, TypeError):
-        raise UnknownFormatError(str(name), FORMATS) from None
+        raise UnknownFormatError(str(name), known) from None
 
 
 # ── tools ────────────────────────────────────────────────────────────────────────────────────────

@@ -402,6 +402,7 @@ class PluginLoaded(Recorded):
         distribution: What it was installed with.
         version: Of that distribution.
         tools: The names of the tools that it brought.
+        fingerprints: Of those tools, in their order.
     """
 
     type: ClassVar = EventType.PLUGIN_LOADED
@@ -410,6 +411,7 @@ class PluginLoaded(Recorded):
     distribution: str = ""
     version: str = ""
     tools: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -12,16 +13,23 @@ from praval_tools.journal.protocol import Store
 _SQLITE = "sqlite:///"
 
 
-def open_store(where: str | Path) -> Store:
+def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | None = None) -> Store:
     """
     Open the store at *where*: a path, `sqlite:///runs.db`, `sqlite:////var/lib/runs.db`, or `memory`.
 
     The SQL machinery is imported here, and only for what needs it.
 
+    Args:
+        where: The place.
+        more: Openers that plugins bring, by the scheme of their URLs.
+
     Raises:
         JournalFileError: The path cannot hold a journal, or holds something else; it is left as it is.
         ToolUsageError: No such kind of store is known.
     """
+    opener = (more or {}).get(str(where).partition("://")[0]) if "://" in str(where) else None
+    if opener is not None:
+        return opener(str(where))
     path = path_of(where)
     if path is None:
         return MemoryStore()
@@ -44,7 +52,8 @@ def path_of(where: str | Path) -> Path | None:
     elif "://" in text:
         kind = text.partition("://")[0]  # the rest may hold a password
         raise ToolUsageError(
-            f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH or 'memory'.", "journal-url"
+            f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH or 'memory'; "
+            f"a plugin that brings {kind!r} is to be loaded before.", "journal-url"
         )
     if text in ("", ":memory:"):
         raise ToolUsageError("A journal in memory is called 'memory'; one in a file needs its path.", "journal-url")

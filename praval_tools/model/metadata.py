@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter, is_
 from types import MappingProxyType
@@ -175,6 +176,20 @@ class ToolMetadata:
         """Return a copy with *changes*, checked again."""
         return evolve(self, **changes) if changes else self
 
+    def stamped(self, checked: Mapping[str, Any]) -> ToolMetadata:
+        """Return a copy with the fields *checked*, which is looked at no more."""
+        made = object.__new__(ToolMetadata)
+        for put, value in zip(_PUT, _every(self), strict=True):
+            put(made, value)
+        for name, value in checked.items():
+            object.__setattr__(made, name, value)
+        return made
+
+
+_FIELDS: Final = tuple(one.name for one in fields(ToolMetadata))
+_PUT: Final = tuple(vars(ToolMetadata)[name].__set__ for name in _FIELDS)
+_every = attrgetter(*_FIELDS)
+
 
 class Named(Protocol):
     """What stands for its name: an agent."""
@@ -209,7 +224,7 @@ class ToolFields(TypedDict, total=False):
     private: bool
     max_result_size: int | None
     retry_on: type[Exception] | Iterable[type[Exception]]
-    engine: Engine | None
+    engine: Engine | str | None
     errors: ErrorStyle | None
     strict_arguments: bool | None
     title: str
@@ -322,6 +337,17 @@ def _owner(value: object) -> str | None:
     return _named(check_agent_name)(value)
 
 
+_ENGINE: Final = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
+
+
+def _engine(value: object) -> str | None:
+    """A plugin's engine has a dot in its name, so that a misspelled one of ours is found out here."""
+    if isinstance(value, str) and _ENGINE.fullmatch(value):
+        return None
+    problem = _choice("inline", "thread")(value)
+    return f"{problem}, nor a plugin's engine, like 'acme.pool'" if problem and "mean" not in problem else problem
+
+
 _CHECKS: Final[dict[str, Check]] = {
     "tool_name": _named(check_tool_name),
     "owned_by": _owner,
@@ -331,7 +357,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "speed": _choice("instant", "fast", "medium", "slow"),
     "safety": _choice("native", "sandboxed", "external"),
     "errors": _choice("message", "masked"),
-    "engine": _choice("inline", "thread"),
+    "engine": _engine,
     "timeout": _seconds,
     "retries": _count(0),
     "max_result_size": _count(1),

@@ -19,6 +19,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
         version: That distribution's version.
         file: The file of the definition, empty where there is none.
         line: Its line, from 1; 0 where there is none.
+        trusted: False: a plugin brought it, and what it asks for the operator has not granted.
     """
 
     kind: SourceKind = "code"
@@ -26,6 +27,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     version: str = ""
     file: str = ""
     line: int = 0
+    trusted: bool = True
 
     def __str__(self) -> str:
         parts = [f"{self.distribution} {self.version}".strip(), f"{self.file}:{self.line}" if self.file else ""]

@@ -48,7 +48,7 @@ class Journaling:
                 f"'intent', the second 'raise' or 'continue'."
             )
         self._mine = isinstance(where, str | Path)
-        store: Store = open_store(where) if isinstance(where, str | Path) else where
+        store: Store = open_store(where, runtime.hooks.journals) if isinstance(where, str | Path) else where
         self._store = store
         if not all(hasattr(store, name) for name in ("append", "read", "open_run", "state")):
             raise ToolUsageError(f"{shorten(where)} is neither a path nor a store; say 'runs.db' or 'memory'.")

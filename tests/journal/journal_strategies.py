@@ -77,7 +77,7 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "plugin": ids, "distribution": texts, "version": texts, "tools": names, "stage": texts, "tool": texts,
     "grant": grants, "block": blocks, "setter": maybe, "to": maybe, "kind": texts, "name": texts,
     "changes": st.dictionaries(keys, values, max_size=3), "grants": names, "stored": st.booleans(), "digest": texts,
-    "given": texts, "detail": maybe, "toolcall_reason": texts, "input": values,
+    "given": texts, "detail": maybe, "fingerprints": names, "toolcall_reason": texts, "input": values,
     "loop_id": texts, "step": st.integers(1), "reply": values, "masked": st.booleans(), "model": texts,
 }  # fmt: skip
 

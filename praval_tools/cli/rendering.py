@@ -1,0 +1,79 @@
+"""Rendering the template of a plugin: files of this package, with the names filled in."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from attrs import frozen
+
+from praval_tools.cli.common import USAGE, Failure
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+_SUFFIX = ".in"
+
+
+@frozen
+class Names:
+    """The names of a new plugin: of its distribution, its module, its entry point and its first tool."""
+
+    distribution: str
+    module: str
+    entry: str
+
+
+def rendered_name(name: str) -> Names:
+    """
+    Return the names of a plugin that is to be called *name*.
+
+    Raises:
+        Failure: It is no name of a distribution.
+    """
+    if not _NAME.fullmatch(name) or len(name) > 60:
+        text = f"{name!r} is no name for a plugin: use small letters, digits and '-', like praval-tools-weather."
+        raise Failure(text, USAGE)
+    distribution = name.replace("_", "-")
+    entry = distribution.removeprefix("praval-tools-").replace("-", "_")
+    return Names(distribution, distribution.replace("-", "_"), entry)
+
+
+def render(names: Names, into: Path) -> Path:
+    """
+    Write a new plugin into a folder of its name inside of *into*; return that folder.
+
+    Raises:
+        Failure: The folder is there; nothing of it is changed.
+    """
+    home = into / names.distribution
+    try:
+        home.mkdir(parents=True)
+    except FileExistsError:
+        raise Failure(f"{str(home)!r} is there already; choose another name, or another place with --into.") from None
+    for path, text in rendered(names).items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(text, encoding="utf-8")
+    return home
+
+
+def rendered(names: Names) -> dict[str, str]:
+    """Return the files of a new plugin by path."""
+    root = files("praval_tools.cli") / "template"
+    return {_filled(path, names): _filled(text, names) for path, text in sorted(_files(root, ""))}
+
+
+def _files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for one in folder.iterdir():
+        if one.is_dir():
+            found += _files(one, f"{prefix}{one.name}/")
+        elif one.name.endswith(_SUFFIX):
+            found.append((prefix + one.name.removesuffix(_SUFFIX), one.read_text(encoding="utf-8")))
+    return found
+
+
+def _filled(text: str, names: Names) -> str:
+    for key in ("distribution", "module", "entry"):
+        text = text.replace(f"__{key}__", getattr(names, key))
+    return text

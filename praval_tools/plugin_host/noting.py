@@ -1,0 +1,123 @@
+"""What happens to plugins, written down: in the journal, as reports, and as warnings."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from praval_tools.errors import PluginWarning, outside
+from praval_tools.installed import Found
+from praval_tools.journal.codec import to_json
+from praval_tools.journal.events import TYPES, PluginFailed, PluginLoaded, process
+from praval_tools.journal.protocol import Item, Record
+from praval_tools.model.tool import Tool
+from praval_tools.plugin_host.report import PluginReport, failure
+
+AT_CALLS: Final = tuple(f"praval_tools_{one}" for one in ("before_call", "after_call", "authorize", "approve"))
+"""The hooks that are called at calls, long after the plugin was loaded."""
+
+Told = tuple[type[PluginLoaded] | type[PluginFailed], dict[str, Any]]
+"""The class of an event, and what it says."""
+
+Place = tuple[str, str]
+"""Distribution and entry point: what stands for a plugin."""
+
+
+@define(eq=False)
+class Notes:
+    """
+    What is known of the plugins of one registry.
+
+    Args:
+        home: The registry.
+        reports: What became of each when it was loaded last.
+        faults: Hooks that failed since, each way of failing once.
+        secrets: What reports may not repeat.
+    """
+
+    home: Any
+    reports: dict[Place, PluginReport] = field(factory=dict)
+    faults: dict[tuple[str, ...], PluginReport] = field(factory=dict)
+    secrets: dict[Place, frozenset[str]] = field(factory=dict)
+
+    def fault(self, found: Found, hook: str, error: BaseException) -> None:
+        """Report that a hook failed at run time; the same failure is told once."""
+        key = (found.distribution, found.entry_point, hook, type(error).__name__)
+        if key in self.faults:
+            return
+        report = failure(found, hook, error, self.secrets.get((found.distribution, found.entry_point), ()))
+        self.faults[key] = report
+        self._write(*_failed(report))
+        warnings.warn(f"{report.error}; it goes on without.", PluginWarning, stacklevel=outside())
+
+    def keep(self, report: PluginReport, tools: Iterable[Tool[..., Any]]) -> PluginReport:
+        """Remember what became of a plugin, in the journal too; return the report, with what an upgrade changed."""
+        place = (report.distribution, report.entry_point)
+        if self.home.journal is not None and (report.failed or report.loaded):
+            report = self._journaled(report, tuple(tools))
+        self.reports[place] = report
+        return report
+
+    def _journaled(self, report: PluginReport, tools: tuple[Tool[..., Any], ...]) -> PluginReport:
+        loaded, last = self._last(report)
+        if report.failed:
+            kind, fresh = _failed(report)
+        else:
+            kind, fresh = _loaded(report, tools)
+            if loaded is not None:
+                before = dict(zip(loaded.tools, loaded.fingerprints, strict=False))
+                now = zip(fresh["tools"], fresh["fingerprints"], strict=True)
+                changed = tuple(name for name, print_ in now if before.get(name, print_) != print_)
+                other = loaded.version if loaded.version != report.version else ""
+                report = evolve(report, changed=changed, upgraded_from=other)
+        if last is None or type(last) is not kind or any(getattr(last, name) != one for name, one in fresh.items()):
+            self._write(kind, fresh)
+        return report
+
+    def _last(self, report: PluginReport) -> tuple[PluginLoaded | None, PluginLoaded | PluginFailed | None]:
+        """Return how the journal saw the plugin loaded last, and what it says last of its loading."""
+        found: list[tuple[int, Any]] = []
+        for kind in ("plugin_loaded", "plugin_failed"):
+            for entry in self.home.journal.read(type=kind):
+                event: Any = entry.event
+                mine = (event.distribution, event.plugin) == (report.distribution, report.entry_point or "?")
+                if mine and getattr(event, "stage", "") not in AT_CALLS:
+                    found.append((entry.seq, event))
+        loaded = [one for one in found if isinstance(one[1], PluginLoaded)]
+        return (loaded[-1][1] if loaded else None), (max(found, key=lambda one: one[0])[1] if found else None)
+
+    def _write(self, kind: type[PluginLoaded] | type[PluginFailed], fields: dict[str, Any]) -> None:
+        journal, clock = self.home.journal, self.home._clock
+        if journal is None:
+            return
+        head = {"id": clock.new_id(), "time": clock.now(), "process": process()}
+        event = kind(**head, **fields)
+        (answer,) = journal.store.append([Item((Record(type=TYPES[kind].value, body=to_json(event), **head),))])
+        if answer.error is not None:
+            self.home._ledger.keeper.excused(answer.error)
+
+
+def _loaded(report: PluginReport, tools: tuple[Tool[..., Any], ...]) -> Told:
+    usable = [one for one in tools if one.definition_.usable]
+    return PluginLoaded, {
+        "plugin": report.entry_point, "distribution": report.distribution, "version": report.version,
+        "tools": tuple(one.name for one in usable), "fingerprints": tuple(one.fingerprint for one in usable),
+    }  # fmt: skip
+
+
+def _failed(report: PluginReport) -> Told:
+    return PluginFailed, {
+        "plugin": report.entry_point or "?", "distribution": report.distribution, "version": report.version,
+        "stage": report.stage, "error": report.error.problem if report.error is not None else "",
+        "error_type": report.error_type,
+    }  # fmt: skip
+
+
+def trace(text: str, *, on: bool) -> None:
+    """Tell on stderr how loading goes, where the operator asks for it."""
+    if on:
+        sys.stderr.write(f"praval_tools: {text}\n")

@@ -1,0 +1,141 @@
+"""Putting a plugin to work: its tools, agents, policy and hooks come into force together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from praval_tools import facts
+from praval_tools.agents import Agent
+from praval_tools.config.plugins import PluginTable
+from praval_tools.errors import DuplicateAgentError, PluginError
+from praval_tools.execution.hooks import Plugged
+from praval_tools.installed import Found
+from praval_tools.model.permissions import Principal
+from praval_tools.naming import keys_of
+from praval_tools.plugin_host.contributing import Brought
+from praval_tools.plugin_host.gate import Passed
+from praval_tools.plugin_host.guard import PREFIX, Answering, Authorizing, Noting, Reporting
+from praval_tools.plugin_host.staging import actor_of
+from praval_tools.state import State
+
+
+def plug(
+    home: Any, found: Found, brought: Brought, passed: Passed, table: PluginTable, report: Reporting
+) -> None:
+    """
+    Have a plugin in force in the registry *home* from now on, in the place of what it brought before.
+
+    Raises:
+        PluginError: A name is taken by the host, or by another plugin; nothing is changed.
+    """
+    hooks = home._runtime.hooks
+    before = next((one for one in hooks.plugged if _place(one) == (found.distribution, found.entry_point)), None)
+    others = [one for one in hooks.plugged if one is not before]
+    made = _plugged(home, found, brought, passed, table, report)
+    _refuse_taken(found, made, others)
+    with home.as_operator(), home.change():
+        _exchange(home, found, passed, before)
+        _exchange_policy(home, made, brought, before, report)
+        agents = list(_declare(home, found, brought.agents, passed.renamed)) if table.trust else []
+    for agent in agents:  # from now on theirs is this registry
+        agent._set(home, Principal(agent.name), agent._function)
+        home._declared[agent.name] = agent
+    home._runtime.plug(hooks.exchanged(before, made))
+
+
+def unplug(home: Any, found: Found) -> None:
+    """Take out of the registry *home* what a plugin brought, where it brought anything."""
+    hooks = home._runtime.hooks
+    before = next((one for one in hooks.plugged if _place(one) == (found.distribution, found.entry_point)), None)
+    if before is None:
+        return
+    with home.as_operator(), home.change():
+        for name in before.tools:
+            home.unregister_tool(name, reason=f"{found} is left out")
+        if before.policy:
+            home._ledger.commit(lambda _: [facts.PolicyRemoved(name=before.policy)])
+    home._runtime.plug(hooks.exchanged(before, None))
+
+
+def _place(one: Plugged) -> tuple[str, str]:
+    return one.distribution, one.entry_point
+
+
+def _plugged(
+    home: Any, found: Found, brought: Brought, passed: Passed, table: PluginTable, report: Reporting
+) -> Plugged:
+    def noting(name: str) -> tuple[Noting, ...]:
+        hook = brought.hooks.get(PREFIX + name)
+        return () if hook is None else (Noting(hook, home, report),)
+
+    approve = brought.hooks.get(f"{PREFIX}approve") if table.trust else None
+    return Plugged(
+        distribution=found.distribution, entry_point=found.entry_point, tools=tuple(one.name for one in passed.tools),
+        policy=f"{actor_of(found)}/{found.entry_point}" if f"{PREFIX}authorize" in brought.hooks else "",
+        before=noting("before_call"), after=noting("after_call"),
+        approve=() if approve is None else (Answering(approve, home, report),),
+        **{kind: brought.named.get(kind, {}) for kind in ("engines", "formats", "journals", "sources")},
+    )  # fmt: skip
+
+
+def _refuse_taken(found: Found, made: Plugged, others: Iterable[Plugged]) -> None:
+    for kind in ("engines", "formats", "journals", "sources"):
+        for other in others:
+            for name in getattr(made, kind):
+                if name in getattr(other, kind):
+                    text = f"{PREFIX}{kind} brings {name!r}, which {other.distribution} brings already; uninstall one"
+                    raise PluginError(str(found), "clash", text)
+
+
+def _exchange(home: Any, found: Found, passed: Passed, before: Plugged | None) -> None:
+    """Register the plugin's tools in the place of those that it had."""
+    mine = before.tools if before is not None else ()
+    fresh = {tool.name for tool in passed.tools}
+    for name in mine:
+        if name not in fresh and name in home:
+            home.unregister_tool(name, reason=f"{found} does not bring it any more")
+
+    def plan(state: State) -> list[facts.Event]:
+        for tool in passed.tools:
+            for holder in filter(None, map(state.folded.get, keys_of(tool.name))):
+                if holder not in mine or holder != tool.name:
+                    raise PluginError(str(found), "clash", _clash(found, tool.name, holder, state.tools[holder].tool))
+        return [facts.ToolRegistered(tool=tool, replaces=tool.name in state.tools) for tool in passed.tools]
+
+    home._ledger.commit(plan)
+
+
+def _clash(found: Found, name: str, holder: str, other: Any) -> str:
+    meta, twin = other.metadata, "" if holder == name else f", which is {name!r} on the wire"
+    owner = "without an owner" if meta.owned_by is None else f"owned by {meta.owned_by!r}"
+    return (
+        f"its tool {name!r} clashes with {holder!r}{twin}, {owner} ({meta.source or 'code'}). "
+        f'Set namespace = "…" for it in [plugins."{found.distribution}"], or leave the tool out with allow = [...].'
+    )
+
+
+def _exchange_policy(home: Any, made: Plugged, brought: Brought, before: Plugged | None, report: Reporting) -> None:
+    if before is not None and before.policy:
+        home._ledger.commit(lambda _: [facts.PolicyRemoved(name=before.policy)])
+    if made.policy:
+        policy = Authorizing(brought.hooks[f"{PREFIX}authorize"], home, report)
+        home._ledger.commit(lambda _: [facts.PolicyAdded(name=made.policy, policy=policy)])
+
+
+def _declare(home: Any, found: Found, agents: Iterable[Agent], renamed: Mapping[str, str]) -> Iterable[Agent]:
+    """Declare the agents of a trusted plugin; what they list is spelled as the operator renamed it."""
+    for agent in agents:
+        profile = agent.registry.state.profile(agent.name)
+        if agent.registry is home or not agent.registry._runtime.staging:
+            continue
+        held = home._ledger.present().profile(agent.name)
+        if held.declared and not held.retired:
+            error = DuplicateAgentError(agent.name, held.place or "an earlier place", profile.place)
+            raise PluginError(str(found), "clash", str(error))
+        listed = tuple(renamed.get(one, one) for one in profile.tools)
+        home._ledger.commit(lambda _, fresh=replace(profile, tools=listed): [facts.AgentDeclared(profile=fresh)])
+        yield agent
+

@@ -1,0 +1,104 @@
+"""What the tests of plugins share: real distributions, installed into a folder of `sys.path`."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from praval_tools import PluginReport, PluginWarning, ToolRegistry, load_plugins
+
+GOOD = '''
+from praval_tools import hookimpl, tool
+
+@tool("{name}_query", register=False, category="sql", shared=True, owned_by="analyst")
+def query(text: str) -> str:
+    """Query."""
+    return "{name}: " + text
+
+def {name}_count(items: list[int]) -> int:
+    """Count."""
+    return len(items)
+
+@hookimpl
+def praval_tools_register_tools():
+    return [query, {name}_count]
+'''
+
+
+class Site:
+    """A folder that packages are installed into, as pip leaves them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.modules: list[str] = []
+
+    def install(
+        self, name: str, source: str = "", *, version: str = "1.0", module: str = "", value: str = "",
+        entry: str = "", metadata: str | None = None, points: str | None = None,
+    ) -> str:  # fmt: skip
+        """Install a distribution with one module, and return the module's name."""
+        module = module or name.replace("-", "_").replace(".", "_").lower()
+        (self.folder / f"{module}.py").write_text(dedent(source), encoding="utf-8")
+        told = self.folder / f"{name.replace('-', '_')}-{version}.dist-info"
+        told.mkdir()
+        head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" if metadata is None else metadata
+        (told / "METADATA").write_text(head, encoding="utf-8")
+        listed = f"[praval_tools]\n{entry or module} = {value or module}\n" if points is None else points
+        (told / "entry_points.txt").write_text(listed, encoding="utf-8")
+        (told / "RECORD").write_text(f"{module}.py,,\n", encoding="utf-8")
+        self.modules.append(module)
+        return module
+
+    def good(self, name: str = "acme", **more: Any) -> str:
+        """Install a plugin that works, with two tools."""
+        return self.install(name, GOOD.format(name=name.replace("-", "_")), **more)
+
+    def remove(self, name: str) -> None:
+        """Uninstall a distribution."""
+        import shutil
+
+        for told in self.folder.glob(f"{name.replace('-', '_')}-*.dist-info"):
+            shutil.rmtree(told)
+        self.forget()
+
+    def forget(self) -> None:
+        """Let the modules be imported anew."""
+        for name in [one for one in sys.modules if one.split(".")[0] in self.modules]:
+            del sys.modules[name]
+        import importlib
+
+        importlib.invalidate_caches()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A folder for packages, first on the path; nothing else is installed, as far as plugins go."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delenv("PRAVAL_TOOLS_PLUGINS", raising=False)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    made = Site(folder)
+    yield made
+    made.forget()
+
+
+def loaded(registry: ToolRegistry, **options: Any) -> dict[str, PluginReport]:
+    """Load all plugins and return the reports by distribution; failures are warned of, and expected here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        return {one.distribution: one for one in load_plugins(registry, **options)}
+
+
+def names(registry: ToolRegistry) -> list[str]:
+    """Return the names of the tools, in order."""
+    return [tool.name for tool in registry]
