@@ -15,6 +15,7 @@ import _catalogue
 import _imports
 import _live
 import _peers
+import _plugins
 import _report
 import journal_calls
 from _measure import Figure, Series
@@ -81,6 +82,10 @@ def _import_part(installed: dict[str, str], quick: bool, _: dict[str, Series]) -
     return _imports.importing(installed, rounds=8 if quick else 40)
 
 
+def _plugin_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
+    return _plugins.loading(rounds=8 if quick else 40)
+
+
 def _journal_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
     return journal_calls.journaling(rounds=8 if quick else 40)
 
@@ -94,4 +99,5 @@ _PARTS: Final[dict[str, _Part]] = {
     "declare": _declare_part,
     "lookups": _lookup_part,
     "journal": _journal_part,
+    "plugins": _plugin_part,
 }

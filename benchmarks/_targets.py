@@ -89,5 +89,6 @@ TARGETS: Final = (
     Target("journaled calls, 64 tasks, SQLite", "journal:calls", 15_000, "/s", "at least"),
     Target("  … two events each, of raw grouped inserts", "journal:share", 60, "%", "at least", "raw inserts"),
     Target("replay of 10,000 recorded calls", "journal:replay", 0.2, "s"),
+    Target("load 50 plugins of 20 tools each", "plugins:loading", 1.5, "x", versus="importing their modules"),
     Target("import praval_tools", "import:ours", 1.5, "x", versus="import attrs, cattrs, pluggy"),
 )
