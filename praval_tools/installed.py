@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
@@ -61,16 +61,21 @@ def allowed() -> frozenset[str] | None:
     return None if said is None else frozenset(normalized(one.strip()) for one in said.split(",") if one.strip())
 
 
-def find() -> tuple[Found, ...]:
+def find(among: Iterable[Distribution] | None = None) -> tuple[Found, ...]:
     """
     Return the installed plugins, by distribution, then entry point: the same order in every process.
 
     Of a distribution that several folders of `sys.path` hold, the first counts, as it does for `import`.
-    """
-    from importlib.metadata import distributions  # half of what starting the command line would cost
 
+    Args:
+        among: The distributions, in the order of `sys.path`; None: those that are installed.
+    """
+    if among is None:
+        from importlib.metadata import distributions  # half of what starting the command line would cost
+
+        among = distributions()
     chosen: dict[str, tuple[str, list[Found]]] = {}
-    for one in distributions():
+    for one in among:
         for name, folder, plugins in _of(one):
             first, known = chosen.setdefault(name, (folder, []))
             if first != folder:

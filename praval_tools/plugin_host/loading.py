@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,7 +83,7 @@ def load_plugins(
     tables = config if isinstance(config, PluginsConfig) else plugins_config(config)
     if home._runtime.plugins is None:
         home._runtime.plugins = Notes(home)
-    installed = find()
+    installed = find(distributions())
     loading = _Loading(
         home=home, notes=home._runtime.plugins, config=tables, timeout=timeout, packages=Packages.of(installed),
         settings={normalized(name): one for name, one in (settings or {}).items()},

@@ -83,7 +83,7 @@ def _plugged(
 
 def _refuse_taken(found: Found, made: Plugged, others: Iterable[Plugged]) -> None:
     for kind in ("engines", "formats", "journals", "sources"):
-        for other in others:
+        for other in others if getattr(made, kind) else ():
             for name in getattr(made, kind):
                 if name in getattr(other, kind):
                     text = f"{PREFIX}{kind} brings {name!r}, which {other.distribution} brings already; uninstall one"

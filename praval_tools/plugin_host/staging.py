@@ -11,8 +11,10 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from praval_tools.agents import Agent
+from praval_tools.clock import SystemClock
 from praval_tools.default import use_registry
 from praval_tools.execution.frames import Site, frame_of, running
+from praval_tools.execution.runtime import Options
 from praval_tools.facts import ToolRegistered
 from praval_tools.installed import Found
 from praval_tools.ledger import Ledger
@@ -22,6 +24,7 @@ from praval_tools.registry import ToolRegistry
 
 AnyTool = Tool[..., Any]
 
+_OPTIONS: Final = Options()
 _KEPT: Final = "__praval_tools_declared__"
 """The attribute of a plugin's module that keeps what its import declared: it runs once, and may be loaded often."""
 
@@ -31,7 +34,7 @@ class Staging(ToolRegistry):
 
     def __init__(self, found: Found) -> None:
         self._waiting: dict[str, AnyTool] = {}
-        super().__init__(name=f"staging of {found}")
+        self._begin(f"staging of {found}", SystemClock(), _OPTIONS)
         self._runtime.staging = True
 
     def register_tool(self, tool: Any, *, replace: bool = False, by: Any = None, reason: str = "") -> None:
@@ -98,16 +101,20 @@ class Packages:
 
     plugins: tuple[Found, ...] = ()
     strays: dict[str, list[Tool[..., Any]]] = field(factory=dict)
+    _of_top: dict[str, list[Found]] = field(factory=dict)
 
     @classmethod
     def of(cls, plugins: Iterable[Found]) -> Packages:
         """Return the packages of *plugins*."""
-        return cls(tuple(plugins))
+        made = cls(tuple(plugins))
+        for one in made.plugins:
+            made._of_top.setdefault(one.value.partition(":")[0].partition(".")[0], []).append(one)
+        return made
 
     def owner(self, module: str, default: str) -> str:
         """Return the distribution whose entry point is nearest to *module*; *default* where that is no other's."""
         near, most = {default}, 0
-        for one in self.plugins:
+        for one in self._of_top.get(module.partition(".")[0], ()):
             shared = _shared(module, one.value.partition(":")[0])
             if shared > most:
                 near, most = set(), shared
