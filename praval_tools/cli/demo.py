@@ -14,6 +14,7 @@ from praval_tools.cli.common import PROBLEM, USAGE, Failure, shown, traceback_op
 from praval_tools.cli.leaving import JOURNAL, REPORT, Draft, draft
 from praval_tools.cli.output import look_of, screen
 from praval_tools.cli.show import Show, working
+from praval_tools.demo.packages import PACKAGE, installed
 from praval_tools.demo.question import Question, ask
 from praval_tools.demo.reading import UnreadableDataError
 from praval_tools.demo.steps import Closed, Died, Resumed
@@ -48,7 +49,7 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
         with working(console, "The agents are at work", when=len(question.table) > _LARGE):
             _play(console, show, question, files)
         files.leave()
-    show(Closed(question, own=path is not None))
+    show(Closed(question, own=path is not None, missing="" if installed() else PACKAGE))
     for title, name in (("Journal: ", JOURNAL), ("Report:  ", REPORT)):  # as they are, so that they can be copied
         console.out(f"{title}{shown(files.place / name, lines=True)}", highlight=False)
 

@@ -149,6 +149,10 @@ class Show:
         )  # fmt: skip
 
     @render.register
+    def _pictured(self, step: steps.Pictured) -> Iterator[RenderableType]:
+        yield self._indented(Text(f"A picture of {len(step.png):,} bytes, for the report.", style="dim"), 3)
+
+    @render.register
     def _asked_for(self, step: steps.Asked) -> Iterator[RenderableType]:
         request, answer = step.request, step.answer
         who, verb = cell(request.agent or "operator", "bold"), "allows" if isinstance(answer, Allow) else "refuses"
@@ -204,6 +208,8 @@ class Show:
             yield Text(f"Data: {step.question.credits}", style="dim")
         if not step.own:
             yield Text("Your own data, a CSV file or a folder of text:\n  praval-tools demo PATH", style="dim")
+        if step.missing:
+            yield Text(f"With a package of tools, which draw the answer, too:\n  pip install {step.missing}", style="dim")
         yield Text(f"Ask why:\n  {_ASK}", style="dim")
 
 
@@ -244,7 +250,7 @@ def changed(step: steps.Changed) -> Text | None:
 def limits(event: ToolAssigned) -> str:
     """Return a grant's limits in words."""
     grant = event.grant
-    told = [] if grant.max_calls is None else [f"{grant.max_calls} calls"]
+    told = [] if grant.max_calls is None else [f"{grant.max_calls} call{'s' if grant.max_calls != 1 else ''}"]
     for name, bound in (grant.where or {}).items():
         told.extend(f"{name} {words} {bound[key]}" for key, words in _BOUNDS.items() if key in bound)
     return ", ".join(told) or "without limits"

@@ -7,6 +7,7 @@ from pathlib import Path
 from attrs import frozen
 
 from praval_tools import Allow, ApprovalRequest
+from praval_tools.demo import packages
 from praval_tools.demo.account import account_of
 from praval_tools.demo.cast import WAYS, House, Stage, open_house
 from praval_tools.demo.effects import Effects, Fatal
@@ -66,10 +67,10 @@ def perform(question: Question, tell: Tell, workplace: Workplace | None = None) 
     with house.registry, house.registry.run(RUN) as run:
         recorded = bool(run.calls)
         doubts = frozenset(settled(run, house, tell))
-        _play(house, question, CatchingUp(tell, doubts) if recorded else tell)
+        _play(house, question, CatchingUp(tell, doubts) if recorded else tell, workplace.journal.parent)
 
 
-def _play(house: House, question: Question, tell: Tell) -> None:
+def _play(house: House, question: Question, tell: Tell, folder: Path | None = None) -> None:
     stage, registry = Stage(question, house.registry, tell), house.registry
     registry.set_approval_handler(lambda request: _approved(request, tell))
     tell(Opened(question, WAYS))
@@ -79,6 +80,8 @@ def _play(house: House, question: Question, tell: Tell) -> None:
     _arrival(house, stage)
     report = _handover(house, stage)
     tell(Answered(question, report, stage.groups, stage.common))
+    if folder is not None and packages.installed():
+        packages.at_work(house, stage, folder)
     if registry.journal is not None:
         tell(Recounted(account_of(registry.journal, RUN, house.desk.effects.all())))
     tell(Surveyed(registry, tuple(house.agents)))

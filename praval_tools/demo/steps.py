@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from praval_tools import Allow, ApprovalRequest, Decision, Deny, ToolRegistry, ToolResult
 from praval_tools.demo.account import Account
@@ -109,6 +109,14 @@ class Replayed:
 
 
 @frozen
+class Pictured:
+    """A picture was drawn: the PNG, and by what."""
+
+    png: bytes = field(repr=False)
+    caption: str
+
+
+@frozen
 class Recounted:
     """What happened, call by call, as the journal tells it."""
 
@@ -152,14 +160,22 @@ class Surveyed:
 
 @frozen
 class Closed:
-    """The end: where the data came from, and whether they are the user's own."""
+    """
+    The end.
+
+    Args:
+        question: Where the data came from.
+        own: They are the user's own.
+        missing: A package whose tools the demo would have used.
+    """
 
     question: Question
     own: bool
+    missing: str = ""
 
 
 Step = (
     Opened | Scene | Called | Changed | Explained | Remarked | Asked | Died | Resumed | Doubted | Replayed | Compared
-    | Profiled | Answered | Recounted | Surveyed | Closed
+    | Profiled | Pictured | Answered | Recounted | Surveyed | Closed
 )  # fmt: skip
 Tell = Callable[[Step], None]

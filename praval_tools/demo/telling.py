@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from attrs import asdict, has
+
 from praval_tools.demo.figures import EMPTY, FEW, Average, Comparison
 from praval_tools.demo.question import Question
 from praval_tools.demo.tools import DataSummary, Note, Report, Word
@@ -24,6 +26,8 @@ def summary(value: Any, unit: str = "rows") -> str:
         return f"{len(value)} groups: {most}{' ...' if len(value) > 3 else ''}"
     if isinstance(value, list) and value:
         return _listed(value, unit)
+    if has(type(value)):  # a package's
+        return ", ".join(f"{name} {one}" for name, one in asdict(value).items())
     return "nothing" if not value else str(value)
 
 

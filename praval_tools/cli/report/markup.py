@@ -7,7 +7,7 @@ from typing import Final
 
 from praval_tools.cli.common import shown
 
-_VOID: Final = {"meta"}
+_VOID: Final = {"meta", "img"}
 
 
 class Markup(str):

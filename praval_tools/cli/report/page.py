@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
@@ -14,9 +15,9 @@ from praval_tools.cli.report.markup import Markup, joined, tag, text
 from praval_tools.demo import telling
 from praval_tools.demo.account import Account, Line
 from praval_tools.demo.question import Question
-from praval_tools.demo.steps import Answered, Recounted, Step, Surveyed
+from praval_tools.demo.steps import Answered, Pictured, Recounted, Step, Surveyed
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _OPEN = """from praval_tools.journal import open_journal
 
 with open_journal("journal.db") as journal:
@@ -32,6 +33,7 @@ class Reporter:
     _answered: Answered | None = field(default=None, init=False)
     _account: Account | None = field(default=None, init=False)
     _survey: access.Survey | None = field(default=None, init=False)
+    _picture: Pictured | None = field(default=None, init=False)
 
     def __call__(self, step: Step) -> None:
         """Take in the next step."""
@@ -41,6 +43,8 @@ class Reporter:
             self._account = step.account
         elif isinstance(step, Surveyed):
             self._survey = access.survey_of(step)
+        elif isinstance(step, Pictured):
+            self._picture = step
 
     def page(self) -> str:
         """Return the whole page; the play is over."""
@@ -54,8 +58,9 @@ class Reporter:
             tag("title", f"praval-tools demo: {self.question.text}"), tag("style", _style()),
         )  # fmt: skip
         parts = (
-            _opening(answered), _tiles(account, survey), _survival(account), _permissions(survey), _refusals(account),
-            _approvals(account), _figures(account), _calls(account), _ending(self.question),
+            _opening(answered), _tiles(account, survey), _survival(account),
+            None if self._picture is None else _pictured(self._picture), _permissions(survey), _refusals(account), _approvals(account),
+            _figures(account), _calls(account), _ending(self.question),
         )  # fmt: skip
         return f"<!doctype html>\n{tag('html', head, tag('body', tag('main', *parts)), lang='en')}\n"
 
@@ -122,6 +127,15 @@ def _doubt(line: Line) -> Markup:
                       "file, and wrote nothing.")  # fmt: skip
     return joined(who, "in doubt. The tool is not idempotent, so it did not run again: the operator found its effect "
                   "in the file, and resolved the call with its result.")  # fmt: skip
+
+
+def _pictured(step: Pictured) -> Markup:
+    picture = tag("img", src=f"data:image/png;base64,{b64encode(step.png).decode()}", alt="The figures of the answer")
+    return _section(
+        "Drawn by an installed package",
+        "Its tools were in the registry, and nobody could call them; the operator granted one call.",
+        tag("figure", picture, tag("figcaption", step.caption, class_="fine")),
+    )
 
 
 def _permissions(survey: access.Survey) -> Markup:
