@@ -290,6 +290,8 @@ class TestSideBySide:
             ["register", "assign", "unregister_owned", "register"],
             ["register", "remove", "clear", "register", "remove"],
             ["assign", "register", "assign", "clear", "assign", "register"],
+            ["register", "remove", "clear", "register for all", "remove", "assign", "remove"],
+            ["register", "remove", "unregister", "register for all", "unregister", "register"],
         ],
         ids="-".join,
     )
@@ -299,8 +301,10 @@ class TestSideBySide:
         for side in sides:
             fields = {"tool_name": name, "owned_by": "calculator", "shared": shared}
             tool, registry = side.tool(1, fields), side.registry
+            for_all = side.tool(2, {"tool_name": name, "shared": True})
             acts = {
                 "register": lambda: registry.register_tool(tool),
+                "register for all": lambda: registry.register_tool(for_all),
                 "remove": lambda: registry.remove_tool_from_agent(name, "calculator"),
                 "assign": lambda: registry.assign_tool_to_agent(name, "calculator"),
                 "unregister": lambda: registry.unregister_tool(name),

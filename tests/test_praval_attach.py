@@ -7,15 +7,18 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from praval_rig import Model, clean, praval, scripted
 
-from praval_tools import Agent, Allow, Ask, Deny, Tool, ToolAccessError, ToolRegistry, ToolUsageError
+from praval_tools import AccessWarning, Agent, Allow, Ask, Deny, Tool, ToolAccessError, ToolRegistry, ToolUsageError
 from praval_tools.integrations.praval import attach, install, uninstall
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, ApprovalAnswered, CallRefused
 from praval_tools.naming import wire_name
@@ -294,6 +297,61 @@ class TestRounds:
         assert ["night", "night"] == [one.run_id for one in registry.journal.events() if isinstance(one, AgentToolCall)]
 
 
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["assign", "remove", "block", "unblock", "share", "unshare", "disable", "enable", "transfer"]),
+        st.sampled_from(["own", "foreign", "lone"]),
+    ),
+    max_size=4,
+)
+
+
+class TestAnyHistory:
+    @settings(max_examples=40, deadline=None)
+    @given(rounds=st.lists(ACTS, min_size=1, max_size=5))
+    def test_what_is_offered_is_what_can_be_called(self, rounds: list[list[tuple[str, str]]]) -> None:
+        """Whatever is done between the rounds of a chat: the offer is what `explain` allows, and so is what runs."""
+        with clean(), ToolRegistry() as registry:
+            for name, owner in (("own", "ann"), ("foreign", "bob"), ("lone", None)):
+                registry.register_tool(Tool.from_function(copied(), name=name, owned_by=owner))
+            expected: list[tuple[list[str], list[bool]]] = []
+
+            def turn(acts: list[tuple[str, str]]) -> Any:
+                def step() -> Any:
+                    for act, name in acts:
+                        do(registry, act, name)
+                    may = {name: registry.explain("ann", name).allowed for name in ("own", "foreign", "lone")}
+                    expected.append(([name for name, yes in may.items() if yes], [not yes for yes in may.values()]))
+                    return [(name, {"x": 1}) for name in may]
+
+                return step
+
+            model = scripted("script", *(turn(acts) for acts in rounds), "done")
+            with attach(praval.Agent("ann", provider="script"), registry) as held:
+                held.theirs.chat("go")
+
+        assert [sorted(offer) for offer, _ in expected] == [sorted(one) for one in model.offered[1:]]
+        assert [wrong for _, errors in expected for wrong in errors] == model.errors
+
+
+def do(registry: ToolRegistry, act: str, name: str) -> None:
+    """Do one act of the operator that concerns ann and a tool."""
+    acts: dict[str, Callable[[], Any]] = {
+        "assign": lambda: registry.assign_tool_to_agent(name, "ann"),
+        "remove": lambda: registry.remove_tool_from_agent(name, "ann"),
+        "block": lambda: registry.block(name, "ann"),
+        "unblock": lambda: registry.unblock(name, "ann"),
+        "share": lambda: registry.share_tool(name),
+        "unshare": lambda: registry.unshare_tool(name),
+        "disable": lambda: registry.disable(name),
+        "enable": lambda: registry.enable(name),
+        "transfer": lambda: registry.transfer_ownership(name, "bob"),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccessWarning)  # assigning what is blocked
+        acts[act]()
+
+
 class TestNames:
     def test_equal_function_names_do_not_mix(self) -> None:
         """Two tools whose functions have one name: each call reaches the tool that it names, for any hash seed."""
@@ -303,7 +361,7 @@ class TestNames:
                 [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True,
                 env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(HOME)},
             ).stdout
-            for seed in ("0", "1", "2", "3")
+            for seed in ("0", "1", "2")
         }  # fmt: skip
 
         assert {"['first_run', 'second_run', 'third_run'] ['first', 'second', 'third']\n"} == said

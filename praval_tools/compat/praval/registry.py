@@ -169,7 +169,7 @@ class ToolRegistry:
             held[category] = held.get(category, 0) + 1
         known = {principal(one) for one in self._memory.agents}
         others = {one.metadata.owned_by for one in tools if one.metadata.owned_by is not None}
-        others |= {one.agent for one in self.registry.grants()}
+        others |= {one.agent for one in self.registry.grants() if one.reason != SHARED}
         return {
             "total_tools": len(tools),
             "shared_tools": len(self.registry.get_shared_tools()),
