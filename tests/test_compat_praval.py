@@ -292,6 +292,8 @@ class TestSideBySide:
             ["assign", "register", "assign", "clear", "assign", "register"],
             ["register", "remove", "clear", "register for all", "remove", "assign", "remove"],
             ["register", "remove", "unregister", "register for all", "unregister", "register"],
+            ["register", "remove", "unregister", "register", "remove", "unregister", "register", "remove"],
+            ["register", "remove", "clear", "register for all", "clear", "register for all", "clear", "register"],
         ],
         ids="-".join,
     )
@@ -539,6 +541,18 @@ class TestOnOurRegistry:
         assert not registry.explain("bob", "host").allowed
         compat.tool("guest", shared=True)(annotated(3))
         assert "blocked" == registry.explain("eve", "guest").rule
+
+    def test_what_the_host_takes_stays_taken(self) -> None:
+        """Praval gives an owner its tool back when it is registered again; not where the host took it meanwhile."""
+        registry, view = praval_tools.get_tool_registry(), compat.get_tool_registry()
+        one = compat.Tool(annotated(1), compat.ToolMetadata("one", owned_by="ann"))
+        view.register_tool(one)
+        view.remove_tool_from_agent("one", "ann")
+        for held in (["one"], []):
+            view.unregister_tool("one")
+            view.register_tool(one)
+            assert held == registry.agent("ann").list_tools()
+            registry.remove_tool_from_agent("one", "ann")
 
     def test_a_fork_and_a_used_registry(self) -> None:
         """The view follows `use_registry`, and a fork is shown with the names that were declared."""

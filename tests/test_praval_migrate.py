@@ -113,6 +113,18 @@ class TestMigrate:
 
         assert [] == registry.agent("ann").list_tools()
 
+    def test_what_praval_took_from_its_owner_stays_taken(self) -> None:
+        """The registry's word counts: an owner that lost its tool there does not get it by its stale copy."""
+        declared("owned", owned_by="ann")
+        ann = agent("ann")
+        praval.unregister_tool_from_agent("owned", "ann")
+        assert ["owned"] == ann.list_tools()
+        registry = ToolRegistry()
+
+        migrate(registry)
+
+        assert [] == registry.agent("ann").list_tools()
+
     @pytest.mark.parametrize(
         ("collisions", "names", "mine"),
         [

@@ -105,10 +105,21 @@ class ToolRegistry:
 
     def _given_back(self, mark: Mark) -> None:
         """Let a tool that was taken from its owner, and is new now, be its owner's again, as in Praval."""
-        for name, agent in [pair for pair in self._memory.taken if pair[0] == mark.registered]:
-            if mark.shared or (mark.owner and principal(mark.owner) == agent):
-                reason = ASSIGNED if mark.owner and principal(mark.owner) == agent else SHARED
-                self.registry.assign_tool_to_agent(name, agent, reason=reason)
+        owner = principal(mark.owner) if mark.owner else None
+        for pair in [one for one in self._memory.taken if one[0] == mark.registered]:
+            if mark.shared or pair[1] == owner:
+                self._memory.taken.pop(pair, None)
+                self.registry.assign_tool_to_agent(*pair, reason=ASSIGNED if pair[1] == owner else SHARED)
+
+    def _out(self, tool: OurTool[..., Any]) -> bool:
+        """Take a tool out; what was given back once is given back again when it returns, unless it was taken since."""
+        for grant in self.registry.grants(tool=tool):
+            if grant.reason in (ASSIGNED, SHARED) and self._access(tool, grant.agent).removed:
+                self._memory.taken[tool.name, grant.agent] = None
+        return self.registry.unregister_tool(tool)
+
+    def _access(self, tool: OurTool[..., Any], agent: str) -> Any:
+        return self.registry._ledger.present().access(agent, tool.name)
 
     def _find(self, name: Any) -> OurTool[..., Any] | None:
         """Return the tool that has this name here."""
@@ -193,31 +204,32 @@ class ToolRegistry:
         found, agent = self._find(tool_name), principal(agent_name)
         if found is None:
             return False
-        access = self.registry.state.access(agent, found.name)
+        access = self._access(found, agent)
         owned = found.metadata.owned_by == agent and not access.removed
         assigned = [one for one in self.registry.grants(tool=found, agent=agent) if one.reason != SHARED]
+        if not (owned or assigned):
+            return False
         if owned:
-            self._memory.taken[found.name, agent] = None
             self.registry.remove_tool_from_agent(found, agent)
-            if found.metadata.shared:
-                self.registry.assign_tool_to_agent(found, agent, reason=SHARED)
         for one in assigned:
             self.registry.revoke(one)
-        if assigned and not owned and access.removed and found.metadata.shared:
-            self.registry.assign_tool_to_agent(found, agent, reason=SHARED)
-        return owned or bool(assigned)
+        if owned or access.removed:
+            self._memory.taken[found.name, agent] = None
+            if found.metadata.shared:
+                self.registry.assign_tool_to_agent(found, agent, reason=SHARED)
+        return True
 
     def unregister_tool(self, tool_name: str) -> bool:
         """Take a tool out; False: there was none."""
         found = self._find(tool_name)
-        return found is not None and self.registry.unregister_tool(found)
+        return found is not None and self._out(found)
 
     def unregister_owned_tool(self, tool_name: str, func: Callable[..., Any], owned_by: str) -> bool:
         """Take a tool out if it is *func*, owned by *owned_by*; False: it is not."""
         found = self._find(tool_name)
         if found is None or self._shown(found).func is not func or self._shown(found).metadata.owned_by != owned_by:
             return False
-        gone = self.registry.unregister_tool(found)
+        gone = self._out(found)
         if gone and not self._has_own(owned_by):
             self._memory.agents.pop(owned_by, None)
         return gone
@@ -233,7 +245,7 @@ class ToolRegistry:
         with self.registry.change():
             for one in self.registry.list_all_tools():
                 if mark_of(one) is not None:
-                    self.registry.unregister_tool(one)
+                    self._out(one)
             for grant in self.registry.grants():
                 if grant.reason == ASSIGNED:
                     self.registry.revoke(grant)

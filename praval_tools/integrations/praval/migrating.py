@@ -143,8 +143,7 @@ class Mover:
 
     def assign(self, name: str, agent: str) -> None:
         """Give an agent a tool that it has in Praval, unless it was taken away here, or a rule gives it anyway."""
-        state = self.registry.state
-        access = state.access(agent, name)
+        access = self.registry._ledger.present().access(agent, name)
         if access.removed or access.blocks or self.registry.explain(agent, name).allowed:
             return
         if self.registry.grants(tool=name, agent=agent, ended=True):
