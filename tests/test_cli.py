@@ -16,8 +16,8 @@ from praval_tools.cli.common import shown
 from praval_tools.testing.fixtures import isolated_registry
 
 COMMANDS = [
-    "demo", "list", "show", "agents", "matrix", "why", "call", "assign", "unassign", "block", "unblock", "transfer",
-    "share", "unshare", "disable", "enable", "audit", "runs", "journal", "stats", "check",
+    "demo", "list", "show", "agents", "matrix", "why", "call", "export", "assign", "unassign", "block", "unblock",
+    "transfer", "share", "unshare", "disable", "enable", "audit", "runs", "journal", "stats", "check",
 ]  # fmt: skip
 DEMO = ("--app", "praval_tools.demo:registry")
 
@@ -640,3 +640,42 @@ class TestSurroundings:
         assert complete(f"--app {spec} why in") == ["intern"]
         assert complete(f"--app {spec} why intern w") == ["wire_money"]
         assert "--json" in complete("list --")
+
+
+class TestExport:
+    def test_writes_what_the_registry_gives(self, run: Run, app: App) -> None:
+        """
+        The JSON is that of `registry.schemas`, in the format and mode asked for.
+        """
+        code, out, err = run(*DEMO, "export", "--agent", "analyst", "--format", "anthropic", "--strict", "--reason")
+        tools = json.loads(out)
+
+        assert (code, err) == (0, "")
+        assert [one["name"] for one in tools] == sorted(one["name"] for one in tools)
+        assert all("toolcall_reason" in one["input_schema"]["properties"] for one in tools)
+        assert any(one.get("strict") for one in tools)
+
+    def test_an_unknown_format_is_wrong_usage(self, run: Run) -> None:
+        """
+        It exits with 2 and lists the formats.
+        """
+        code, out, err = run(*DEMO, "export", "--agent", "analyst", "--format", "grpc")
+
+        assert (code, out) == (2, "")
+        assert "openai-chat" in err
+
+    def test_an_agent_that_is_not_declared_is_told(self, run: Run) -> None:
+        """
+        The list of a stranger is that of what is shared, and standard error says so.
+        """
+        code, out, err = run(*DEMO, "export", "--agent", "analist")
+
+        assert code == 0
+        assert isinstance(json.loads(out), list)
+        assert "Did you mean 'analyst'?" in err
+
+    def test_tags_choose(self, run: Run) -> None:
+        """
+        `--tag` and `--exclude-tag` choose among the tools.
+        """
+        assert "[]" == run(*DEMO, "export", "--agent", "analyst", "--tag", "none")[1].strip()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -343,3 +345,16 @@ class TestClients:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
 
         assert "[]\n" == done.stdout, done.stderr
+
+
+class TestExample:
+    def test_the_example_talks_to_a_server(self) -> None:
+        """`examples/loop_openai.py` asks, has the tool called, and prints the answer as it comes."""
+        sdk("openai")
+        path = Path(__file__).parent.parent / "examples" / "loop_openai.py"
+        with ModelServer([{"calls": [("count_words", {"text": "to be or not to be"})]}, {"text": "Six."}]) as server:
+            env = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}
+            done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=60)
+
+        assert (0, "Six.\n") == (done.returncode, done.stdout), done.stderr
+        assert ["6"] == results_in("chat", server.requests[1])

@@ -43,6 +43,7 @@ COMMANDS = {
     "matrix": ("looking", "Show agents x tools, with the deciding rule in each cell."),
     "why": ("calling", "Explain why an agent may call a tool, or may not, rule by rule."),
     "call": ("calling", "Call a tool as an agent, with every check."),
+    "export": ("exporting", "Write an agent's tools in a provider's format."),
     "assign": ("giving", "Let an agent call a tool, for ever or within limits."),
     "unassign": ("giving", "Take a tool from an agent."),
     "block": ("giving", "Refuse a tool to an agent, whatever permits it."),

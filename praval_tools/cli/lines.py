@@ -95,7 +95,7 @@ def _late(event: events.LateResult) -> Line:
 
 @line.register
 def _began(event: events.LoopBegan) -> Line:
-    return Line(event.agent, "", "loop began", f"with {event.model}" if event.model else "")
+    return Line(_who(event), "", "loop began", f"with {event.model}" if event.model else "")
 
 
 @line.register
@@ -103,7 +103,7 @@ def _replied(event: events.ModelReplied) -> Line:
     calls = event.reply.get("calls", ()) if isinstance(event.reply, dict) else ()
     asks = f"asks for {len(calls)} call{'' if len(calls) == 1 else 's'}" if calls else "answers"
     took = lasted(event.latency_ms)
-    return Line(event.agent, "", f"model replied{f', {took}' if took else ''}", f"step {event.step}: {asks}")
+    return Line(_who(event), "", f"model replied{f', {took}' if took else ''}", f"step {event.step}: {asks}")
 
 
 @line.register

@@ -89,6 +89,8 @@ def events_of(kind: type) -> st.SearchStrategy[Any]:
         own["agent"] = texts
     if kind is facts.GrantRevoked:
         own["grant"] = texts
+    if kind in (events.LoopBegan, events.ModelReplied):
+        own.update(run_id=ids, agent=ids)
     if kind is events.PluginFailed:
         own.update(error=texts, error_type=texts)
     return st.builds(kind, **own)
@@ -142,6 +144,14 @@ EXAMPLES: dict[EventType, Any] = {
     ),
     EventType.LATE_RESULT: events.LateResult(
         **_CALL, outcome="tool_error", error="no route", error_type="RouteError", error_base="OSError", latency_ms=9e4
+    ),
+    EventType.LOOP_BEGAN: events.LoopBegan(
+        **_HEAD, run_id="run-1", agent="clerk", input={"instructions": "Be kind.", "messages": [{"role": "user"}]},
+        digest="d1", masked=True, model="gpt-x", parent_id="call-0",
+    ),
+    EventType.MODEL_REPLIED: events.ModelReplied(
+        **_HEAD, run_id="run-1", agent="clerk", loop_id="e-1", step=2, reply={"text": "Yes.", "calls": []},
+        masked=True, latency_ms=1.5,
     ),
     EventType.PLUGIN_LOADED: events.PluginLoaded(
         **_HEAD, plugin="sql", distribution="praval-tools-sql", version="1.2", tools=("query",)

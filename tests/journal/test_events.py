@@ -305,6 +305,7 @@ class TestShape:
         expected: dict[EventType, Any] = {
             EventType.PLUGIN_LOADED: none, EventType.PLUGIN_FAILED: none, EventType.GRANT_REVOKED: none,
             EventType.GRANT_SPENT: none, EventType.TOOL_ENABLED: none, EventType.AGENT_RETIRED: ("clerk", None),
+            EventType.LOOP_BEGAN: ("clerk", None), EventType.MODEL_REPLIED: ("clerk", None),
         }  # fmt: skip
         owned = {"ownership_transferred", "tool_disabled", "tool_shared", "tool_unshared", "tool_configured"}
         if kind in owned or kind is EventType.TOOL_UNREGISTERED:
@@ -312,7 +313,8 @@ class TestShape:
         found = subject_of(EXAMPLES[kind])
 
         assert expected.get(kind, clerk) == (found.agent, found.tool)
-        assert (found.run_id is not None) == (found.tool_call_id is not None) == ("tool_name" in body(EXAMPLES[kind]))
+        whole = body(EXAMPLES[kind])
+        assert (found.run_id is not None, found.tool_call_id is not None) == ("run_id" in whole, "tool_name" in whole)
 
     def test_subject_of_a_call(self) -> None:
         """A call is found by its run and its id."""
