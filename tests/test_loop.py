@@ -147,7 +147,10 @@ class TestEnds:
         assert "Done." == ended.text
         assert "assistant" == model.requests[1].messages[-1]["role"]
 
-    @pytest.mark.parametrize("reply", [None, 3, {}, {"choices": [None]}, object(), b"text", ["add"], {"error": 3}])
+    @pytest.mark.parametrize("reply", [
+        None, 3, {}, {"choices": [None]}, object(), b"text", ["add"], {"error": 3}, ModelReply(text=3),
+        ModelReply(calls=({"name": "add"},)),
+    ])  # fmt: skip
     def test_what_is_no_reply_is_an_error(self, reply: Any, registry: ToolRegistry, run: Run) -> None:
         """A model of one's own that returns junk is told so."""
 
@@ -326,6 +329,15 @@ class TestCalls:
         assert (Outcome.INVALID_ARGUMENTS, "Sorry.") == (ended.results[0].outcome, ended.text)
         again = run(ToolLoop(registry.agent("ann"), fake_model()), "Go.", "r")
         assert "Sorry." == again.text
+
+
+    @pytest.mark.parametrize("name", ["", "x" * 10_000, "../../etc", "add\n", "\x00", "\ud800", "Add", "add.x"])
+    def test_names_of_any_kind(self, name: str, registry: ToolRegistry, run: Run) -> None:
+        """A name that no tool has is told to the model; the run can be gone on with."""
+        ended = run(ToolLoop(registry.agent("ann"), fake_model((name,), "Sorry.")), "Go.", "r")
+
+        assert (Outcome.UNKNOWN_TOOL, "Sorry.") == (ended.results[0].outcome, ended.text)
+        assert run(ToolLoop(registry.agent("ann"), fake_model()), None, "r").results[0].replayed
 
 
 class TestGoingOn:

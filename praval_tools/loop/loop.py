@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.agents import Agent
-from praval_tools.errors import ToolUsageError
+from praval_tools.errors import ModelError, ToolUsageError
 from praval_tools.execution.frames import current_call
 from praval_tools.formats import format_of
 from praval_tools.formats.taking import numbered, plain
@@ -17,6 +17,7 @@ from praval_tools.loop.course import Course, Terms
 from praval_tools.loop.reading import read_reply
 from praval_tools.loop.running import Means, drive, drive_async
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
+from praval_tools.model.calls import ToolCall
 from praval_tools.model.jsontext import BadArguments, check_values
 from praval_tools.naming import shorten
 from praval_tools.recording.openrun import leave
@@ -193,8 +194,11 @@ class ToolLoop:
 
     def _read(self, answer: Any) -> ModelReply:
         if isinstance(answer, ModelReply):
-            fits = bool(answer.messages)
-            return answer if fits else msgspec.structs.replace(answer, calls=tuple(numbered(answer.calls)))
+            if not all(isinstance(one, ToolCall) for one in answer.calls) or not isinstance(answer.text, str):
+                raise ModelError(f"its text is no text, or its calls are no ToolCalls: {shorten(answer)}.")
+            if answer.messages:
+                return answer
+            return msgspec.structs.replace(answer, calls=tuple(numbered(answer.calls)))
         if isinstance(answer, str):
             return ModelReply(text=answer)
         return read_reply(

@@ -171,7 +171,7 @@ class Recorder:
         self, call: ToolCall, tool: Tool[..., Any] | None
     ) -> tuple[Request, tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None]:
         """Return what the call is looked for by, and its arguments, mended, where they fit the tool."""
-        name = call.name if isinstance(call.name, str) else shorten(call.name)
+        name = call.name if noting.is_text(call.name) else shorten(call.name)
         options, given, mended = self.runtime.options, noting.json_of(call.arguments), None
         arguments = given
         if tool is not None and tool.definition_.usable:
