@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import attrs
 import pytest
 
 from praval_tools import (
@@ -26,7 +27,9 @@ from praval_tools import (
     ToolCall,
     ToolRegistry,
     ToolUsageError,
+    UnknownFormatError,
 )
+from praval_tools.formats import FORMATS
 from praval_tools.journal import EventType
 from praval_tools.loop import (
     CallsEnded,
@@ -250,6 +253,21 @@ class TestModels:
 
         assert prompt == model.requests[0].messages
 
+    def test_a_format_of_ones_own(self, registry: ToolRegistry) -> None:
+        """A model may speak a format that no package knows: what it is asked is written by that."""
+        mine = attrs.evolve(FORMATS["openai-chat"], name="mine", user=lambda text: {"who": "me", "says": text})
+
+        class Own:
+            format = mine
+
+            def reply(self, request: Any) -> Any:
+                return ModelReply(text=str(request.messages[0]))
+
+        assert "{'who': 'me', 'says': 'Hi.'}" == ToolLoop(registry.agent("ann"), Own()).run("Hi.").text
+        Own.format = "nobody's"
+        with pytest.raises(UnknownFormatError):
+            ToolLoop(registry.agent("ann"), Own())
+
     def test_a_fake_model_says_when_its_script_is_over(self, registry: ToolRegistry) -> None:
         """One request too many fails the test, with what was asked."""
         model = fake_model(("add", {"x": 1}))
@@ -329,7 +347,6 @@ class TestCalls:
         assert (Outcome.INVALID_ARGUMENTS, "Sorry.") == (ended.results[0].outcome, ended.text)
         again = run(ToolLoop(registry.agent("ann"), fake_model()), "Go.", "r")
         assert "Sorry." == again.text
-
 
     @pytest.mark.parametrize("name", ["", "x" * 10_000, "../../etc", "add\n", "\x00", "\ud800", "Add", "add.x"])
     def test_names_of_any_kind(self, name: str, registry: ToolRegistry, run: Run) -> None:

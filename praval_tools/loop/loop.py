@@ -11,7 +11,7 @@ import msgspec
 from praval_tools.agents import Agent
 from praval_tools.errors import ModelError, ToolUsageError
 from praval_tools.execution.frames import current_call
-from praval_tools.formats import format_of
+from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.taking import numbered, plain
 from praval_tools.loop.course import Course, Terms
 from praval_tools.loop.reading import read_reply
@@ -68,7 +68,8 @@ class ToolLoop:
                                    ("max_parallel", max_parallel, 1), ("retries", retries, 0)):  # fmt: skip
             if not (value is None and name == "max_calls") and (type(value) is not int or value < least):
                 raise ToolUsageError(f"{name}={shorten(value)} is no whole number from {least} on.")
-        self.agent, self.model, self.form = agent, model, format_of(getattr(model, "format", "openai-chat"))
+        known = {**FORMATS, **agent.registry._runtime.hooks.formats}
+        self.agent, self.model, self.form = agent, model, format_of(getattr(model, "format", "openai-chat"), known)
         self._most, self._parallel, self._instructions = (max_steps, max_calls), max_parallel, instructions
         self._shown = {"strict": strict, "think_augment": think_augment, "tags": _kept(tags),
                        "exclude_tags": _kept(exclude_tags)}  # fmt: skip
