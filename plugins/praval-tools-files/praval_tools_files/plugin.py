@@ -95,7 +95,7 @@ class FilesTools:
             Args:
                 path: The file, beginning with the name of a declared folder.
                 offset: From which byte on.
-                length: At most how many bytes; the operator may allow fewer.
+                length: At most how many bytes, 4 or more; the operator may allow fewer.
                 invalid: What to do where it is not UTF-8: refuse, or replace what is not.
             """
             return read_text(self.roots, path, offset=offset, length=min(length, most), invalid=invalid)

@@ -17,7 +17,7 @@ from praval_tools_files.errors import NotTextError, PathMissingError
 from praval_tools_files.roots import Roots, refuse
 from praval_tools_files.settings import FilesSettings
 
-Kind = Literal["file", "folder", "link", "other"]
+Kind = Literal["file", "folder", "link", "other", "unknown"]
 Invalid = Literal["refuse", "replace"]
 
 _LONGEST: Final = 4
@@ -26,7 +26,11 @@ _LONGEST: Final = 4
 
 @frozen(kw_only=True)
 class Entry:
-    """What a folder holds: `size` in bytes for files, `writable` as declared for the folders at the top."""
+    """
+    What a folder holds: `size` in bytes for files, `writable` as declared for the folders at the top.
+
+    `kind` is "other" for devices, pipes and sockets, "unknown" where the system does not let it be looked at.
+    """
 
     name: str
     kind: Kind
@@ -94,6 +98,8 @@ def _entry(folder: int, name: str) -> Entry | None:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:  # gone since the folder was read
         return None
+    except OSError:  # as in a folder whose names may be read, and nothing else
+        return Entry(name=name, kind="unknown")
     kind = kind_of(status)
     return Entry(
         name=name,
@@ -115,6 +121,8 @@ def kind_of(status: os.stat_result) -> Kind:
 def read_text(roots: Roots, path: str, *, offset: int, length: int, invalid: Invalid) -> TextPart:
     """
     Read at most *length* bytes of a file as text, from *offset* on, whole characters only.
+
+    Where *length* is less than 4 it is taken as 4, so that each part has a character.
 
     Raises:
         NotTextError: The bytes are not UTF-8.

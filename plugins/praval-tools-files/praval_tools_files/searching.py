@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from praval_tools_files.errors import FileSystemError, PathMissingError, PathRefusedError
+from praval_tools_files.errors import FilesError, FileSystemError, PathMissingError, PathRefusedError
 from praval_tools_files.reading import chunks, kind_of, names_in
 from praval_tools_files.roots import Roots, parts_of
 from praval_tools_files.settings import FilesSettings
@@ -82,7 +82,7 @@ class _Search:
             self.check()
             try:
                 self.entry(at, name, f"{path}/{name}", depth)
-            except (PathMissingError, PathRefusedError, FileSystemError, FileNotFoundError):
+            except (PathMissingError, PathRefusedError, FileSystemError, OSError):
                 self.skip("changed or not readable")
 
     def entry(self, at: int, name: str, path: str, depth: int) -> None:
@@ -153,6 +153,8 @@ def search_text(
     cancelled: Callable[[], bool],
 ) -> Found:
     """Search the files below *path*, or the file *path*, whose names match *pattern*, for lines that hold *text*."""
+    if "\n" in text:
+        raise FilesError(path, "the text has a line break in it, and lines have none", "Search for one line of it.")
     search = _Search(
         roots, settings, text.casefold() if ignore_case else text, ignore_case, pattern, limit, cancelled,
         monotonic() + settings.timeout, left=settings.max_search_bytes,

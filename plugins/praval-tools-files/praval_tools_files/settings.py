@@ -43,8 +43,23 @@ def positive(instance: Any, attribute: Attribute[Any], value: float) -> None:
         raise FilesSettingsError(attribute.name, f"is {value!r}", "Set a positive number.")
 
 
+def whole(instance: Any, attribute: Attribute[Any], value: float) -> None:
+    """Refuse a limit that is not a positive whole number."""
+    positive(instance, attribute, value)
+    if not isinstance(value, int):
+        raise FilesSettingsError(attribute.name, f"is {value!r}", "Set a positive whole number.")
+
+
+def truth(_: Any, attribute: Attribute[Any], value: bool) -> None:
+    """Refuse what is neither true nor false; a text like "no" would count as true."""
+    if not isinstance(value, bool):
+        raise FilesSettingsError(attribute.name, f"is {value!r}", "Set true or false.")
+
+
 def distinct(_: Any, __: Attribute[Any], roots: tuple[Root, ...]) -> None:
-    """Refuse two folders of one name."""
+    """Refuse what is no folder, and two folders of one name."""
+    if wrong := [root for root in roots if not isinstance(root, Root)]:
+        raise FilesSettingsError("roots", f"has {wrong[0]!r} in it", "Give each folder as a Root, with name and path.")
     names = [root.name for root in roots]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise FilesSettingsError(twice[0], "is the name of two folders", "Give each folder a name of its own.")
@@ -63,7 +78,7 @@ class Root:
 
     name: str = field(validator=_root_name)
     path: str = field(validator=_absolute, converter=_without_end)
-    writable: bool = False
+    writable: bool = field(default=False, validator=truth)
 
 
 @frozen(kw_only=True)
@@ -84,11 +99,11 @@ class FilesSettings:
     """
 
     roots: tuple[Root, ...] = field(default=(), converter=tuple, validator=distinct)
-    approve_writes: bool = True
-    refuse_hard_links: bool = False
-    max_read_bytes: int = field(default=262_144, validator=positive)
-    max_write_bytes: int = field(default=1_048_576, validator=positive)
-    max_entries: int = field(default=10_000, validator=positive)
-    max_search_bytes: int = field(default=67_108_864, validator=positive)
-    max_depth: int = field(default=32, validator=positive)
+    approve_writes: bool = field(default=True, validator=truth)
+    refuse_hard_links: bool = field(default=False, validator=truth)
+    max_read_bytes: int = field(default=262_144, validator=whole)
+    max_write_bytes: int = field(default=1_048_576, validator=whole)
+    max_entries: int = field(default=10_000, validator=whole)
+    max_search_bytes: int = field(default=67_108_864, validator=whole)
+    max_depth: int = field(default=32, validator=whole)
     timeout: float = field(default=20.0, validator=positive)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -86,6 +86,40 @@ class TestLinks:
         careful = make(refuse_hard_links=True)
         refused("PathRefusedError", "files_read", careful, path="home/hard")
         assert {"changed or not readable": 1} == careful.call("files_search", path="home", text="secret").skipped
+
+
+@pytest.fixture
+def nobody(home: Path) -> Iterator[None]:
+    """This process without the rights of root, in a folder whose names may be read and nothing else."""
+    shut = home / "shut"
+    shut.mkdir()
+    (shut / "a").write_text("needle")
+    (home / "b").write_text("needle")
+    shut.chmod(0o444)
+    for folder in (home, home.parent):
+        folder.chmod(0o755)
+    was = os.geteuid()
+    above = [(folder, folder.stat().st_mode) for folder in home.parent.parents if not folder.stat().st_mode & 1]
+    for folder, mode in above:
+        folder.chmod(mode | 0o111)
+    if was == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(was)
+    shut.chmod(0o755)
+    for folder, mode in above:
+        folder.chmod(mode)
+
+
+class TestRights:
+    def test_a_folder_that_may_only_be_listed(self, ann: Agent, nobody: None) -> None:
+        """What the system does not let be looked at is listed by name, and left out of a search that goes on."""
+        ann.call("files_list", path="home")
+        listed = ann.call("files_list", path="home/shut")
+        found = ann.call("files_search", path="home", text="needle")
+
+        assert [("a", "unknown", None)] == [(one.name, one.kind, one.size) for one in listed.entries]
+        assert (["home/b"], {"changed or not readable": 1}) == ([one.path for one in found.matches], found.skipped)
 
 
 class TestOddFiles:

@@ -172,6 +172,12 @@ class TestSearching:
         assert "needle" in text
         assert len(text) <= 300
 
+    def test_text_with_a_line_break(self, refused: Refused, home: Path) -> None:
+        """No line holds a line break; that is said, since "nothing found" would mislead."""
+        (home / "a").write_text("one\ntwo\n")
+
+        assert "line break" in refused("FilesError", "files_search", path="home", text="one\ntwo")
+
     def test_depth(self, make: Make, home: Path) -> None:
         """Folders deeper than allowed are counted, not walked."""
         (home / "1" / "2" / "3").mkdir(parents=True)
@@ -301,6 +307,26 @@ class TestSettings:
         """A limit is a positive number."""
         with pytest.raises(FilesSettingsError, match="max_depth"):
             FilesSettings(max_depth=value)
+
+    @pytest.mark.parametrize("name", ["max_entries", "max_depth", "max_read_bytes", "max_write_bytes"])
+    def test_limits_that_count_are_whole(self, name: str) -> None:
+        """What counts entries, folders or bytes is a whole number, refused at once and not when a tool is called."""
+        with pytest.raises(FilesSettingsError, match=f"{name}.*whole"):
+            FilesSettings(**{name: 1.5})
+
+    def test_a_text_is_no_truth(self) -> None:
+        """A text like "no" does not count as true: a folder is never writable by mistake."""
+        with pytest.raises(FilesSettingsError, match="writable"):
+            Root(name="a", path="/x", writable="no")
+        for name in ("approve_writes", "refuse_hard_links"):
+            with pytest.raises(FilesSettingsError, match=name):
+                FilesSettings(**{name: "false"})
+
+    def test_folders_that_are_none(self) -> None:
+        """What is not a declared folder is told as such."""
+        for roots in ("/srv", [{"name": "a", "path": "/x"}]):
+            with pytest.raises(FilesSettingsError, match="as a Root"):
+                FilesSettings(roots=roots)
 
     def test_what_the_tools_say_of_themselves(self) -> None:
         """Readers are read-only; the writer is destructive and needs approval; nobody owns or shares them."""
