@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -25,10 +26,17 @@ _WHO: Final = text(
     """
     SELECT session_user, EXISTS (SELECT FROM pg_catalog.pg_roles
         WHERE rolsuper AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER')),
+    EXISTS (SELECT FROM pg_catalog.pg_roles
+        WHERE rolreplication AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER')),
     ARRAY(SELECT rolname FROM pg_catalog.pg_roles
         WHERE rolname = ANY(:strong) AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER'))
     """
 )
+
+
+def _read_json(data: str | bytes) -> Any:
+    """Return a value of JSON; a whole number beyond 64 bits as text: Python reads none of more than 4300 digits."""
+    return json.loads(data, parse_int=lambda digits: int(digits) if len(digits) < 20 else digits)
 
 
 @contextmanager
@@ -37,7 +45,7 @@ def connected(url: URL, *, writing: bool, seconds: float, superuser: bool) -> It
     driven = url.set(drivername="postgresql+psycopg")
     arguments: dict[str, Any] = {"connect_timeout": max(2, int(seconds)), "prepare_threshold": 0}
     try:
-        engine = create_engine(driven, poolclass=NullPool, connect_args=arguments)
+        engine = create_engine(driven, poolclass=NullPool, connect_args=arguments, json_deserializer=_read_json)
     except ImportError as error:
         fix = "Install it: pip install 'praval-tools-sql[postgresql]'."
         raise Problem("settings", "The driver for PostgreSQL, psycopg, is missing", fix) from error
@@ -86,11 +94,16 @@ def _limit(connection: Connection, seconds: float) -> None:
 
 
 def _check_role(connection: Connection) -> None:
-    """Refuse a role that could read files, run programs or end sessions, which no transaction holds back."""
-    who, superuser, strong = connection.execute(_WHO, {"strong": list(_STRONG)}).one()
-    if not superuser and not strong:
+    """Refuse a role that could do what no transaction holds back: read files, run programs, replicate, end sessions."""
+    who, superuser, replication, strong = connection.execute(_WHO, {"strong": list(_STRONG)}).one()
+    if superuser:
+        what = "a superuser"
+    elif replication:
+        what = "one with REPLICATION (or a member of one)"
+    elif strong:
+        what = f"a member of {', '.join(strong)}"
+    else:
         return
-    what = "a superuser" if superuser else f"a member of {', '.join(strong)}"
     fix = (
         "Create a role that may only select (CREATE ROLE reader LOGIN; GRANT pg_read_all_data TO reader), "
         "or set allow_superuser = true if you accept that."

@@ -21,6 +21,19 @@ def positive(_: Any, attribute: Attribute[Any], value: float) -> None:
         raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set a positive number.")
 
 
+def whole(instance: Any, attribute: Attribute[Any], value: float) -> None:
+    """Refuse a limit that is not a positive whole number."""
+    positive(instance, attribute, value)
+    if not isinstance(value, int):
+        raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set a positive whole number.")
+
+
+def truth(_: Any, attribute: Attribute[Any], value: bool) -> None:
+    """Refuse what is neither true nor false; a text like "no" would count as true."""
+    if not isinstance(value, bool):
+        raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set true or false.")
+
+
 def _memory(_: Any, __: Attribute[int], value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or value >= 128):
         raise SqlSettingsError(f"The setting max_memory_mb is {value!r}", "Set 128 or more, or 0 for no limit.")
@@ -45,11 +58,11 @@ class SqlSettings:
 
     url: str = field(default="", repr=False)
     url_env: str = ""
-    write: bool = True
-    allow_superuser: bool = False
-    max_rows: int = field(default=1_000, validator=positive)
-    max_result_bytes: int = field(default=1_000_000, validator=positive)
-    max_value_chars: int = field(default=10_000, validator=positive)
+    write: bool = field(default=True, validator=truth)
+    allow_superuser: bool = field(default=False, validator=truth)
+    max_rows: int = field(default=1_000, validator=whole)
+    max_result_bytes: int = field(default=1_000_000, validator=whole)
+    max_value_chars: int = field(default=10_000, validator=whole)
     max_memory_mb: int = field(default=512, validator=_memory)
     timeout: float = field(default=10.0, validator=positive)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -115,10 +115,27 @@ def _file(url: URL) -> Path:
     return path.resolve()
 
 
+def _settle(made: sqlite3.Connection, file: str, seconds: float) -> None:
+    """
+    Have SQLite undo what a writer left half done when it was killed.
+
+    A reader may not, and until it is done nobody can read.
+    """
+    look = "SELECT 1 FROM sqlite_master LIMIT 1"
+    try:
+        made.execute(look).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+            raise
+        with closing(sqlite3.connect(f"{file}?mode=rw", uri=True, timeout=seconds)) as other:
+            other.execute(look).fetchall()
+
+
 @contextmanager
 def connected(url: URL, *, writing: bool, seconds: float) -> Iterator[Connection]:
     """Open the database, read-only unless *writing*."""
-    where = f"{_file(url).as_uri()}?mode={'rw' if writing else 'ro'}"
+    file = _file(url).as_uri()
+    where = f"{file}?mode={'rw' if writing else 'ro'}"
 
     def create() -> sqlite3.Connection:
         made = sqlite3.connect(where, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
@@ -126,6 +143,7 @@ def connected(url: URL, *, writing: bool, seconds: float) -> Iterator[Connection
             made.execute(f"PRAGMA {pragma}")
         if not writing:
             made.execute("PRAGMA query_only = ON")
+            _settle(made, file, seconds)
         made.text_factory = lambda data: data.decode("utf-8", "replace")
         return made
 

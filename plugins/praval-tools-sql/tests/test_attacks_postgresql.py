@@ -90,6 +90,12 @@ class TestReading:
         """Two colons are a cast, as PostgreSQL writes it, and a percent sign is itself."""
         assert [[1, "100%"]] == pia.call("sql_query", sql="SELECT '1'::int, '100%' WHERE 'ab' LIKE 'a%'").rows
 
+    def test_long_numbers_in_json(self, reader: str) -> None:
+        """A number of JSON that is beyond 64 bits comes as text, however long."""
+        sql = "SELECT CAST('[7, -' || repeat('9', 5000) || ', 1.5]' AS json)"
+
+        assert [[[7, "-" + "9" * 5000, 1.5]]] == tried(reader, sql, chars=10_000)["rows"]
+
     def test_values_that_python_lacks(self, reader: str) -> None:
         """The error says how to get them."""
         with pytest.raises(Problem, match="CAST"):
@@ -164,6 +170,18 @@ class TestRoles:
                 tried(reader, "SELECT pg_read_file('/etc/passwd')")
         finally:
             server.execute(f"REVOKE pg_read_server_files FROM {who}")
+
+    def test_a_role_that_replicates_is_refused(self, reader: str, server: Any) -> None:
+        """So is one that may make replication slots, which stay when the transaction is rolled back."""
+        who = server.execute("SELECT current_database()").fetchone()[0]
+        server.execute(f"ALTER ROLE {who} REPLICATION")
+        try:
+            with pytest.raises(Problem, match="REPLICATION"):
+                tried(reader, f"SELECT pg_create_physical_replication_slot('{who}', true)")
+            made = server.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", [who])
+            assert (0,) == made.fetchone()
+        finally:
+            server.execute(f"ALTER ROLE {who} NOREPLICATION")
 
 
 class TestFloods:

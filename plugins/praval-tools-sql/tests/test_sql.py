@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,8 +195,10 @@ class TestSettings:
         assert "settings" == caught.value.kind
 
     @pytest.mark.parametrize(
-        "wrong", [{"timeout": 0}, {"max_rows": -1}, {"max_memory_mb": 5}, {"url": "a", "url_env": "b"}]
-    )
+        "wrong",
+        [{"timeout": 0}, {"max_rows": -1}, {"max_memory_mb": 5}, {"url": "a", "url_env": "b"},
+         {"max_rows": 1.5}, {"write": "no"}, {"allow_superuser": "false"}],
+    )  # fmt: skip
     def test_wrong_values(self, wrong: dict[str, Any]) -> None:
         """A limit that makes no sense and two databases are errors."""
         with pytest.raises(SqlSettingsError):
@@ -234,6 +238,15 @@ class TestStopping:
         calls = [ToolCall(name="sql_query", arguments={"sql": f"SELECT {n}"}) for n in range(6)]
         assert [[[n]] for n in range(6)] == [one.result.rows for one in ann.execute_batch(calls, max_parallel=3)]
 
+    @pytest.mark.parametrize("journal", ["DELETE", "TRUNCATE", "WAL"])
+    def test_after_a_write_that_was_killed(self, ann: Agent, file: Path, journal: str) -> None:
+        """What a writer left half done when it was killed is undone, and does not keep anybody from reading."""
+        subprocess.run([sys.executable, "-c", _KILLED, str(file), journal], check=False)
+        assert list(file.parent.glob("data.db-*"))
+
+        assert [[2]] == ann.call("sql_query", sql="SELECT count(*) FROM people").rows
+        assert ["people", "pets", "names"] == [one.name for one in ann.call("sql_tables").tables]
+
     def test_a_locked_database(self, make: Make, file: Path, refused: Refused) -> None:
         """A lock that somebody else holds ends in an error within the time-out."""
         agent = make(url=f"sqlite:///{file}", timeout=0.5)
@@ -243,6 +256,19 @@ class TestStopping:
             assert "locked" in refused("SqlLimitError", agent, "sql_write", sql="DELETE FROM people")
             other.rollback()
         other.close()
+
+
+_KILLED = """
+import os, signal, sqlite3, sys
+file, journal = sys.argv[1:]
+made = sqlite3.connect(file, isolation_level=None)
+made.execute(f"PRAGMA journal_mode = {journal}")
+made.execute("PRAGMA cache_size = 1")  # so that pages go to the disk before the end
+made.execute("BEGIN")
+for _ in range(5000):
+    made.execute("INSERT INTO people (name) VALUES (hex(randomblob(50)))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def _children() -> list[str]:
