@@ -86,7 +86,8 @@ def said(error: BaseException) -> str:
 def _csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
     separator = request["separator"]
     _check_text(data)
-    if data.partition(b"\n")[0].count(separator.encode()) > 4 * request["columns"]:  # some may stand in quotes
+    first = data.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0]
+    if first.count(separator.encode()) > 4 * request["columns"]:  # some may stand in quotes
         problem = f"its first line has too many values: {request['columns']} columns are allowed"
         raise Problem("limit", problem, _RAISE.format("max_columns"))
     return pl.read_csv(

@@ -29,7 +29,7 @@ def ask(module: str, request: Mapping[str, Any], file: int, *, timeout: float, c
     Run *request* on an open file in a process of its own, and return its answer.
 
     Args:
-        module: What the process runs.
+        module: What the process runs: the module whose `run` takes the request.
         request: What it takes.
         file: The descriptor of the file; the process gets this one, and opens nothing by name.
         timeout: Seconds until the process is killed.
@@ -39,7 +39,7 @@ def ask(module: str, request: Mapping[str, Any], file: int, *, timeout: float, c
         DataError: As the process says, or because it had to be killed.
     """
     path = request["path"]
-    command = [sys.executable, "-P", "-m", module]
+    command = [sys.executable, "-P", "-m", "praval_tools_data.worker", module]
     sent = json.dumps({**request, "file": file}).encode()
     with subprocess.Popen(  # noqa: S603
         command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL, pass_fds=(file,), env={**os.environ, **_FEW_THREADS}

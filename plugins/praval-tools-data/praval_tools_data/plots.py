@@ -8,13 +8,13 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import matplotlib
 import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from praval_tools_data.frames import Table, numeric, read_table, said
 from praval_tools_data.problem import Problem
-from praval_tools_data.worker import serve
 
 _BARS: Final = 100
 _BINS: Final = 30
@@ -28,6 +28,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise Problem("column", f"the columns do not fit what was asked for: {said(error)}", "Use others.") from None
     _check_size(shown.height, request)
+    matplotlib.rcdefaults()  # settings of somebody else could have LaTeX read the text
     figure = Figure(figsize=(request["width"] / 100, request["height"] / 100), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -36,10 +37,10 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
             warnings.simplefilter("ignore", UserWarning)  # a letter that the font lacks, labels that take much room
             warnings.simplefilter("error", RuntimeWarning)
             drawn = _bins(axes, shown) if request["kind"] == "histogram" else _draw(axes, shown, request["kind"])
-            _label(axes, request, drawn)
+            _label(axes, request, drawn, along=_along(shown, request))
             out = io.BytesIO()
             figure.savefig(out, format="png", metadata={"Software": None})
-    except (ValueError, OverflowError, RuntimeWarning) as error:
+    except (ValueError, OverflowError, RuntimeWarning, pl.exceptions.PanicException) as error:
         fix = "Use columns of moderate numbers or dates."
         raise Problem("column", f"the values cannot be drawn: {str(error)[:200]}", fix) from error
     points = shown.height * max(1, shown.width - (request["x"] is not None))
@@ -82,6 +83,16 @@ def _floats(series: pl.Series, name: str, kind: str) -> pl.Series:
     return numeric(series, name, f"a {kind} plot").cast(pl.Float64)
 
 
+def _is_clock(kind: pl.DataType) -> bool:
+    """Whether these are times of a day or durations, which matplotlib has no axis for."""
+    return kind in (pl.Time, pl.Duration)
+
+
+def _seconds(series: pl.Series) -> pl.Series:
+    parts = {"ms": 1e3, "us": 1e6, "ns": 1e9}[getattr(series.dtype, "time_unit", "ns")]
+    return series.to_physical().cast(pl.Float64) / parts
+
+
 def _bins(axes: Any, shown: pl.DataFrame) -> list[Any]:
     values = [shown.to_series(at).drop_nulls() for at in range(shown.width)]
     return [axes.hist(one.filter(one.is_finite()).to_list(), bins=_BINS, alpha=0.7)[2] for one in values]
@@ -89,7 +100,9 @@ def _bins(axes: Any, shown: pl.DataFrame) -> list[Any]:
 
 def _draw(axes: Any, shown: pl.DataFrame, kind: str) -> list[Any]:
     x, named = shown.to_series(0), not (shown.dtypes[0].is_numeric() or shown.dtypes[0].is_temporal())
-    at: Sequence[Any] = list(range(shown.height)) if named or kind == "bar" else x.to_list()
+    at: Sequence[Any] = list(range(shown.height))
+    if not named and kind != "bar":
+        at = (_seconds(x) if _is_clock(x.dtype) else x).to_list()
     if named or kind == "bar":
         step = max(1, -(-shown.height // _LABELS))
         labels = [plain(str(value)) for value in x.to_list()[::step]]
@@ -107,10 +120,17 @@ def _draw(axes: Any, shown: pl.DataFrame, kind: str) -> list[Any]:
     return drawn
 
 
-def _label(axes: Any, request: Mapping[str, Any], drawn: Sequence[Any]) -> None:
+def _along(shown: pl.DataFrame, request: Mapping[str, Any]) -> str:
+    if request["x"] is None:
+        return plain(request["y"][0])
+    in_seconds = request["kind"] != "bar" and _is_clock(shown.dtypes[0])
+    return plain(request["x"]) + (" (seconds)" if in_seconds else "")
+
+
+def _label(axes: Any, request: Mapping[str, Any], drawn: Sequence[Any], *, along: str) -> None:
     words, names = {"parse_math": False}, [plain(name) for name in request["y"]]
     axes.set_title(plain(request["title"]), **words)
-    axes.set_xlabel(plain(request["x"] if request["x"] is not None else names[0]), **words)
+    axes.set_xlabel(along, **words)
     if len(names) == 1:
         axes.set_ylabel("rows" if request["kind"] == "histogram" else names[0], **words)
         return
@@ -122,7 +142,3 @@ def plain(text: str) -> str:
     """Return *text* as one short line without control characters."""
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return line if len(line) <= 60 else f"{line[:59]}…"
-
-
-if __name__ == "__main__":
-    serve(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import Attribute, field, frozen
-from praval_tools_files.settings import Root, distinct, positive
+from praval_tools_files.settings import Root, distinct, positive, truth, whole
 
 from praval_tools_data.errors import DataSettingsError
 
@@ -35,13 +35,13 @@ class DataSettings:
     """
 
     roots: tuple[Root, ...] = field(default=(), converter=tuple, validator=distinct)
-    approve_plots: bool = False
-    max_file_bytes: int = field(default=104_857_600, validator=positive)
-    max_rows: int = field(default=5_000_000, validator=positive)
-    max_columns: int = field(default=1_000, validator=positive)
-    max_result_rows: int = field(default=1_000, validator=positive)
-    max_result_bytes: int = field(default=1_000_000, validator=positive)
-    max_value_chars: int = field(default=10_000, validator=positive)
-    max_points: int = field(default=20_000, validator=positive)
+    approve_plots: bool = field(default=False, validator=truth)
+    max_file_bytes: int = field(default=104_857_600, validator=whole)
+    max_rows: int = field(default=5_000_000, validator=whole)
+    max_columns: int = field(default=1_000, validator=whole)
+    max_result_rows: int = field(default=1_000, validator=whole)
+    max_result_bytes: int = field(default=1_000_000, validator=whole)
+    max_value_chars: int = field(default=10_000, validator=whole)
+    max_points: int = field(default=20_000, validator=whole)
     max_memory_mb: int = field(default=4_096, validator=_memory)
     timeout: float = field(default=60.0, validator=positive)

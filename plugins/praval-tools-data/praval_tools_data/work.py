@@ -11,7 +11,6 @@ import polars as pl
 from praval_tools_data.encoding import Encoder
 from praval_tools_data.frames import Table, distinct, named, numeric, read_table, said
 from praval_tools_data.problem import Problem
-from praval_tools_data.worker import serve
 
 
 def run(request: Mapping[str, Any]) -> Any:
@@ -22,6 +21,8 @@ def run(request: Mapping[str, Any]) -> Any:
         return do(table, request)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise Problem("column", f"the columns do not fit what was asked for: {said(error)}", "Use others.") from None
+    except OverflowError as error:  # dates and durations reach further in files than in Python
+        raise Problem("column", f"a value is beyond what can be told: {error}", "Use other columns.") from None
 
 
 def _read(table: Table, request: Mapping[str, Any]) -> Any:
@@ -119,7 +120,3 @@ def _expression(table: Table, one: Mapping[str, Any]) -> pl.Expr:
         "last": column.last,
     }  # fmt: skip
     return known[function]()
-
-
-if __name__ == "__main__":
-    serve(run)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import json
 import math
 import os
@@ -57,4 +59,10 @@ def serve(run: Callable[[dict[str, Any]], Any]) -> None:
     data = json.dumps(answer(json.loads(sys.stdin.buffer.read()), run)).encode()
     with os.fdopen(out, "wb") as file:
         file.write(data)
+    atexit._run_exitfuncs()  # matplotlib removes a folder that it made
     os._exit(0)
+
+
+if __name__ == "__main__":
+    os.chdir("/")  # matplotlib takes settings from the working folder, where a file of an agent may lie
+    serve(importlib.import_module(sys.argv[1]).run)

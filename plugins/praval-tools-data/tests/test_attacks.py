@@ -170,10 +170,72 @@ class TestBombs:
         with pytest.raises(ValueError, match=r"json|signal|nested"):
             make().call("data_read", path="home/deep.json", format=format)
 
+    @pytest.mark.parametrize("start", [b"", b"\n", b"\r\n\n", b"\xef\xbb\xbf"])
+    def test_wide_rows_of_csv(self, start: bytes) -> None:
+        """A first line of very many names is refused before it is read, whatever stands before it."""
+        with pytest.raises(Problem, match="first line"):
+            done(start + b",".join(b"%d" % n for n in range(10_000)) + b"\n")
+
     def test_wide_rows_of_json(self) -> None:
         """Objects with ever new names make columns, which are counted."""
         with pytest.raises(Problem, match="columns"):
             done(json.dumps([{f"k{n}": 1} for n in range(500)]).encode(), format="json")
+
+
+class TestPlaces:
+    """What plots find around them: folders of agents, folders that nobody may write."""
+
+    ARGUMENTS = {"path": "home/sales.csv", "kind": "line", "x": "day", "y": ["amount"]}
+
+    def test_settings_in_the_working_folder(self, ann: Agent, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A file of matplotlib's settings that an agent may have written is not read: it could have LaTeX run."""
+        (home / "matplotlibrc").write_text("text.usetex: True\n")
+        monkeypatch.chdir(home)
+
+        assert 3 == ann.call("data_plot", output="home/a.png", **self.ARGUMENTS).points
+
+    def test_settings_of_the_user(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nor do settings from elsewhere change a plot."""
+        import matplotlib
+
+        monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
+
+        told = done((home / "sales.csv").read_bytes(), "plot", kind="line", x="day", y=["amount"])
+        assert 3 == told["points"]
+
+    def test_nothing_is_left(self, ann: Agent, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where the home folder cannot be written, matplotlib makes a folder; it is gone after the call."""
+        rest = tmp_path / "rest"
+        rest.mkdir()
+        monkeypatch.setenv("TMPDIR", str(rest))
+        monkeypatch.delenv("MPLCONFIGDIR", raising=False)
+        for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            monkeypatch.setenv(name, "/proc/none")
+
+        ann.call("data_plot", output="home/a.png", **self.ARGUMENTS)
+        assert [] == os.listdir(rest)
+
+
+class TestFarTimes:
+    """Files hold dates and durations that Python has no value for."""
+
+    FAR = [
+        pl.Series("x", [2**31 - 1, 0], dtype=pl.Int32).cast(pl.Date),
+        pl.Series("x", [2**63 - 1, 0]).cast(pl.Datetime("ms")),
+        pl.Series("x", [2**63 - 1, 0]).cast(pl.Duration("ms")),
+    ]
+
+    @pytest.mark.parametrize("series", FAR, ids=["date", "datetime", "duration"])
+    @pytest.mark.parametrize("do", ["read", "describe", "aggregate", "plot"])
+    def test_are_told_in_words(self, series: pl.Series, do: str) -> None:
+        """Such a value gives an error in words, or is shown."""
+        out = io.BytesIO()
+        pl.DataFrame({"x": series, "y": [1, 2]}).write_parquet(out)
+        wanted = [{"function": "greatest", "column": "x", "name": None}]
+        try:
+            done(out.getvalue(), do, "parquet", aggregations=wanted, kind="line", x="x", y=["y"])
+        except Problem as problem:
+            assert "column" == problem.kind
 
 
 class TestNames:

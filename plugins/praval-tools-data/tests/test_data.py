@@ -196,6 +196,14 @@ class TestPlotting:
         more = {"kind": kind, "x": None if kind == "histogram" else x, "y": ["a", "b"]}
         assert (300, 200) == size_of(b64decode(done(data, "plot", **more)["png"]))
 
+    @pytest.mark.parametrize("kind", ["line", "bar", "scatter"])
+    @pytest.mark.parametrize("unit", ["ms", "us", "ns", None])
+    def test_along_times(self, kind: str, unit: Any) -> None:
+        """Times of the day and durations are an axis as well."""
+        dtype = pl.Duration(unit) if unit else pl.Time
+        data = parquet(x=pl.Series([1_000_000_000, 2_000_000_000]).cast(dtype), y=[1, 2])
+        assert 2 == done(data, "plot", "parquet", kind=kind, x="x", y=["y"])["points"]
+
     def test_aggregated(self) -> None:
         """One point for each value of x."""
         told = done(b"k,v\na,1\nb,2\na,3\n", "plot", kind="bar", x="k", y=["v"], aggregate="mean")
@@ -231,7 +239,9 @@ class TestSettings:
         text = refused("NoRootsError", "data_describe", make(roots=[]), path="home/sales.csv")
         assert '[[plugins."praval-tools-data".settings.roots]]' in text
 
-    @pytest.mark.parametrize("wrong", [{"timeout": 0}, {"max_rows": -1}, {"max_memory_mb": 5}])
+    @pytest.mark.parametrize(
+        "wrong", [{"timeout": 0}, {"max_rows": -1}, {"max_memory_mb": 5}, {"max_rows": 1.5}, {"approve_plots": "no"}]
+    )
     def test_wrong_values(self, wrong: dict[str, Any]) -> None:
         """A limit that makes no sense is an error."""
         with pytest.raises(ValueError, match="Set"):
