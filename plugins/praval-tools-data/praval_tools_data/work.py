@@ -52,7 +52,11 @@ def _told(names: Iterable[str], rows: Iterable[tuple[Any, ...]], request: Mappin
 def _describe(table: Table, request: Mapping[str, Any]) -> Any:
     encoder = Encoder(min(request["chars"], 200))
     columns = [_column(table.frame.to_series(at), name, encoder) for at, name in enumerate(table.names)]
-    return {"rows": table.frame.height, "columns": columns}
+    told = {"rows": table.frame.height, "columns": columns}
+    if (size := len(json.dumps(told))) > request["bytes"]:
+        problem = f"its description has {size} bytes, and {request['bytes']} are allowed"
+        raise Problem("limit", problem, "Read a few columns of it, or ask the operator to raise max_result_bytes.")
+    return told
 
 
 def _column(series: pl.Series, name: str, encoder: Encoder) -> dict[str, Any]:
@@ -91,7 +95,8 @@ def _aggregate(table: Table, request: Mapping[str, Any]) -> Any:
     columns = [*keys, *names]
     if request["sort"] is not None:
         if request["sort"] not in columns:
-            raise Problem("column", f"the result has no column {request['sort'][:60]!r}", f"Sort by one of {columns}.")
+            some = ", ".join(repr(one[:60]) for one in columns[:10])
+            raise Problem("column", f"the result has no column {request['sort'][:60]!r}", f"Sort by one of: {some}.")
         at = columns.index(request["sort"])
         frame = frame.sort(frame.columns[at], descending=request["descending"], nulls_last=True, maintain_order=True)
     told = _told(columns, frame.head(request["limit"]).iter_rows(), request)

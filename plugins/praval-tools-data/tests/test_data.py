@@ -120,6 +120,12 @@ class TestDescribing:
         assert [("a", 2), ("b", 0), ("c", 0)] == [(one["name"], one["empty"]) for one in told]
         assert told[1]["least"] is None
 
+    def test_limit_of_a_result(self) -> None:
+        """A description that is larger than a result may be is refused, with the way out."""
+        with pytest.raises(Problem, match="max_result_bytes|are allowed") as caught:
+            done(b",".join(b"c%d" % n for n in range(50)) + b"\n", "describe", bytes=1_000)
+        assert "limit" == caught.value.kind
+
 
 class TestAggregating:
     def test_every_function(self) -> None:

@@ -35,7 +35,11 @@ _READS: Final = "This tool only reads, with one SELECT; what changes something i
 def run(request: dict[str, Any]) -> Any:
     """Do what *request* asks for; its keys are those that `plugin` sends."""
     database = Database(request)
-    return getattr(database, request["do"])()
+    told = getattr(database, request["do"])()
+    if request["do"] in ("tables", "describe") and (size := len(json.dumps(told))) > request["bytes"]:
+        problem = f"The answer has {size} bytes, and {request['bytes']} are allowed"
+        raise Problem("limit", problem, "Query the catalog of the database for a part of it.")
+    return told
 
 
 class Database:

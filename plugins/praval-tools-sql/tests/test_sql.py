@@ -115,6 +115,13 @@ class TestReading:
         assert ([], True) == (wide.rows, wide.truncated)
         assert not agent.call("sql_query", sql=f"{many} LIMIT 5").truncated
 
+    def test_limits_of_a_list_and_a_description(self, make: Make, file: Path, refused: Refused) -> None:
+        """They are as large as a result may be, at most."""
+        agent = make(url=f"sqlite:///{file}", max_result_bytes=50)
+
+        assert "50 are allowed" in refused("SqlLimitError", agent, "sql_tables")
+        assert "50 are allowed" in refused("SqlLimitError", agent, "sql_describe", table="people")
+
     def test_text_that_is_no_text(self, ann: Agent) -> None:
         """Text that is not UTF-8, NULs, infinity and the largest numbers come back as JSON can say them."""
         sql = r"SELECT CAST(x'61ff' AS TEXT), char(0), 9e999, -9223372036854775808, '12\:30'"
