@@ -33,7 +33,7 @@ from praval_tools.slot import Journaled, JournalSlot
 from praval_tools.spelling import ToolMaker, spelled
 from praval_tools.state import State
 from praval_tools.toolset import Toolset
-from praval_tools.views import search, stats, tool_info, tools_of
+from praval_tools.views import search, stats, tool_info, tool_of, tools_of
 
 
 class ToolRegistry(Journaled, Showing):
@@ -180,7 +180,7 @@ class ToolRegistry(Journaled, Showing):
 
     def get_tool(self, name: str) -> Tool[..., Any] | None:
         """Return the tool of this name as it is now; None: there is none."""
-        return getattr(self._ledger.present().record(name_of(name)), "tool", None)
+        return tool_of(self._ledger.present(), name_of(name))
 
     def _listed(self, names: Iterable[str]) -> list[Tool[..., Any]]:
         return tools_of(self._ledger.present(), names)
@@ -206,7 +206,7 @@ class ToolRegistry(Journaled, Showing):
         shared_only: bool = False, tags: Iterable[str] | None = None,
     ) -> list[Tool[..., Any]]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
-        owner = name_of(owned_by or "") or None
+        owner = name_of(owned_by) if owned_by else None
         return search(self._ledger.present(), name_pattern, category, owner, shared_only, tags)
 
     def get_registry_stats(self) -> dict[str, Any]:

@@ -21,6 +21,12 @@ Bind = Callable[[Tool[..., Any], Any], Bound]
 Ask = Callable[[Tool[..., Any], Bound], Decision | None]
 
 
+def tool_of(state: State, name: str) -> Tool[..., Any] | None:
+    """Return the tool of this name as it is now; None: there is none."""
+    record = state.record(name)
+    return None if record is None else record.tool
+
+
 def tools_of(state: State, names: Iterable[str]) -> list[Tool[..., Any]]:
     """Return the tools of these names, in registration order."""
     return [state.tools[name].tool for name in in_order(state, names)]
