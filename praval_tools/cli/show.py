@@ -209,7 +209,7 @@ class Show:
         if not step.own:
             yield Text("Your own data, a CSV file or a folder of text:\n  praval-tools demo PATH", style="dim")
         if step.missing:
-            yield Text(f"With a package of tools, which draw the answer, too:\n  pip install {step.missing}", style="dim")
+            yield Text(f"With a package of tools, which draws the answer:\n  pip install {step.missing}", style="dim")
         yield Text(f"Ask why:\n  {_ASK}", style="dim")
 
 

@@ -59,8 +59,8 @@ class Reporter:
         )  # fmt: skip
         parts = (
             _opening(answered), _tiles(account, survey), _survival(account),
-            None if self._picture is None else _pictured(self._picture), _permissions(survey), _refusals(account), _approvals(account),
-            _figures(account), _calls(account), _ending(self.question),
+            None if self._picture is None else _pictured(self._picture), _permissions(survey), _refusals(account),
+            _approvals(account), _figures(account), _calls(account), _ending(self.question),
         )  # fmt: skip
         return f"<!doctype html>\n{tag('html', head, tag('body', tag('main', *parts)), lang='en')}\n"
 
