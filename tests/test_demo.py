@@ -577,6 +577,13 @@ class TestOutput:
         assert "CC0 1.0" in whole.out
         assert "JetBlue Airways stands out" in whole.out
 
+    def test_a_package_that_is_not_installed_is_named(self, whole: Left) -> None:
+        """
+        Where no package of tools is there, the demo does without, and says how to get one.
+        """
+        assert "A package brings tools" not in whole.out
+        assert "  pip install praval-tools-data\n" in whole.out
+
     def test_matrix_has_the_rule_in_each_cell(self, whole: Left) -> None:
         """
         The matrix names the deciding rule for each agent and tool.
