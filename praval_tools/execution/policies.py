@@ -37,10 +37,10 @@ def _ask(home: Any, policy: Policy, agent: str | None, tool: Tool[..., Any], arg
             if hasattr(answer, "__await__"):
                 answer.close()
                 return Deny("it is async, and policies are asked in place; make it a plain function")
+            if answer is None or isinstance(answer, Deny | Ask):
+                return answer
+            if isinstance(answer, str):
+                return Deny(answer)
     except Exception as error:  # isolation: a policy that fails refuses, and says so
         return Deny(f"it raised {type(error).__name__}: {said(error)}")
-    if answer is None or isinstance(answer, Deny | Ask):
-        return answer
-    if isinstance(answer, str):
-        return Deny(answer)
     return Deny(f"it answered {shorten(answer)}, which is none of None, text, Deny and Ask")

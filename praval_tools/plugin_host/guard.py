@@ -12,17 +12,22 @@ from pluggy import PluginManager, PluginValidationError
 
 from praval_tools import hookspecs
 from praval_tools.errors import PluginError
-from praval_tools.execution.frames import Site, frame_of, running
+from praval_tools.execution.frames import ARGUMENTS, Site, frame_of, live, running
 from praval_tools.hookspecs import PROJECT
 from praval_tools.installed import Found
 from praval_tools.model.approval import Allow
 from praval_tools.model.decision import Deny
 from praval_tools.naming import near, shorten
+from praval_tools.plugin_host.report import kind_of
 from praval_tools.plugin_host.staging import actor_of
 
 PREFIX: Final = f"{PROJECT}_"
 CONTAINED: Final = (Exception, SystemExit)
 """What a plugin may raise without harm to others; Ctrl-C and the like pass."""
+
+
+_DEEPEST: Final = 2
+"""How often a hook that decides may be inside of itself."""
 
 
 class Reporting(Protocol):
@@ -52,8 +57,12 @@ class Hook:
 
     def __call__(self, home: Any, given: Mapping[str, Any]) -> Any:
         """Call it, in the plugin's name; raises what it raises."""
-        with running(frame_of(Site(home, None, actor_of(self.found)))):
+        with running(frame_of(Site(home, None, actor_of(self.found)), self)):
             return self.function(**{name: given[name] for name in self.parameters})
+
+    def inside(self) -> int:
+        """Return how often this context is inside of this hook: it called a tool, and that asks it again."""
+        return sum(frame[ARGUMENTS] is self for frame in live())
 
 
 def manager() -> PluginManager:
@@ -161,6 +170,8 @@ class Noting:
         return self.hook.turn
 
     def __call__(self, **given: Any) -> None:
+        if self.hook.inside():  # two calls in a hook that is told of them would never end
+            return
         try:
             answer = self.hook(self.home, given)
             if answer is not None:
@@ -205,11 +216,13 @@ class Authorizing:
     report: Reporting
 
     def __call__(self, agent: str | None, tool: Any, arguments: dict[str, Any]) -> Any:
+        if self.hook.inside() >= _DEEPEST:
+            return Deny("it is asked about the calls that it makes itself; let those pass first")
         try:
             return self.hook(self.home, {"agent": agent, "tool": tool, "arguments": arguments})
         except CONTAINED as error:  # isolation: refused, and the failure is told
             self.report(self.hook.found, self.hook.name, error)
-            return Deny(f"it raised {type(error).__name__}")
+            return Deny(f"it raised {kind_of(error)}")
 
 
 def _close(answer: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Iterable
 from typing import Any, Final
@@ -15,10 +16,13 @@ from praval_tools.journal.codec import to_json
 from praval_tools.journal.events import TYPES, PluginFailed, PluginLoaded, process
 from praval_tools.journal.protocol import Item, Record
 from praval_tools.model.tool import Tool
-from praval_tools.plugin_host.report import PluginReport, failure
+from praval_tools.plugin_host.report import PluginReport, failure, kind_of
 
 AT_CALLS: Final = tuple(f"praval_tools_{one}" for one in ("before_call", "after_call", "authorize", "approve"))
 """The hooks that are called at calls, long after the plugin was loaded."""
+
+_MOST_FAULTS: Final = 20
+"""How many ways of failing of one hook are reported."""
 
 Told = tuple[type[PluginLoaded] | type[PluginFailed], dict[str, Any]]
 """The class of an event, and what it says."""
@@ -37,22 +41,29 @@ class Notes:
         reports: What became of each when it was loaded last.
         faults: Hooks that failed since, each way of failing once.
         secrets: What reports may not repeat.
+        lock: Held while a plugin is put to work; one at a time.
     """
 
     home: Any
     reports: dict[Place, PluginReport] = field(factory=dict)
     faults: dict[tuple[str, ...], PluginReport] = field(factory=dict)
     secrets: dict[Place, frozenset[str]] = field(factory=dict)
+    lock: Any = field(factory=threading.RLock)
 
     def fault(self, found: Found, hook: str, error: BaseException) -> None:
         """Report that a hook failed at run time; the same failure is told once."""
-        key = (found.distribution, found.entry_point, hook, type(error).__name__)
-        if key in self.faults:
+        place = (found.distribution, found.entry_point)
+        key = (*place, hook, kind_of(error))
+        if key in self.faults or sum(one[:3] == key[:3] for one in list(self.faults)) >= _MOST_FAULTS:
             return
-        report = failure(found, hook, error, self.secrets.get((found.distribution, found.entry_point), ()))
-        self.faults[key] = report
+        report = failure(found, hook, error, self.secrets.get(place, ()))
+        if self.faults.setdefault(key, report) is not report:
+            return
         self._write(*_failed(report))
-        warnings.warn(f"{report.error}; it goes on without.", PluginWarning, stacklevel=outside())
+        try:
+            warnings.warn(f"{report.error}; it goes on without.", PluginWarning, stacklevel=outside())
+        except PluginWarning:  # where warnings are errors; the call is not at fault, and the report stands
+            return
 
     def keep(self, report: PluginReport, tools: Iterable[Tool[..., Any]]) -> PluginReport:
         """Remember what became of a plugin, in the journal too; return the report, with what an upgrade changed."""

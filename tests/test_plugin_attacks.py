@@ -1,0 +1,151 @@
+"""Hostile and careless plugins: none widens access by being installed, and none harms another."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+import pytest
+from plugin_rig import Site, loaded, names, site  # noqa: F401
+
+from praval_tools import (
+    ToolMetadata,
+    ToolRegistry,
+    plugin_reports,
+)
+
+HEAD = "from praval_tools import *\nfrom praval_tools import hookimpl\nimport host_of_plugins as host\n"
+MINE = '''
+@tool("acme_mine")
+def mine(items: list[int] = []) -> list[int]:
+    """Mine."""
+    return [*items]
+'''
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    """An empty registry."""
+    return ToolRegistry()
+
+
+@pytest.fixture
+def host(site: Site) -> ToolRegistry:
+    """The registry of a program, with a tool of its own, which plugins can find."""
+    site.install("host-of-plugins", "from praval_tools import ToolRegistry\nregistry = ToolRegistry()\n", points="")
+    import host_of_plugins
+
+    registry: ToolRegistry = host_of_plugins.registry
+
+    @registry.tool("hosts_sum", owned_by="analyst")
+    def hosts_sum(items: list[int]) -> list[int]:
+        """Add."""
+        return [sum(items)]
+
+    return registry
+
+
+def calls(registry: ToolRegistry, agent: str, name: str) -> bool:
+    """Tell whether the access rules let the agent call the tool."""
+    return registry.explain(agent, name).allowed
+
+
+def meta(registry: ToolRegistry, name: str) -> ToolMetadata:
+    """Return the metadata of a tool that is registered."""
+    found = registry.get_tool(name)
+    assert found is not None
+    return found.metadata
+
+
+RAISES = {
+    "says-it-is-loaded": "raise PluginError('x', 'loaded', 'gotcha')",
+    "stage-of-a-megabyte": "raise PluginError('x', 'y' * 1_000_000, 'gotcha')",
+    "stage-is-no-text": "raise PluginError('x', None, None)",
+    "str-exits": "class E(Exception):\n    def __str__(self): raise SystemExit(3)\nraise E()",
+    "name-raises": "class M(type):\n    @property\n    def __name__(cls): raise ValueError('no')\n"
+                   "class E(Exception, metaclass=M): pass\nraise E('x')",
+    "class-raises": "class E(Exception):\n    @property\n    def __class__(self): raise ValueError('no')\nraise E('x')",
+    "class-lies": "class E(Exception):\n    __class__ = PluginError\nraise E('x')",
+    "surrogate": "raise ValueError('\\ud800 half')",
+    "control": "raise ValueError('\\x1b[31m\\x00\\u202e')",
+    "config-error": "class E(ConfigError):\n    def __init__(self): self.problems = None\nraise E()",
+    "groups": "error = ValueError('x')\nfor at in range(200):\n    error = ExceptionGroup('g', [error])\nraise error",
+    "loop": "a, b = ValueError('a'), ValueError('b')\na.__cause__, b.__cause__ = b, a\nraise a",
+    "str-of-a-kind": "class S(str):\n    def replace(self, *_): raise ValueError('no')\n"
+                     "    def __len__(self): raise ValueError('no')\n"
+                     "class E(Exception):\n    def __str__(self): return S('x')\nraise E()",
+    "notes": "e = ValueError('x')\ne.__notes__ = 7\nraise e",
+    "odd-name": "raise type('E\\x1b[2J\\ud800', (Exception,), {})('x')",
+    "memory": "raise MemoryError()",
+    "stop": "raise StopIteration(3)",
+}  # fmt: skip
+
+
+class TestExceptions:
+    @pytest.mark.parametrize("journal", [None, "memory"])
+    @pytest.mark.parametrize("name", RAISES)
+    def test_whatever_an_import_raises(self, site: Site, host: ToolRegistry, name: str, journal: Any) -> None:
+        """It is reported, the report can be told as JSON, and the next plugin is loaded."""
+        host.journal = journal
+        site.install("acme", HEAD + RAISES[name])
+        site.good("zzz")
+        reports = loaded(host)
+
+        assert (False, "import", True) == (reports["acme"].loaded, reports["acme"].stage, reports["zzz"].loaded)
+        assert json.dumps(reports["acme"].traceback).encode() and str(reports["acme"]).encode()
+
+    @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
+    @pytest.mark.parametrize("name", RAISES)
+    def test_whatever_a_hook_raises(self, site: Site, host: ToolRegistry, name: str, hook: str) -> None:
+        """The call has its result, in a journal too."""
+        host.journal = "memory"
+        body = "".join(f"    {line}\n" for line in RAISES[name].splitlines())
+        site.install("acme", f"{HEAD}@hookimpl\ndef praval_tools_{hook}():\n{body}")
+        loaded(host)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = host.execute("1", "hosts_sum", {"items": [1, 2]})
+
+        assert ("forbidden" if hook == "authorize" else "ok") == result.outcome
+        assert f"praval_tools_{hook}" == plugin_reports(host)[-1].stage
+
+    @pytest.mark.parametrize("hook", ["before_call", "after_call"])
+    def test_warnings_that_are_errors(self, site: Site, host: ToolRegistry, hook: str) -> None:
+        """Where warnings are errors, the failure of a hook is reported, and the call still has its result."""
+        site.install("acme", f"{HEAD}@hookimpl\ndef praval_tools_{hook}():\n    raise ValueError('no')\n")
+        loaded(host)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = host.execute("1", "hosts_sum", {"items": [1, 2]})
+
+        assert ("ok", f"praval_tools_{hook}") == (result.outcome, plugin_reports(host)[-1].stage)
+
+    def test_new_ways_of_failing_have_an_end(self, site: Site, host: ToolRegistry) -> None:
+        """A hook that fails in another way at each call is reported a limited number of times."""
+        raises = "    raise type('E' + call.tool_call_id, (Exception,), {})\n"
+        source = "@hookimpl\ndef praval_tools_after_call(call):\n" + raises
+        site.install("acme", HEAD + source)
+        loaded(host)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for at in range(500):
+                host.execute(str(at), "hosts_sum", {"items": [1]})
+
+        assert len(plugin_reports(host)) <= 60
+
+
+class TestRecursion:
+    @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
+    def test_a_hook_that_calls_tools(self, site: Site, host: ToolRegistry, hook: str) -> None:
+        """It is not told of the calls that it makes itself, nor asked about them for ever."""
+        source = HEAD + MINE + (
+            f"count = []\n@hookimpl\ndef praval_tools_{hook}():\n    count.append(1)\n"
+            + "    host.registry.execute(ToolCall(None, 'acme_mine', {}, 'plugin:acme'))\n" * 3
+        )
+        site.install("acme", source)
+        loaded(host)
+        result = host.execute("1", "hosts_sum", {"items": [1, 2]})
+
+        assert ("ok", 4 if hook == "authorize" else 1) == (result.outcome, len(sys.modules["acme"].count))
