@@ -55,6 +55,14 @@ def own(state: State, actor: str, verb: str, tool: str) -> ToolRecord | None:
     return record
 
 
+def may_give(record: ToolRecord, actor: str, verb: str) -> None:
+    """Refuse a plugin that gives others what is its own, where the operator does not trust it."""
+    source = record.tool.metadata.source
+    if actor.startswith("plugin:") and source is not None and not source.trusted:
+        why = "the operator has not granted that; trust = true in the configuration of the plugin does"
+        raise NotOwnerError(actor, verb, record.tool.name, None, why)
+
+
 def register(state: State, tool: Tool[..., Any], actor: str, *, replace: bool, reason: str) -> Events:
     """Plan a registration; a module or notebook cell that runs again replaces its tools in place."""
     holder = next((one for key in keys_of(tool.name) if (one := state.folded.get(key)) is not None), None)
@@ -120,6 +128,7 @@ def unregister(state: State, tool: str, actor: str, reason: str) -> Events:
 def transfer(state: State, tool: str, to: str, actor: str, reason: str) -> Events:
     """Plan that a tool gets another owner; nothing where it has it already."""
     record = _owned(state, actor, "transfer", tool)
+    may_give(record, actor, "transfer")
     if record.tool.metadata.owned_by == to:
         return []
     return [facts.OwnershipTransferred(tool=tool, to=to, by=actor, reason=reason)]
@@ -128,6 +137,7 @@ def transfer(state: State, tool: str, to: str, actor: str, reason: str) -> Event
 def share(state: State, tool: str, actor: str, reason: str) -> Events:
     """Plan that a tool is shared; nothing where it is."""
     record = _owned(state, actor, "share", tool)
+    may_give(record, actor, "share")
     return [] if record.tool.metadata.shared else [facts.ToolShared(tool=tool, by=actor, reason=reason)]
 
 

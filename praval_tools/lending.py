@@ -11,7 +11,7 @@ from attrs import evolve
 
 from praval_tools import facts
 from praval_tools.access import GrantRecord, ToolRecord, dead, judge
-from praval_tools.authority import Events, known, own
+from praval_tools.authority import Events, known, may_give, own
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
 from praval_tools.model.bounds import satisfiable
 from praval_tools.model.permissions import MOST_CHAINED, Grant, Principal, expiry, is_aware
@@ -106,6 +106,7 @@ def _lenders(state: State, record: ToolRecord, agent: str, actor: str, now: date
                 f"{agent!r} is blocked from {tool!r}; the assignment changes nothing. Lift it with unblock()."
             )
         return None
+    may_give(record, actor, "lend")
     access = state.access(actor, tool)
     lost = access.removed and not access.grants
     if access.blocks or lost or state.profile(actor).retired:

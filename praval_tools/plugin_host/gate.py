@@ -9,13 +9,15 @@ from attrs import field, frozen
 from msgspec.structs import replace
 
 from praval_tools.config.plugins import PluginTable
-from praval_tools.errors import PluginError
+from praval_tools.errors import InvalidNameError, PluginError
 from praval_tools.installed import Found
+from praval_tools.model.definition import Definition
+from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.objects import tools_of_object
 from praval_tools.model.source import Source, SourceKind
 from praval_tools.model.stamping import stamped
-from praval_tools.model.tool import Tool
-from praval_tools.naming import is_agent_name, keys_of, near, shorten
+from praval_tools.model.tool import AsyncTool, Tool
+from praval_tools.naming import check_tool_name, is_agent_name, keys_of, near, shorten
 from praval_tools.plugin_host.staging import actor_of
 
 MOST_TOOLS: Final = 10_000
@@ -85,7 +87,9 @@ def passed(found: Found, brought: Iterable[AnyTool], table: PluginTable, kind: S
     Raises:
         PluginError: Two of its tools have one name, or the operator's table names one that it does not bring.
     """
-    tools = tuple(dict.fromkeys(brought))
+    tools = tuple({id(one): one for one in brought}.values())
+    for one in tools:
+        _refuse_odd(found, one)
     names = [one.name for one in tools]
     for listed, key in ((table.allow or (), "allow"), (table.shared, "shared")):
         for name in listed:
@@ -103,6 +107,26 @@ def passed(found: Found, brought: Iterable[AnyTool], table: PluginTable, kind: S
         wishes=() if table.trust else tuple(wish for one in allowed for wish in _wishes(one, table)),
         renamed={one.name: new.name for one, new in zip(allowed, made, strict=True)},
     )
+
+
+def _refuse_odd(found: Found, tool: AnyTool) -> None:
+    """Refuse a tool of a class of its own, and parts of one: it could answer otherwise once it has passed."""
+    problem = ""
+    if type(tool) not in (Tool, AsyncTool):
+        problem = "it brings a tool of a class of its own; bring plain Tools, made with @tool or Tool(…)"
+    elif type(tool.metadata) is not ToolMetadata or type(tool.definition_) is not Definition:
+        problem = "it brings a tool whose metadata or definition are of a class of their own; leave them as they are"
+    elif type(tool.metadata.category) is not str:
+        problem = f"the category of its tool {shorten(tool.name)} is no plain text"
+    elif type(tool.metadata.source) not in (Source, type(None)):
+        problem = f"the source of its tool {shorten(tool.name)} is none"
+    try:
+        if not problem:
+            check_tool_name(tool.name)
+    except InvalidNameError as error:
+        problem = str(error)
+    if problem:
+        raise PluginError(str(found), "tools", problem)
 
 
 def _admitted(found: Found, tool: AnyTool, table: PluginTable, kind: SourceKind) -> AnyTool:

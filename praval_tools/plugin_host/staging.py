@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from attrs import field, frozen
 
@@ -127,11 +129,18 @@ class Packages:
         mine = []
         for tool in tools:
             owner = self.owner(tool.definition_.module, found.distribution)
+            if owner != found.distribution and self.owner(_written_in(tool), "") == found.distribution:
+                owner = found.distribution  # it wraps what is another's
             if owner == found.distribution:
                 mine.append(tool)
             else:
                 self.strays.setdefault(owner, []).append(tool)
         return tuple(mine)
+
+
+def _written_in(tool: Tool[..., Any]) -> str:
+    """Return the module whose code a tool's function is, whatever that says of itself."""
+    return str(getattr(tool.definition_.function, "__globals__", {}).get("__name__", ""))
 
 
 def _shared(one: str, other: str) -> int:
@@ -144,6 +153,26 @@ def _shared(one: str, other: str) -> int:
 def imported(found: Found, staging: Staging, packages: Packages) -> tuple[Any, Declared]:
     """Import what the entry point names, in the plugin's name; return it, and what its module declared."""
     name, _, path = (part.strip() for part in found.value.split("[")[0].partition(":"))
+    with _turns.of(name):
+        return _imported(name, path, found, staging, packages)
+
+
+class _Turns:
+    """Who imports a module first, and who looks at it then, across all registries."""
+
+    def __init__(self) -> None:
+        self._lock, self._of = threading.Lock(), WeakValueDictionary[str, Any]()
+
+    def of(self, module: str) -> Any:
+        """Return the lock of a module."""
+        with self._lock:
+            return self._of.setdefault(module, threading.RLock())
+
+
+_turns: Final = _Turns()
+
+
+def _imported(name: str, path: str, found: Found, staging: Staging, packages: Packages) -> tuple[Any, Declared]:
     known = name in sys.modules
     plugin: Any = importlib.import_module(name)
     module = plugin
