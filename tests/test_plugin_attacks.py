@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import warnings
 from typing import Any
 
@@ -14,6 +15,8 @@ from praval_tools import (
     Agent,
     ToolMetadata,
     ToolRegistry,
+    ToolUsageError,
+    load_plugins,
     plugin_reports,
 )
 
@@ -227,3 +230,129 @@ class TestRecursion:
         result = host.execute("1", "hosts_sum", {"items": [1, 2]})
 
         assert ("ok", 4 if hook == "authorize" else 1) == (result.outcome, len(sys.modules["acme"].count))
+
+
+class TestAllOrNone:
+    def test_an_agent_that_lies(self, site: Site, host: ToolRegistry) -> None:
+        """A plugin that fails has brought nothing, wherever it fails."""
+        source = HEAD + MINE + (
+            "class Evil(Agent):\n    ready = False\n    @property\n    def registry(self):\n"
+            "        if self.ready: raise ValueError('no')\n        return get_tool_registry()\n"
+            "    @registry.setter\n    def registry(self, value): pass\n"
+            "evil = Evil('evil')\nEvil.ready = True\n"
+        )
+        site.install("acme", source)
+        reports = loaded(host)
+
+        assert reports["acme"].failed == ("acme_mine" not in names(host))
+
+    def test_loaded_inside_of_a_change(self, site: Site, host: ToolRegistry) -> None:
+        """Inside of a `change()`, which may yet be taken back, no plugin is loaded, not by half either."""
+        site.install("acme", HEAD + MINE + "told = []\n@hookimpl\ndef praval_tools_after_call():\n    told.append(1)\n")
+        with pytest.raises(ToolUsageError, match=r"before or after") as raised, host.change():
+            loaded(host)
+        host.execute("1", "hosts_sum", {"items": [1]})
+
+        assert ("load-in-change", ["hosts_sum"]) == (raised.value.code, names(host))
+        assert "acme" not in sys.modules
+
+    def test_names_are_asked_for_once(self, site: Site, host: ToolRegistry) -> None:
+        """A mapping that answers otherwise the second time brings what was checked, or nothing."""
+        source = HEAD + (
+            "class Twice(dict):\n    def keys(self): return ['sqlite']\n    def __getitem__(self, key): return open\n"
+            "    def items(self): return [('acme', open)]\n"
+            "@hookimpl\ndef praval_tools_journals():\n    return Twice(acme=open)\n"
+        )
+        site.install("acme", source)
+        loaded(host)
+
+        assert "sqlite" not in host._runtime.hooks.journals
+
+
+class TestSecrets:
+    @pytest.mark.parametrize("way", ["source", "settings"])
+    def test_in_what_a_source_raises(self, site: Site, host: ToolRegistry, way: str) -> None:
+        """Neither the secrets of its table nor those of the plugin's settings are told."""
+        source = HEAD + (
+            "from attrs import frozen\nkept = []\n@frozen\nclass S:\n    token: str\n"
+            "@hookimpl\ndef praval_tools_settings():\n    return S\n"
+            "@hookimpl\ndef praval_tools_register_tools(settings):\n    kept.append(settings.token)\n    return []\n"
+            "def load(table):\n    raise ValueError(table['token'] + kept[0])\n"
+            "@hookimpl\ndef praval_tools_sources():\n    return {'acme': load}\n"
+        )
+        site.install("acme", source)
+        config: dict[str, Any] = {
+            "plugins": {"acme": {"settings": {"token": "of-settings-123"}}},
+            "sources": [{"kind": "acme", "token": "of-source-456"}],
+        }
+        host.journal = "memory"
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            load_plugins(host, config=config)
+        told = "".join(map(repr, [*plugin_reports(host), *host.journal.events(), *(one.message for one in warned)]))
+
+        assert "ValueError" in told
+        assert {"source": "of-source-456", "settings": "of-settings-123"}[way] not in told
+
+    def test_spelled_otherwise(self, site: Site, host: ToolRegistry) -> None:
+        """A secret that an error shows as JSON, as a part of a URL or escaped is not told either."""
+        secret = 'pä"ss/wörd 12'
+        source = HEAD + (
+            "import json, urllib.parse\nfrom attrs import frozen\n@frozen\nclass S:\n    token: str\n"
+            "@hookimpl\ndef praval_tools_settings():\n    return S\n"
+            "@hookimpl\ndef praval_tools_register_tools(settings):\n    t = settings.token\n"
+            "    raise ValueError(json.dumps(t) + urllib.parse.quote(t) + urllib.parse.quote_plus(t) + ascii(t)"
+            " + urllib.parse.quote(t, safe=''))\n"
+        )
+        site.install("acme", source)
+        report = loaded(host, settings={"acme": {"token": secret}})["acme"]
+
+        assert not [part for part in ("ss/w", "rd 12", "rd%2012", "rd+12") if part in str(report) + report.traceback]
+
+
+class TestThreads:
+    def test_eight_threads_load_into_one_registry(self, site: Site, registry: ToolRegistry) -> None:
+        """Each plugin is in force once, with all of its hooks."""
+        for name in "abcdef":
+            site.install(name, HEAD.partition("import host")[0] + MINE.replace("acme", name) +
+                         "import time\n@hookimpl\ndef praval_tools_after_call():\n    pass\n")  # fmt: skip
+        together(8, lambda: load_plugins(registry))
+
+        assert [f"{name}_mine" for name in "abcdef"] == sorted(names(registry))
+        assert list("abcdef") == [one.distribution for one in registry._runtime.hooks.plugged]
+        assert 6 == len(registry._runtime.hooks.after)
+
+    def test_eight_registries_load_at_once(self, site: Site) -> None:
+        """Each has all tools, also those that a plugin declares in a module of its own."""
+        site.install("acme_inner", "import time\ntime.sleep(0)\n" + HEAD.partition("import host")[0] + MINE, points="")
+        for name in "abc":
+            site.install(name, f"import {name}_inner\n")
+            (site.folder / f"{name}_inner.py").write_text(
+                HEAD.partition("import host")[0] + MINE.replace("acme", name))  # fmt: skip
+            site.modules.append(f"{name}_inner")
+        registries = [ToolRegistry() for _ in range(8)]
+        left = iter(registries)
+        together(8, lambda: load_plugins(next(left)))
+
+        assert [["a_mine", "b_mine", "c_mine"]] * 8 == [names(one) for one in registries]
+
+
+def together(count: int, work: Any) -> None:
+    """Do *work* in so many threads at once, and raise what any of them raised."""
+    failed: list[BaseException] = []
+    gate = threading.Barrier(count)
+
+    def run() -> None:
+        gate.wait()
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    if failed:
+        raise failed[0]

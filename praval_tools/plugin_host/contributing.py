@@ -100,9 +100,10 @@ def _named(found: Found, what: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise PluginError(str(found), PREFIX + what, f"it returned {shorten(given)}, which is no mapping by name")
     pattern, taken, looks = _NAMED[what]
-    for name, one in given.items():
+    named = dict(given.items())  # asked for once: what was checked is what is taken
+    for name, one in named.items():
         problem = ""
-        if not isinstance(name, str) or not pattern.fullmatch(name):
+        if type(name) is not str or not pattern.fullmatch(name):
             problem = f"{shorten(name)} is no name for one of its {what}: it is {looks}"
         elif name in taken:
             problem = f"the name {name!r} is taken by praval_tools itself"
@@ -110,7 +111,7 @@ def _named(found: Found, what: str, given: Any) -> dict[str, Any]:
             problem = f"{name!r} is {shorten(one)}, which {lacks}"
         if problem:
             raise PluginError(str(found), PREFIX + what, problem)
-    return dict(given)
+    return named
 
 
 def _lacks(what: str, one: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 import warnings
@@ -16,7 +17,7 @@ from pluggy import PluginManager
 from praval_tools.authority import operator_only
 from praval_tools.config.plugins import PluginsConfig, PluginTable, plugins_config
 from praval_tools.default import get_tool_registry
-from praval_tools.errors import PluginError, PluginLoadError, PluginWarning, outside
+from praval_tools.errors import PluginError, PluginLoadError, PluginWarning, ToolUsageError, outside
 from praval_tools.execution.frames import actor
 from praval_tools.installed import Found, find, normalized
 from praval_tools.plugin_host.choosing import Choice
@@ -26,6 +27,7 @@ from praval_tools.plugin_host.guard import CONTAINED, PREFIX, manager
 from praval_tools.plugin_host.noting import Notes, trace
 from praval_tools.plugin_host.plugging import plug, unplug
 from praval_tools.plugin_host.report import LEFT_OUT, PluginReport, failure
+from praval_tools.plugin_host.settings import secrets_in
 from praval_tools.plugin_host.staging import Packages, Staging, staged
 from praval_tools.registry import ToolRegistry
 
@@ -77,12 +79,15 @@ def load_plugins(
         ConfigError: The configuration of the plugins has problems; nothing was loaded.
         PluginLoadError: With `strict`, once the others are loaded.
         NotOwnerError: It is not the operator who loads.
+        ToolUsageError: A `change()` of the registry is open here.
     """
     home = registry if registry is not None else get_tool_registry()
     operator_only(actor(None, "load plugins"), "load plugins")
+    _refuse_change(home)
     tables = config if isinstance(config, PluginsConfig) else plugins_config(config)
-    if home._runtime.plugins is None:
-        home._runtime.plugins = Notes(home)
+    with home._ledger._lock:
+        if home._runtime.plugins is None:
+            home._runtime.plugins = Notes(home)
     installed = find(distributions())
     loading = _Loading(
         home=home, notes=home._runtime.plugins, config=tables, timeout=timeout, packages=Packages.of(installed),
@@ -95,13 +100,23 @@ def load_plugins(
     for found in filter(chosen.asked, installed):
         reason = chosen.reason(found)
         if reason:
-            unplug(home, found)
+            with loading.notes.lock:
+                unplug(home, found)
             _kept(loading, _left_out(found, reason), ())
         else:
             _load(loading, found, tables.of(found.distribution))
     for index, table in enumerate(tables.sources):
         _load_source(loading, index, table)
     return _finished(loading, strict)
+
+
+def _refuse_change(home: ToolRegistry) -> None:
+    """Refuse to load inside of a change that may yet be taken back: hooks would stay where tools go."""
+    change = home._ledger._mine()
+    if change is not None and not change.draft:
+        raise ToolUsageError(
+            f"A change() of registry {home.name!r} is open here; load plugins before or after it.", "load-in-change"
+        )
 
 
 def autoload(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
@@ -135,12 +150,13 @@ def _load(loading: _Loading, found: Found, table: PluginTable) -> None:
         progress.stage = "tools"
         let_in = passed(found, brought.tools, table)
         _remember(loading, found, progress)
-        plug(loading.home, found, brought, let_in, table, loading.notes.fault)
-        tools, report = let_in.tools, _loaded(found, brought, let_in, table)
+        fresh = _loaded(found, brought, let_in, table)
+        with loading.notes.lock:
+            plug(loading.home, found, brought, let_in, table, loading.notes.fault)
+        tools, report = let_in.tools, fresh
     except CONTAINED as error:  # isolation: this plugin is kept out, the others are loaded
-        stage = error.stage if isinstance(error, PluginError) else progress.stage
-        report = failure(found, stage, error, progress.secrets)
-        if stage == "timeout":  # the thread that was abandoned may come back to this one
+        report = failure(found, progress.stage, error, progress.secrets)
+        if report.stage == "timeout":  # the thread that was abandoned may come back to this one
             loading.known = manager()
     _kept(loading, report, tools)
     taken = (time.monotonic() - started) * 1000
@@ -171,7 +187,7 @@ def _load_source(loading: _Loading, index: int, table: Mapping[str, Any]) -> Non
     kind, plugged = str(table["kind"]), loading.home._runtime.hooks.plugged
     bringer = next((one for one in plugged if kind in one.sources), None)
     found = Found(distribution="configuration", entry_point=f"sources[{index}]")
-    progress = Progress(stage=f"{PREFIX}sources")
+    progress, secrets = Progress(stage=f"{PREFIX}sources"), set(secrets_in(table))
     tools: tuple[Any, ...] = ()
     try:
         if bringer is None:
@@ -179,15 +195,17 @@ def _load_source(loading: _Loading, index: int, table: Mapping[str, Any]) -> Non
             raise PluginError(str(found), "configuration", f"no loaded plugin brings kind {kind!r}; known are: {known}")
         mine = next(one for one in find() if (one.distribution, one.entry_point) ==
                     (bringer.distribution, bringer.entry_point))  # fmt: skip
+        secrets |= loading.notes.secrets.get((mine.distribution, mine.entry_point), frozenset())
         found = evolve(mine, entry_point=f"{mine.entry_point}, sources[{index}]")
         words = evolve(loading.config.of(found.distribution), allow=None, shared=())
         brought = within(loading.timeout, found, progress, lambda: _sourced(found, bringer.sources[kind], table))
         let_in = passed(found, brought.tools, words, "config")
-        plug(loading.home, found, brought, let_in, words, loading.notes.fault)
-        tools, report = let_in.tools, _loaded(found, brought, let_in, words)
+        fresh = _loaded(found, brought, let_in, words)
+        with loading.notes.lock:
+            plug(loading.home, found, brought, let_in, words, loading.notes.fault)
+        tools, report = let_in.tools, fresh
     except CONTAINED as error:  # isolation: the tools of this table are left out
-        stage = error.stage if isinstance(error, PluginError) else progress.stage
-        report = failure(found, stage, error, loading.notes.secrets.get((found.distribution, found.entry_point), ()))
+        report = failure(found, progress.stage, error, secrets)
     _kept(loading, report, tools)
 
 
@@ -195,14 +213,15 @@ def _sourced(found: Found, loader: Any, table: Mapping[str, Any]) -> Brought:
     staging = Staging(found)
     try:
         with staged(found, staging):
-            tools = [*tools_in(found, loader(dict(table))), *staging.taken()]
+            tools = [*tools_in(found, loader(copy.deepcopy(dict(table)))), *staging.taken()]
     finally:
         staging.seal()
     return Brought(tools=tuple(dict.fromkeys(tools)))
 
 
 def _kept(loading: _Loading, report: PluginReport, tools: Iterable[Any]) -> None:
-    loading.reports.append(loading.notes.keep(report, tools))
+    with loading.notes.lock:
+        loading.reports.append(loading.notes.keep(report, tools))
 
 
 def _finished(loading: _Loading, strict: bool) -> tuple[PluginReport, ...]:

@@ -57,6 +57,11 @@ def settings_of(
     return made
 
 
+def secrets_in(table: Any) -> Iterator[str]:
+    """Yield the texts of a table that are secret by the name of their key, or as the password in a URL."""
+    return _secrets(table, ())
+
+
 def _marked(kind: type) -> frozenset[str]:
     """Return the fields that are `Annotated[…, Secret]`."""
     try:
