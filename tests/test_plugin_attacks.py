@@ -232,6 +232,22 @@ class TestRecursion:
         assert ("ok", 4 if hook == "authorize" else 1) == (result.outcome, len(sys.modules["acme"].count))
 
 
+class TestMutation:
+    def test_hooks_change_neither_arguments_nor_result(self, site: Site, host: ToolRegistry) -> None:
+        """What a hook does to what it is shown reaches neither the function nor the caller."""
+        source = HEAD + (
+            "@hookimpl\ndef praval_tools_before_call(call, arguments):\n"
+            "    call.arguments['items'].append(666)\n    arguments['items'].append(667)\n"
+            "@hookimpl\ndef praval_tools_after_call(result):\n    result.result.append(668)\n"
+        )
+        site.install("acme", source)
+        loaded(host)
+        given = {"items": [1, 2]}
+        result = host.execute("1", "hosts_sum", given)
+
+        assert ([3], {"items": [1, 2]}) == (result.result, given)
+
+
 class TestAllOrNone:
     def test_an_agent_that_lies(self, site: Site, host: ToolRegistry) -> None:
         """A plugin that fails has brought nothing, wherever it fails."""

@@ -92,7 +92,8 @@ class Hooks(msgspec.Struct, frozen=True, eq=False):
     def begin(self, run: Run, arguments: Mapping[str, Any]) -> None:
         """Tell that a call is about to run."""
         for noted in self.before:
-            noted(call=run.call, tool=run.tool, arguments=plain_copy(arguments))
+            call = replace(run.call, arguments=_unshared(run.call.arguments, {}))
+            noted(call=call, tool=run.tool, arguments=plain_copy(arguments))
 
     def asked(self, request: ApprovalRequest) -> Any:
         """Return the first answer of a plugin to a call that needs an approval."""
@@ -115,5 +116,25 @@ def announced(course: Course, steps: Steps) -> Steps:
     if not result.replayed:
         record = course.runtime.ledger.state.record(result.name)
         for noted in course.runtime.hooks.after:
-            noted(call=course.call, tool=None if record is None else record.tool, result=result)
+            call = replace(course.call, arguments=_unshared(course.call.arguments, {}))
+            told = replace(result, result=_unshared(result.result, {}))
+            noted(call=call, tool=None if record is None else record.tool, result=told)
     return result
+
+
+def _unshared(value: Any, known: dict[int, Any], deep: int = 64) -> Any:
+    """Return a copy of the lists, dicts and sets in *value*: what a hook does to them reaches nobody."""
+    kind: Any = type(value)
+    if kind not in (dict, list, set) or not deep:
+        return value
+    made = known.get(id(value))
+    if made is not None:
+        return made
+    made = known[id(value)] = kind()
+    if kind is dict:
+        made.update((name, _unshared(one, known, deep - 1)) for name, one in value.items())
+    elif kind is list:
+        made.extend(_unshared(one, known, deep - 1) for one in value)
+    else:
+        made.update(value)
+    return made
