@@ -24,6 +24,7 @@ _RUNS: Final = re.compile(r"[-_.]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}")
 _VALUE: Final = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
+_MOST_VALUE: Final = 1_000
 _ENTRY: Final = re.compile(r"[\w][\w .-]{0,98}")
 
 
@@ -142,12 +143,17 @@ def _found(name: str, version: str, point: EntryPoint, problem: str) -> Found:
     entry, value = str(point.name), str(point.value)
     if not problem and not _ENTRY.fullmatch(entry):
         problem = f"its entry point is called {shorten(entry)}; use letters, digits, spaces, '.', '_' and '-'"
-    elif not problem and not _VALUE.fullmatch(value.split("[")[0].strip()):
+    elif not problem and not _well(value):
         problem = f"its entry point {entry!r} names {shorten(value)}, which is no module or module:object"
     return Found(
         distribution=name, version=version, entry_point=entry if _ENTRY.fullmatch(entry) else shorten(entry),
-        value=shorten(value)[1:-1], problem=problem,
+        value=value if _well(value) else shorten(value)[1:-1], problem=problem,
     )  # fmt: skip
+
+
+def _well(value: str) -> bool:
+    """Tell whether an entry point may name this."""
+    return len(value) <= _MOST_VALUE and _VALUE.fullmatch(value.split("[")[0].strip()) is not None
 
 
 def _header(distribution: Distribution) -> dict[str, str]:

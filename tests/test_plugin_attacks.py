@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from plugin_rig import Site, loaded, names, site  # noqa: F401
 
 from praval_tools import (
     Agent,
+    ConfigError,
     ToolMetadata,
     ToolRegistry,
     ToolUsageError,
@@ -324,6 +326,66 @@ class TestSecrets:
         report = loaded(host, settings={"acme": {"token": secret}})["acme"]
 
         assert not [part for part in ("ss/w", "rd 12", "rd%2012", "rd+12") if part in str(report) + report.traceback]
+
+
+class TestFinding:
+    def test_a_long_module_name(self, site: Site, registry: ToolRegistry) -> None:
+        """An entry point may name a module deep inside of packages."""
+        parts = ["a_package_with_a_long_name", "and_another_one_inside_of_it", "and_a_third_one_inside_of_that"]
+        folder = site.folder
+        for part in parts:
+            folder = folder / part
+            folder.mkdir()
+            (folder / "__init__.py").write_text("")
+        (folder / "plugin.py").write_text(HEAD.partition("import host")[0] + MINE)
+        site.install("acme", value=".".join([*parts, "plugin"]))
+        site.modules.append(parts[0])
+
+        assert ("acme_mine",) == loaded(registry)["acme"].tools
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize("kind", ["folder", "dangling", "loop", "deep"])
+    def test_a_file_that_is_there_and_cannot_be_read(self, site: Site, registry: ToolRegistry, kind: str) -> None:
+        """It is never taken for no configuration: what it forbids would be loaded."""
+        site.good()
+        own = Path("praval_tools.toml")
+        if kind == "folder":
+            own.mkdir()
+        elif kind == "deep":
+            own.write_text("x = " + "[" * 50_000)
+        else:
+            own.symlink_to("nowhere.toml" if kind == "dangling" else "praval_tools.toml")
+
+        with pytest.raises(ConfigError, match=r"praval_tools\.toml"):
+            load_plugins(registry)
+        assert [] == names(registry)
+
+    @pytest.mark.parametrize("config", [
+        {"plugins": {1: {}}}, {"plugins": {"acme": {1: 2, "x": 3}}}, {"plugins": {None: None}}, {"plugins": None},
+        {"plugins": {"acme": {"settings": {1: 2}}}}, {"sources": {"kind": 3}}, {"sources": [None]},
+        {"sources": [{"kind": None}]}, {"plugins": {"acme": {"shared": "acme_query"}}},
+        {"plugins": {"acme": {"trust": "yes"}}}, {"plugins": {"acme": {"allow": [1]}}}, {1: 2, "plugins": {"a": 1}},
+    ])  # fmt: skip
+    def test_tables_of_wrong_types(self, site: Site, registry: ToolRegistry, config: Any) -> None:
+        """They are a `ConfigError`, or the report of the plugin that they are for."""
+        site.good()
+        site.good("zzz")
+        try:
+            reports = loaded(registry, config=config)
+        except ConfigError:
+            return
+
+        assert [1 not in config["plugins"], True] == [reports["acme"].failed, reports["zzz"].loaded]
+
+    def test_thousands_of_problems(self, site: Site, registry: ToolRegistry) -> None:
+        """Each has its line; finding them does not take the square of their number."""
+        tables = "".join(f'[plugins."p{at}"]\ntrust = "yes"\n' for at in range(5_000))
+        Path("praval_tools.toml").write_text(tables)
+        with pytest.raises(ConfigError) as raised:
+            load_plugins(registry)
+
+        assert [2, 10_000] == [raised.value.problems[at].line for at in (0, -1)]
 
 
 class TestThreads:

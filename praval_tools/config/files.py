@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +51,7 @@ def found(folder: Path) -> Document:
         ConfigError: Both are there, or a file is no TOML.
     """
     own, shared = folder / OWN, folder / SHARED
-    documents = [read(one) for one in (own, shared) if one.is_file()]
+    documents = [read(one) for one in (own, shared) if os.path.lexists(one)]
     documents = [one for one in documents if one.data or Path(one.file).name == OWN]
     if len(documents) > 1:
         text = f"[tool.praval_tools] stands there, and {OWN} beside it; keep one of the two"
@@ -69,6 +71,8 @@ def read(path: Path) -> Document:
         data = tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([ConfigProblem("", f"cannot be read ({type(error).__name__})", str(path))]) from None
+    except RecursionError:
+        raise ConfigError([ConfigProblem("", "is nested too deeply", str(path))]) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([ConfigProblem("", f"is no TOML: {error}", str(path))]) from None
     if path.name != SHARED:
@@ -95,7 +99,14 @@ def spelled(key: Key) -> str:
 
 def line_of(text: str, key: Key) -> int:
     """Return the line of *key* or, where it stands inside of another, of that one; 0: it is not known."""
-    wanted, table, best, depth = tuple(one for one in key if isinstance(one, str)), tuple[str, ...](), 0, 0
+    wanted, lines = tuple(one for one in key if isinstance(one, str)), _lines(text)
+    return next((lines[wanted[:most]] for most in range(len(wanted), 0, -1) if wanted[:most] in lines), 0)
+
+
+@lru_cache(1)
+def _lines(text: str) -> dict[tuple[str, ...], int]:
+    """Return the line on which each key stands first."""
+    table, found = tuple[str, ...](), dict[tuple[str, ...], int]()
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.strip()
         if bare.startswith("["):
@@ -103,9 +114,9 @@ def line_of(text: str, key: Key) -> int:
         else:
             name, equals, _ = bare.partition("=")
             here = (*table, *_path(f"{name} = 0")) if equals else ()
-        if here and len(here) > depth and here == wanted[: len(here)]:
-            best, depth = number, len(here)
-    return best
+        if here:
+            found.setdefault(here, number)
+    return found
 
 
 def _path(line: str) -> tuple[str, ...]:

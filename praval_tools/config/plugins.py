@@ -62,7 +62,7 @@ class PluginsConfig:
     def key(self, distribution: str) -> tuple[str, ...]:
         """Return the key of the table of a distribution, as it is spelled there."""
         tables = self.document.data.get("plugins", {})
-        return ("plugins", next((name for name in tables if normalized(name) == distribution), distribution))
+        return ("plugins", next((name for name in tables if normalized(str(name)) == distribution), distribution))
 
 
 def plugins_config(config: str | Path | Mapping[str, Any] | None = None) -> PluginsConfig:

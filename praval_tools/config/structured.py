@@ -117,7 +117,7 @@ def _problems(error: BaseException, path: Key, kind: Any) -> Iterator[tuple[Key,
     """Yield path and fix of each problem."""
     if isinstance(error, ForbiddenExtraKeysError):
         known = [one.alias or one.name for one in attrs.fields(error.cl)]
-        for name in sorted(error.extra_fields):
+        for name in sorted(map(str, error.extra_fields)):
             match = near(name, known)
             yield (*path, name), f"unknown key{f'; did you mean {match[0]!r}?' if match else _list(known)}"
     elif isinstance(error, BaseValidationError):
