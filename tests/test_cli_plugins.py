@@ -192,6 +192,30 @@ class TestCommands:
 
         assert (0, True, True) == (code, "praval-tools demo" in out, "expected tables" in err)
 
+    def test_a_command_without_help_does_not_break_the_help(self, site: Site) -> None:
+        """A command that cannot say what it does is left out, and told of."""
+        site.install("acme", """
+import click
+from praval_tools import hookimpl
+class Mute(click.Command):
+    def get_short_help_str(self, limit=45): raise ValueError("mute")
+@hookimpl
+def praval_tools_commands(cli):
+    cli.add_command(Mute("mute"))
+""")
+        code, out, told = type_in(site, "--help")
+
+        assert (0, True, True) == (code, "plugins" in out, "ValueError: mute" in told)
+
+    @pytest.mark.parametrize("name", ["class", "json", "praval", "praval-tools", "tests", "praval-tools-3d", "../evil",
+                                      "a/b", "A", "", "-x", "a" * 61, "a\nb", "ä"])  # fmt: skip
+    def test_new_refuses_names_that_would_not_work(self, site: Site, name: str) -> None:
+        """Neither a keyword nor Python's own modules, nor a path; nothing is written."""
+        code, out, told = type_in(site, "plugins", "new", "--", name)
+
+        assert (2, "", []) == (code, out, list(Path().iterdir()))
+        assert "name" in told or "module" in told
+
     def test_the_version_looks_for_no_plugins(self, site: Site) -> None:
         """`--version` answers at once: nothing is searched for, and nothing imported."""
         site.install("acme", "raise SystemExit('imported')")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from keyword import iskeyword
 from pathlib import Path
 
 from attrs import frozen
@@ -13,6 +15,7 @@ from praval_tools.cli.common import USAGE, Failure
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 _SUFFIX = ".in"
+_TAKEN = frozenset(("praval", "praval_tools", "test", "tests"))
 
 
 @frozen
@@ -35,8 +38,13 @@ def rendered_name(name: str) -> Names:
         text = f"{name!r} is no name for a plugin: use small letters, digits and '-', like praval-tools-weather."
         raise Failure(text, USAGE)
     distribution = name.replace("_", "-")
-    entry = distribution.removeprefix("praval-tools-").replace("-", "_")
-    return Names(distribution, distribution.replace("-", "_"), entry)
+    entry, module = distribution.removeprefix("praval-tools-").replace("-", "_"), distribution.replace("-", "_")
+    if iskeyword(module) or module in sys.stdlib_module_names or module in _TAKEN:
+        text = f"A plugin {name!r} would be the module {module!r}, which is Python's or another's: try"
+        raise Failure(f"{text} praval-tools-{distribution.removeprefix('praval-tools-')}.", USAGE)
+    if entry[0].isdigit():
+        raise Failure(f"{name!r} is no name for a plugin: its tools would begin with {entry[0]!r}, a digit.", USAGE)
+    return Names(distribution, module, entry)
 
 
 def render(names: Names, into: Path) -> Path:

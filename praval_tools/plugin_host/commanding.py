@@ -47,7 +47,7 @@ def plugin_commands(
                 stage = _HOOK
                 fresh = _collected(one, hook, taken, owners)
         except CONTAINED as error:  # isolation: this plugin's commands are left out
-            failed.append(failure(one, error.stage if isinstance(error, PluginError) else stage, error))
+            failed.append(failure(one, stage, error))
             continue
         finally:
             staging.seal()
@@ -66,6 +66,8 @@ def _collected(found: Found, hook: Any, taken: Container[str], owners: Mapping[s
         problem = ""
         if not isinstance(command, click.Command) or not isinstance(name, str) or not name.isprintable():
             problem = f"{name!r} is no command"
+        elif not isinstance(command.get_short_help_str(80), str):
+            problem = f"the command {name!r} has no help"
         elif name in taken:
             problem = f"the command {name!r} is praval_tools' own; name yours otherwise"
         elif name in owners:
