@@ -40,14 +40,34 @@ class Approvals:
         self._operator, self._now = operator, now
         self.start_over()
         self._kept: dict[str, _Kept] = {}
-        self.handler: Handler | None = None
-        self.fallback: Handler | None = None
+        self._handler: Handler | None = None
+        self._fallback: Handler | None = None
         self.answered: Callable[[ApprovalRequest, Answer], None] | None = None
         self.lasts = timedelta(hours=1)
 
     def start_over(self) -> None:
         """Take a new lock; in a forked process another thread of the parent may have held the old one."""
         self._lock = threading.RLock()
+
+    @property
+    def handler(self) -> Handler | None:
+        """Who answers for the operator; only the operator sets it."""
+        return self._handler
+
+    @handler.setter
+    def handler(self, handler: Handler | None) -> None:
+        self._operator("set the approval handler")
+        self._handler = handler
+
+    @property
+    def fallback(self) -> Handler | None:
+        """Who is asked where the operator has set nobody: trusted plugins."""
+        return self._fallback
+
+    @fallback.setter
+    def fallback(self, handler: Handler | None) -> None:
+        self._operator("set who answers approvals")
+        self._fallback = handler
 
     @property
     def asked(self) -> Handler | None:
