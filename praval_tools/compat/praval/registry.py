@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Self
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from attrs import define, field
 
@@ -31,12 +31,14 @@ class Memory:
         categories: Every category that ever had a tool.
         taken: Tools, by their names here, that were taken from their owners.
         handed: The tools that agents were told to have by their rights.
+        attached: What ties agents of Praval's to the registry now, by its `id`.
     """
 
     agents: dict[str, None] = field(factory=dict)
     categories: dict[str, None] = field(factory=dict)
     taken: dict[tuple[str, str], None] = field(factory=dict)
     handed: dict[str, set[str]] = field(factory=dict)
+    attached: WeakValueDictionary[int, Any] = field(factory=WeakValueDictionary)
 
 
 class ToolRegistry:

@@ -16,12 +16,23 @@ from praval_tools.integrations.praval.entries import Entries, Entry, Live, funct
 from praval_tools.integrations.praval.hooks import hooked
 from praval_tools.integrations.praval.installing import installed_view
 from praval_tools.integrations.praval.loading import part
-from praval_tools.integrations.praval.migrating import Collisions, Migration, Mover, agent_of, take_agent, tool_of
+from praval_tools.integrations.praval.migrating import (
+    Again,
+    Collisions,
+    Migration,
+    Mover,
+    agent_of,
+    take_agent,
+    tool_of,
+)  # fmt: skip
 from praval_tools.model.approval import Allow
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.tool import Tool
 from praval_tools.naming import fold, wire_name
 from praval_tools.registry import ToolRegistry
+
+_ATTACHMENT: Final = "_praval_tools_attachment"
+"""Where an agent keeps what ties it to a registry."""
 
 _ALSO: Final = ("strict", "metadata", "async_only")
 """What Praval's own entries may say besides."""
@@ -156,7 +167,7 @@ class Attachment:
 
     def take(self, name: str, entry: Mapping[str, Any]) -> None:
         """Register what the agent's own `tool` or `add_tool_spec` declares."""
-        mover = Mover(self._view, self._collisions, again=True)
+        mover = Mover(self._view, self._collisions, again="all")
         with self.registry.change():
             here = mover.bring(tool_of(name, entry, self.theirs.name), self.theirs.name, entry)
             if here is not None:
@@ -174,13 +185,18 @@ class Attachment:
 
     def begin(self, handed: Iterable[str]) -> None:
         """Bring in the agent's tools, and let Praval call through the registry from now on."""
-        undo = hooked(self, self.theirs)
+        undo, attached = hooked(self, self.theirs), self._view._memory.attached
         try:
-            self.migration = take_agent(self._view, self.theirs, self._collisions, handed)
+            with self.registry.change():
+                others = [other.agent.name for one in attached.valuerefs() if (other := one()) is not None]
+                again: Again = "none" if self.agent.name in others else "left"
+                self.migration = take_agent(self._view, self.theirs, self._collisions, handed, again=again)
+                attached[id(self)] = self
         except BaseException:
             undo()
+            attached.pop(id(self), None)
             raise
-        self._undo, self.theirs.tools = undo, Entries(self)
+        self._undo, self.theirs.tools, self.theirs.__dict__[_ATTACHMENT] = undo, Entries(self), self
 
     def detach(self) -> None:
         """Give the agent its own dictionary back, with what it has declared since; safe twice."""
@@ -188,6 +204,8 @@ class Attachment:
         if undo is None:
             return
         undo()
+        self.theirs.__dict__.pop(_ATTACHMENT, None)
+        self._view._memory.attached.pop(id(self), None)
         entries = self.theirs.tools
         if isinstance(entries, Entries):
             self._before.update(entries.written)
@@ -229,7 +247,8 @@ def attach(
     Args:
         agent: An agent, or a function decorated with Praval's `@agent`.
         registry: None: the installed one, else the default one.
-        collisions: What happens where a tool of the agent has the name of another's; see `migrate`.
+        collisions: What happens where a tool of the agent has the name of another's; see `migrate`. What an agent
+            of the same name left is replaced.
         auto_discover_tools: As the agent was declared with: False, and what it owns or is shared with everybody
             reaches it only if it holds it already, or is granted.
 
@@ -242,9 +261,12 @@ def attach(
     if registry is None:
         registry = view.registry if view is not None else default.get_tool_registry()
     with theirs._history_lock:  # its own lock; two threads may attach it at once
-        if not isinstance(theirs.tools, Entries):
+        held: Attachment | None = theirs.__dict__.get(_ATTACHMENT)
+        if held is not None and held.registry is registry and not isinstance(theirs.tools, Entries):
+            held.detach()  # somebody has given it another dictionary, which is brought along now
+            held = None
+        if held is None:
             return _attached(theirs, registry, collisions, auto_discover_tools)
-        held = theirs.tools.attachment
     if held.registry is registry:
         return held
     raise ToolUsageError(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.naming import wire_name
 
 if TYPE_CHECKING:
     from praval_tools.integrations.praval.attaching import Attachment
@@ -60,6 +61,19 @@ class Entries(MutableMapping[str, dict[str, Any]]):
         if not found:
             raise KeyError(name)
         return found[0]
+
+    def values(self) -> ValuesView[dict[str, Any]]:
+        """Return the entries of one moment: a tool that is taken away while they are gone through is no error."""
+        return self._now().values()
+
+    def items(self) -> ItemsView[str, dict[str, Any]]:
+        """Return names and entries of one moment."""
+        return self._now().items()
+
+    def _now(self) -> dict[str, dict[str, Any]]:
+        names = {wire_name(here): name for name, here in self.attachment.names().items()}
+        found = {one["name"]: one for one in self.attachment.entries()}
+        return {name: found[wire] for wire, name in names.items() if wire in found}
 
     def __setitem__(self, name: str, entry: dict[str, Any]) -> None:
         if not isinstance(entry, Mapping) or not callable(entry.get("function")):

@@ -46,18 +46,39 @@ def hooked(attachment: Attachment, theirs: Any) -> Callable[[], None]:
             f"praval {version} has no {', '.join(missing)}, which attach() needs; it is made for praval {TESTED}.",
             "untested-version",
         )
-    before = [(owner, name, owner.__dict__.get(name, _GONE)) for owner, name, _ in places]
-    for owner, name, hook in places:
-        setattr(owner, name, hook(getattr(owner, name)))
-    return lambda: _leave(before)
+    taken = [_Place(owner, name, hook) for owner, name, hook in places]
+
+    def leave() -> None:
+        for one in taken:
+            one.leave()
+
+    return leave
 
 
-def _leave(before: list[tuple[Any, str, Any]]) -> None:
-    for owner, name, value in before:
-        if value is _GONE:
-            owner.__dict__.pop(name, None)
+class _Place:
+    """A method that is stood in for; where somebody has replaced ours since, theirs stays, and calls Praval's."""
+
+    def __init__(self, owner: Any, name: str, hook: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self._owner, self._name = owner, name
+        self._before = owner.__dict__.get(name, _GONE)
+        plain = getattr(owner, name)
+        self._called = hook(plain)
+
+        @wraps(plain)
+        def ours(*args: Any, **more: Any) -> Any:
+            return self._called(*args, **more)
+
+        self._plain, self._ours = plain, ours
+        setattr(owner, name, ours)
+
+    def leave(self) -> None:
+        self._called = self._plain
+        if self._owner.__dict__.get(self._name) is not self._ours:
+            return
+        if self._before is _GONE:
+            del self._owner.__dict__[self._name]
         else:
-            owner.__dict__[name] = value
+            self._owner.__dict__[self._name] = self._before
 
 
 class _Hooks:
@@ -72,7 +93,12 @@ class _Hooks:
 
         @wraps(plain)
         def hooked(kwargs: dict[str, Any], **more: Any) -> Any:
-            return self._attachment.narrowed(plain(kwargs, **more), kwargs.get("allowed_tool_names"))
+            given = kwargs.get("allowed_tool_names")
+            only = None if given is None else tuple(given)  # it may be an iterator, and is gone through twice
+            try:
+                return self._attachment.narrowed(plain({**kwargs, "allowed_tool_names": only}, **more), only)
+            except KeyError as gone:  # taken away since Praval looked
+                raise ValueError(f"Unknown allowed tools: {list(gone.args)}") from gone
 
         return hooked
 

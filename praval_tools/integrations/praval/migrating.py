@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from praval_tools.model.tool import Tool as OurTool
 from praval_tools.registry import ToolRegistry
 
 Collisions = Literal["error", "rename", "keep", "replace"]
+Again = Literal["all", "left", "none"]
 Done = Literal["registered", "completed", "same", "renamed", "replaced", "left out"]
 
 
@@ -73,10 +75,11 @@ class Mover:
     Args:
         view: Praval's view of the registry.
         collisions: What happens where another tool has the name.
-        again: Whether an agent's tool replaces its own earlier one: a declaration does, a migration loses nothing.
+        again: Which of its own earlier tools an agent's tool replaces: `all` when it is declared, `left` over from
+            an agent of this name when it is attached and no other one is, `none` when it is migrated.
     """
 
-    def __init__(self, view: View, collisions: Collisions, *, again: bool = False) -> None:
+    def __init__(self, view: View, collisions: Collisions, *, again: Again = "none") -> None:
         if collisions not in ("error", "rename", "keep", "replace"):
             raise ToolUsageError(f"collisions={collisions!r} is none of 'error', 'rename', 'keep', 'replace'.")
         self.view, self.registry, self.collisions, self.again = view, view.registry, collisions, again
@@ -100,8 +103,7 @@ class Mover:
         schema = _schema(entry)
         if found is None:
             return self._noted(tool, source, "registered", self.view._registered(tool, name, schema, entry).registered)
-        own = self.again and found.metadata.owned_by == principal(source)
-        if self.collisions == "replace" or own:
+        if self.collisions == "replace" or self._earlier(found, source):
             made = ours(tool, found.name, schema, entry)
             self.registry.register_tool(made, replace=True)
             return self._noted(tool, source, "replaced", found.name)
@@ -116,13 +118,26 @@ class Mover:
             place, found.name,
         )  # fmt: skip
 
+    def _earlier(self, found: OurTool[..., Any], source: str) -> bool:
+        """Tell whether a tool is one of the agent's own that another one of its own replaces."""
+        if self.again == "none" or found.metadata.owned_by != principal(source):
+            return False
+        mark = mark_of(found)
+        by_agent = mark is not None and not hasattr(mark.tool.func, "_praval_tool")
+        return self.again == "all" or by_agent
+
     def _renamed(self, tool: Any, source: str, schema: Any, entry: Mapping[str, Any] | None) -> str | None:
         old, other = tool.metadata.tool_name, copy.copy(tool)
         space = name_for((tool.metadata.owned_by or "praval") if source == "registry" else source)
-        other.metadata = dataclasses.replace(tool.metadata, tool_name=f"{space}-{name_for(old)}"[:128])
-        found = self.view._find(other.metadata.tool_name)
-        if found is not None:
-            return self.bring(other, source, entry)
+        for at in itertools.count(1):
+            number = "" if at == 1 else f"-{at}"
+            name = f"{space}-{name_for(old)}"[: 128 - len(number)] + number
+            other.metadata = dataclasses.replace(tool.metadata, tool_name=name)
+            found = self.view._find(name)
+            if found is None:
+                break
+            if is_of(found, tool.func) or self._earlier(found, source):
+                return self.bring(other, source, entry)
         mark = self.view._registered(other, other.metadata.tool_name, schema, entry)
         return self._noted(tool, source, "renamed", mark.registered)
 
@@ -206,9 +221,11 @@ def take_catalogue(view: View, old: Any, collisions: Collisions) -> Migration:
     return mover.report
 
 
-def take_agent(view: View, agent: Any, collisions: Collisions, handed: Iterable[str] = ()) -> Migration:
+def take_agent(
+    view: View, agent: Any, collisions: Collisions, handed: Iterable[str] = (), *, again: Again = "none"
+) -> Migration:
     """Bring in what an agent's own dictionary holds; it keeps what it has, unless a right that gave it is gone."""
-    mover, by_right = Mover(view, collisions), set(handed)
+    mover, by_right = Mover(view, collisions, again=again), set(handed)
     with view.registry.change():
         for name, entry in _ordered(view, agent):
             here = mover.bring(tool_of(name, entry, agent.name), agent.name, entry)
