@@ -581,3 +581,68 @@ def test_module_is_typed_as_what_it_is() -> None:
     """`compat.praval` is a module whose public names are its `__all__`, sorted."""
     assert isinstance(compat, ModuleType)
     assert sorted(compat.__all__) == compat.__all__
+
+
+ODD = '''
+from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from nowhere import Account, Receipt
+
+out = []
+
+@tool("pay", owned_by="clerk")
+def pay(account: Account, amount: int = 1) -> Receipt:
+    """Pay."""
+    return [account, amount]
+
+@tool("parcel", owned_by="clerk", description=7)
+class Parcel:
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+
+@tool("later", owned_by="clerk")
+def later(one: Later) -> str:
+    return type(one).__name__
+
+class Later:
+    pass
+
+registry = get_tool_registry()
+out.append(assign("pay", "other"))
+for agent in ("clerk", "other"):
+    out.append(sorted(t.metadata.tool_name for t in registry.get_tools_for_agent(agent)))
+out.append(sorted(repr(t) for t in list_tools()))
+out.append([pay.execute_as_tool("mine"), Parcel.execute_as_tool(3).weight, later.execute_as_tool(Later())])
+out.append([registry.get_tool("parcel").func is Parcel, registry.get_tool("pay").func is pay, Parcel(2).weight])
+'''
+
+
+class TestOddDeclarations:
+    def test_what_praval_takes_is_taken(self) -> None:
+        """Hints for type checkers alone, a class and a description that is no text: the same on both sides."""
+        said = []
+        for module in (PRAVAL, compat):
+            module.reset_tool_registry()
+            scope = {name: getattr(module, name) for name in ("tool", "list_tools", "get_tool_registry")}
+            scope["assign"] = module.register_tool_with_agent
+            exec(compile(ODD, "odd", "exec", dont_inherit=True), scope)
+            said.append(scope["out"])
+
+        assert said[0] == said[1]
+        assert ["pay"] == said[1][2]
+
+    def test_they_can_be_called_by_an_agent(self) -> None:
+        """What cannot be read takes anything, and a hint that leads somewhere by the first call is checked."""
+        compat.reset_tool_registry()
+        scope: dict[str, Any] = {
+            "__name__": __name__, "tool": compat.tool, "list_tools": compat.list_tools,
+            "get_tool_registry": compat.get_tool_registry, "assign": compat.register_tool_with_agent,
+        }  # fmt: skip
+        exec(compile(ODD, "odd", "exec", dont_inherit=True), scope)
+        clerk = praval_tools.get_tool_registry().agent("clerk")
+
+        assert ["mine", "2"] == clerk.call("pay", account="mine", amount="2")
+        assert 3 == clerk.call("parcel", weight=3).weight
+        assert {"pay", "parcel", "later"} == set(clerk.tools)
+        assert "definition" not in [one.kind for one in praval_tools.get_tool_registry().problems()]

@@ -129,7 +129,11 @@ class GivenSchema:
 
 
 class Definition(msgspec.Struct, eq=False, weakref=True):
-    """What a tool runs and takes; made once per declaration, compiled at first use."""
+    """
+    What a tool runs and takes; made once per declaration, compiled at first use.
+
+    `otherwise` is the schema that it has where a hint leads nowhere at first use; None: that is an error.
+    """
 
     function: Callable[..., Any]
     name: str
@@ -140,6 +144,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     doc: str | None = None
     strict: bool = True
     listed: bool = True
+    otherwise: dict[str, Any] | None = None
     _compiled: Compiled | GivenSchema | None = None
     _validator: Validator | None = None
     _fingerprints: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
@@ -159,13 +164,16 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
                 self._compiled = self._compile_function() if self.given is None else GivenSchema(self.given)
             return self._compiled
 
-    def _compile_function(self) -> Compiled:
+    def _compile_function(self) -> Compiled | GivenSchema:
         signature = self.signature
         if signature.unresolved:
             signature = read_signature(self.function, strict=self.strict, context_types=(ToolContext,))
             problems = list(signature.problems)
             if signature.unresolved:
                 problems.extend(_undefined(signature))
+            if problems and self.otherwise is not None:
+                self.given = self.otherwise
+                return GivenSchema(self.given)
             if problems:
                 raise ToolDefinitionError(self.name, problems, str(self.place.source))
             self.signature = signature

@@ -83,7 +83,7 @@ def ours(
     """
     said, function = tool.metadata, _runnable(tool.func)
     fields = _fields(said, registered)
-    description = said.description or (tool.func.__doc__ or "").strip() or str(said.tool_name)
+    description = str(said.description or (tool.func.__doc__ or "").strip() or said.tool_name)
     if parameters is None:
         try:
             made = OurTool.from_function(function, registered, description, strict=False, **fields)
@@ -91,7 +91,7 @@ def ours(
             made = OurTool(registered, description, _open(said.parameters), callable=function, **fields)
     else:
         made = OurTool(registered, description, parameters, callable=function, **fields)
-    made.definition_.listed = False
+    made.definition_.listed, made.definition_.otherwise = False, _open(said.parameters)
     # not a field: the very object that was registered is given back, and copies of the tool carry it along
     made.__dict__["_praval_mark"] = Mark(
         tool, said.tool_name, registered, said.owned_by or None, said.category, bool(said.shared), made.metadata,
@@ -101,11 +101,26 @@ def ours(
 
 
 def _runnable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is as async as what it calls: `add_tool_spec` wraps async handlers in plain functions."""
+    """
+    Return a function that is as async as what it calls, and that calls a class, which is no function here.
+
+    `add_tool_spec` wraps async handlers in plain functions.
+    """
+    if isinstance(function, type):
+        return _building(function)
     if inspect.iscoroutinefunction(function) or not getattr(function, "__qualname__", "").startswith("Agent.add_tool"):
         return function
     handler = inspect.getclosurevars(function).nonlocals.get("handler")
     return handler if inspect.iscoroutinefunction(handler) and callable(handler) else function
+
+
+def _building(kind: type) -> Callable[..., Any]:
+    def build(*args: Any, **kwargs: Any) -> Any:
+        return kind(*args, **kwargs)
+
+    build.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
+    build.__name__, build.__qualname__, build.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    return build
 
 
 def _fields(said: Any, registered: str) -> dict[str, Any]:
