@@ -53,7 +53,7 @@ def unplug(home: Any, found: Found) -> None:
     if before is None:
         return
     with home.as_operator(), home.change():
-        for name in before.tools:
+        for name in _still_of(found, before, home._ledger.present()):
             home.unregister_tool(name, reason=f"{found} is left out")
         if before.policy:
             home._ledger.commit(lambda _: [facts.PolicyRemoved(name=before.policy)])
@@ -92,13 +92,13 @@ def _refuse_taken(found: Found, made: Plugged, others: Iterable[Plugged]) -> Non
 
 def _exchange(home: Any, found: Found, passed: Passed, before: Plugged | None) -> None:
     """Register the plugin's tools in the place of those that it had."""
-    mine = before.tools if before is not None else ()
     fresh = {tool.name for tool in passed.tools}
-    for name in mine:
-        if name not in fresh and name in home:
+    for name in _still_of(found, before, home._ledger.present()):
+        if name not in fresh:
             home.unregister_tool(name, reason=f"{found} does not bring it any more")
 
     def plan(state: State) -> list[facts.Event]:
+        mine = _still_of(found, before, state)
         for tool in passed.tools:
             for holder in filter(None, map(state.folded.get, keys_of(tool.name))):
                 if holder not in mine or holder != tool.name:
@@ -106,6 +106,13 @@ def _exchange(home: Any, found: Found, passed: Passed, before: Plugged | None) -
         return [facts.ToolRegistered(tool=tool, replaces=tool.name in state.tools) for tool in passed.tools]
 
     home._ledger.commit(plan)
+
+
+def _still_of(found: Found, before: Plugged | None, state: State) -> list[str]:
+    """Return what is still the plugin's of the tools that it brought: the host may have put its own in their place."""
+    brought = before.tools if before is not None else ()
+    sources = {name: state.tools[name].tool.metadata.source for name in brought if name in state.tools}
+    return [name for name, one in sources.items() if one is not None and one.distribution == found.distribution]
 
 
 def _clash(found: Found, name: str, holder: str, other: Any) -> str:
