@@ -49,6 +49,7 @@ class TestWithoutCode:
         assert 3 == type_in(site, "call", "analyst", "acme_query", "text=x")[0]
         assert 0 == type_in(site, "assign", "acme_query", "analyst")[0]
         assert (0, "acme: x\n", "") == type_in(site, "call", "analyst", "acme_query", "text=x")
+        assert "May call it: analyst granted" in type_in(site, "show", "acme_query")[1]
         mine = json.loads(type_in(site, "list", "--agent", "analyst", "--json")[1])
         assert ["acme_query"] == [one["name"] for one in mine]
         words = [line for line in type_in(site, "audit")[1].splitlines() if "plugin loaded" in line]

@@ -122,7 +122,8 @@ class Reader:
         run = [sys.executable, "-m", "pip", "install", *quietly, "--upgrade", "--target", str(site), package]
         done = subprocess.run(run, capture_output=True, text=True, cwd=self._folder)
         sys.path[:] = [str(site), *(one for one in sys.path if one != str(site))]
-        os.environ["PRAVAL_TOOLS_PLUGINS"] = Path(package).name  # the page knows of no other that may be here
+        mine = Path(package.partition("[")[0]).name  # without its extras
+        os.environ["PRAVAL_TOOLS_PLUGINS"] = mine  # the page knows of no other that may be here
         invalidate_caches()
         return done.stdout + "".join(line for line in done.stderr.splitlines(True) if "WARNING" not in line)
 

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from plugin_rig import Site, loaded, names, site  # noqa: F401
 
-from praval_tools import Agent, Tool, ToolRegistry, load_plugins, plugin_reports
+from praval_tools import Agent, Tool, ToolRegistry, load_plugins
 
 HEAD = "from praval_tools import hookimpl, tool, Tool, Agent, agent, get_tool_registry\n"
 
-EVERYTHING = HEAD + '''
+EVERYTHING = (
+    HEAD
+    + '''
 from concurrent.futures import ThreadPoolExecutor
 import attrs
 from praval_tools.formats import FORMATS
@@ -61,6 +63,7 @@ def praval_tools_formats():
 def praval_tools_sources():
     return {{"{name}": lambda table: []}}
 '''
+)
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ class TestTemplate:
         code, out, _ = run("plugins", "new", "praval-tools-weather", "--into", str(tmp_path))
         package = tmp_path / "praval-tools-weather"
         assert (0, True) == (code, str(package) in out)
+        assert "pip install -e '.[test]'" in out  # without it there may be no pytest for the next step
         there = Environment(tmp_path / "env")
         there.install(package)
 
@@ -84,9 +85,12 @@ class TestTemplate:
             "-m", "praval_tools", "show", "weather_greet", cwd=work
         )
 
-    @pytest.mark.parametrize("name", ["Weather", "weather station", "../evil", "-x", "1st", "", "a" * 61, "x--y"])
+    @pytest.mark.parametrize("name", [
+        "Weather", "weather station", "../evil", "-x", "1st", "", "a" * 61, "x--y", "praval-tools-1st", "praval-tools",
+        "praval_tools", "json", "class",
+    ])  # fmt: skip
     def test_names_that_are_none(self, tmp_path: Path, run: Run, name: str) -> None:
-        """A name that pip or Python would not take is a usage error, and nothing is written."""
+        """A name that pip or Python would not take, or has, is a usage error, and nothing is written."""
         code, _, err = run("plugins", "new", "--into", str(tmp_path), "--", name)
 
         assert (2, True) == (code, "is no name for a plugin" in err)

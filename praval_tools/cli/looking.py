@@ -114,7 +114,8 @@ def show_command(ctx: click.Context, *, tool: str, as_json: bool) -> None:
     """Show one tool: parameters, result, owner, who may call it."""
     registry = registry_of(ctx)
     found = tool_named(registry, tool)
-    callers = matrix_of(registry, agents=registry.agents, tools=[found])
+    granted = {grant.agent for grant in registry.grants(tool=found)}  # a grant holds before its agent is declared
+    callers = matrix_of(registry, agents=sorted({*registry.agents, *granted}), tools=[found])
     rules = {agent: callers.decisions[agent, found.name].rule for agent in callers.agents
              if callers.decisions[agent, found.name].allowed}  # fmt: skip
     if as_json:

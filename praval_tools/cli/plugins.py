@@ -89,7 +89,7 @@ def new_command(*, name: str, folder: Path) -> None:
     home = render(rendered_name(name), folder)
     console = screen()
     print_all(console, Text.assemble("Wrote ", (shown(home), "bold")))
-    for step in (f"cd {home}", "pip install -e .", "python -m pytest", "praval-tools list"):
+    for step in (f"cd {home}", "pip install -e '.[test]'", "python -m pytest", "praval-tools list"):
         print_all(console, Text(f"  {step}"))
 
 

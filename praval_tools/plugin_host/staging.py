@@ -126,9 +126,11 @@ class Packages:
 
     def sorted(self, found: Found, tools: Iterable[Tool[..., Any]]) -> tuple[Tool[..., Any], ...]:
         """Return those of *tools* that are of *found*; it may have imported the module of another plugin."""
-        mine = []
+        mine, owners = [], dict[str, str]()
         for tool in tools:
-            owner = self.owner(tool.definition_.module, found.distribution)
+            module = tool.definition_.module
+            if (owner := owners.get(module, "")) == "":
+                owner = owners[module] = self.owner(module, found.distribution)
             if owner != found.distribution and self.owner(_written_in(tool), "") == found.distribution:
                 owner = found.distribution  # it wraps what is another's
             if owner == found.distribution:

@@ -18,7 +18,7 @@ def test_it_brings_its_tools() -> None:
     """The tools are there, and nobody may call them yet."""
     registry, report = loaded()
 
-    assert report.tools == ("example_greet",)
+    assert "example_greet" in report.tools
     assert list(registry.toolset("analyst")) == []
 
 
