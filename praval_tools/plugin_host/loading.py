@@ -88,6 +88,7 @@ def load_plugins(
     with home._ledger._lock:
         if home._runtime.plugins is None:
             home._runtime.plugins = Notes(home)
+    home._runtime.plugins.recall()
     installed = find(distributions())
     loading = _Loading(
         home=home, notes=home._runtime.plugins, config=tables, timeout=timeout, packages=Packages.of(installed),

@@ -27,6 +27,9 @@ _MOST_FAULTS: Final = 20
 Told = tuple[type[PluginLoaded] | type[PluginFailed], dict[str, Any]]
 """The class of an event, and what it says."""
 
+Seen = tuple[PluginLoaded | None, PluginLoaded | PluginFailed | None]
+"""How the journal saw a plugin loaded last, and what it says last of its loading."""
+
 Place = tuple[str, str]
 """Distribution and entry point: what stands for a plugin."""
 
@@ -42,6 +45,7 @@ class Notes:
         faults: Hooks that failed since, each way of failing once.
         secrets: What reports may not repeat.
         lock: Held while a plugin is put to work; one at a time.
+        seen: What the journal knows of each, since `recall`.
     """
 
     home: Any
@@ -49,6 +53,22 @@ class Notes:
     faults: dict[tuple[str, ...], PluginReport] = field(factory=dict)
     secrets: dict[Place, frozenset[str]] = field(factory=dict)
     lock: Any = field(factory=threading.RLock)
+    seen: dict[Place, Seen] = field(factory=dict)
+
+    def recall(self) -> None:
+        """Read what the journal knows of plugins: once for all that are loaded together."""
+        journal = self.home.journal
+        kinds = () if journal is None else ("plugin_loaded", "plugin_failed")
+        with self.lock:
+            self.seen.clear()
+            for entry in sorted((one for kind in kinds for one in journal.read(type=kind)), key=lambda one: one.seq):
+                self._see(entry.event)
+
+    def _see(self, event: Any) -> None:
+        if getattr(event, "stage", "") not in AT_CALLS:
+            place = event.distribution, event.plugin
+            loaded = event if isinstance(event, PluginLoaded) else self.seen.get(place, (None, None))[0]
+            self.seen[place] = loaded, event
 
     def fault(self, found: Found, hook: str, error: BaseException) -> None:
         """Report that a hook failed at run time; the same failure is told once."""
@@ -74,7 +94,7 @@ class Notes:
         return report
 
     def _journaled(self, report: PluginReport, tools: tuple[Tool[..., Any], ...]) -> PluginReport:
-        loaded, last = self._last(report)
+        loaded, last = self.seen.get((report.distribution, report.entry_point or "?"), (None, None))
         if report.failed:
             kind, fresh = _failed(report)
         else:
@@ -89,24 +109,13 @@ class Notes:
             self._write(kind, fresh)
         return report
 
-    def _last(self, report: PluginReport) -> tuple[PluginLoaded | None, PluginLoaded | PluginFailed | None]:
-        """Return how the journal saw the plugin loaded last, and what it says last of its loading."""
-        found: list[tuple[int, Any]] = []
-        for kind in ("plugin_loaded", "plugin_failed"):
-            for entry in self.home.journal.read(type=kind):
-                event: Any = entry.event
-                mine = (event.distribution, event.plugin) == (report.distribution, report.entry_point or "?")
-                if mine and getattr(event, "stage", "") not in AT_CALLS:
-                    found.append((entry.seq, event))
-        loaded = [one for one in found if isinstance(one[1], PluginLoaded)]
-        return (loaded[-1][1] if loaded else None), (max(found, key=lambda one: one[0])[1] if found else None)
-
     def _write(self, kind: type[PluginLoaded] | type[PluginFailed], fields: dict[str, Any]) -> None:
         journal, clock = self.home.journal, self.home._clock
         if journal is None:
             return
         head = {"id": clock.new_id(), "time": clock.now(), "process": process()}
         event = kind(**head, **fields)
+        self._see(event)
         (answer,) = journal.store.append([Item((Record(type=TYPES[kind].value, body=to_json(event), **head),))])
         if answer.error is not None:
             self.home._ledger.keeper.excused(answer.error)
