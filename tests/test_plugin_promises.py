@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from plugin_rig import Site, loaded, names, site  # noqa: F401
 
-from praval_tools import Agent, Tool, ToolRegistry, load_plugins
+from praval_tools import Agent, Tool, ToolError, ToolRegistry, load_plugins
 
 HEAD = "from praval_tools import hookimpl, tool, Tool, Agent, agent, get_tool_registry\n"
 
@@ -220,6 +220,77 @@ class TestUsersTools:
 
         assert ["acme_count", "acme_query"] == sorted(names(registry))
         assert 1 == registry.execute_tool("acme_count")
+
+
+AGENT = (
+    HEAD
+    + """
+@tool
+def hidden() -> str:
+    "Hide."
+    return "hidden"
+@agent("helper", tools=["hidden"])
+def helper():
+    return helper.call("hidden")
+"""
+)
+TRUSTED: dict[str, Any] = {"plugins": {"acme": {"trust": True}}}
+
+
+class TestTrust:
+    @pytest.mark.parametrize("later", [{"config": {}}, {"exclude": ["acme"]}])
+    def test_what_was_trusted_is_so_no_more(self, site: Site, registry: ToolRegistry, later: dict[str, Any]) -> None:
+        """Loaded again without trust, or left out, its agents are none and call nothing; trusted again, they do."""
+        site.install("acme", AGENT)
+        load_plugins(registry, config=TRUSTED)
+        helper = sys.modules["acme"].helper
+        assert "hidden" == helper()
+
+        load_plugins(registry, **later)
+
+        assert ([], []) == (registry.agents, list(registry.toolset("helper")))
+        with pytest.raises(ToolError):
+            helper()
+        load_plugins(registry, config=TRUSTED)
+        assert (["helper"], "hidden") == (registry.agents, helper())
+
+    def test_an_upgrade_declares_its_agents_anew(self, site: Site, registry: ToolRegistry) -> None:
+        """One that stays is the new one's, one that is gone is retired."""
+        site.install("acme", AGENT + "@agent('second')\ndef second():\n    return 1\n")
+        load_plugins(registry, config=TRUSTED)
+        assert ["helper", "second"] == registry.agents
+        site.remove("acme")
+        site.install("acme", AGENT.replace('return "hidden"', 'return "new"'), version="2.0")
+
+        (report,) = load_plugins(registry, config=TRUSTED)
+
+        assert ("2.0", ["helper"]) == (report.version, registry.agents)
+        assert "new" == sys.modules["acme"].helper()
+
+    def test_two_registries_get_the_agents(self, site: Site, registry: ToolRegistry) -> None:
+        """Whichever loads first."""
+        site.install("acme", AGENT)
+        other = ToolRegistry()
+        for one in (registry, other):
+            load_plugins(one, config=TRUSTED)
+
+        assert ["helper"] == registry.agents == other.agents
+        assert "hidden" == other.agent("helper").call("hidden")
+
+    def test_what_the_host_gave_to_the_agent_stays(self, site: Site, registry: ToolRegistry) -> None:
+        """Loading again takes neither a grant from it, nor the name from the host that has it by now."""
+        site.install("acme", AGENT)
+        registry.tool("spare")(_one)
+        load_plugins(registry, config=TRUSTED)
+        registry.assign_tool_to_agent("spare", "helper")
+        load_plugins(registry, config=TRUSTED)
+        assert ["hidden", "spare"] == sorted(registry.toolset("helper"))
+
+        registry.retire_agent("helper")
+        Agent("helper", tools=["spare"], registry=registry)
+        load_plugins(registry, exclude=["acme"])
+
+        assert (["helper"], ["spare"]) == (registry.agents, list(registry.toolset("helper")))
 
 
 class TestThreads:

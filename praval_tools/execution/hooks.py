@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from praval_tools.execution.steps import Run, Steps
     from praval_tools.formats import Format
     from praval_tools.model.approval import ApprovalRequest
+    from praval_tools.model.permissions import AgentProfile
 
 Noted = Callable[..., object]
 """A hook that takes note of something, in its plugin's name; what it raises is contained there."""
@@ -31,12 +32,14 @@ class Plugged(msgspec.Struct, frozen=True, eq=False):
         entry_point: By which it was found.
         tools: The names of its tools.
         policy: The name of its policy; empty where it has none.
+        agents: Those that it declared, as they were declared; the operator trusts it.
     """
 
     distribution: str
     entry_point: str
     tools: tuple[str, ...] = ()
     policy: str = ""
+    agents: tuple[AgentProfile, ...] = ()
     before: tuple[Noted, ...] = ()
     after: tuple[Noted, ...] = ()
     approve: tuple[Noted, ...] = ()

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 from attrs import define, field, frozen
 from pluggy import PluginManager
 
-from praval_tools.agents import Agent
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.errors import PluginError
 from praval_tools.execution.threads import Job
@@ -21,7 +20,7 @@ from praval_tools.naming import shorten
 from praval_tools.plugin_host.gate import tools_in
 from praval_tools.plugin_host.guard import PREFIX, Hook, hooks_of
 from praval_tools.plugin_host.settings import settings_of
-from praval_tools.plugin_host.staging import Packages, Staging, imported, staged
+from praval_tools.plugin_host.staging import Packages, Staging, Wished, imported, staged
 
 T = TypeVar("T")
 
@@ -54,7 +53,7 @@ class Brought:
     """All that one plugin brings."""
 
     tools: tuple[Tool[..., Any], ...] = ()
-    agents: tuple[Agent, ...] = ()
+    agents: tuple[Wished, ...] = ()
     hooks: Mapping[str, Hook] = field(factory=dict)
     named: Mapping[str, Mapping[str, Any]] = field(factory=dict)
 

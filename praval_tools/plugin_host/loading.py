@@ -171,9 +171,9 @@ def _remember(loading: _Loading, found: Found, progress: Progress) -> None:
 def _loaded(found: Found, brought: Brought, let_in: Passed, table: PluginTable) -> PluginReport:
     wishes = list(let_in.wishes)
     if not table.trust:
-        for agent in brought.agents:
-            listed = ", ".join(agent.registry.state.profile(agent.name).tools)
-            wishes.append(f"agent {agent.name!r}" + (f", listing {listed}" if listed else ""))
+        for one in brought.agents:
+            listed = ", ".join(one.profile.tools)
+            wishes.append(f"agent {one.profile.name!r}" + (f", listing {listed}" if listed else ""))
         if f"{PREFIX}approve" in brought.hooks:
             wishes.append("answering approvals")
     return PluginReport(

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from praval_tools import facts
-from praval_tools.agents import Agent
 from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import DuplicateAgentError, PluginError
 from praval_tools.execution.hooks import Plugged
 from praval_tools.installed import Found
-from praval_tools.model.permissions import Principal
+from praval_tools.model.permissions import AgentProfile, Principal
 from praval_tools.naming import keys_of
 from praval_tools.plugin_host.contributing import Brought
 from praval_tools.plugin_host.gate import Passed
 from praval_tools.plugin_host.guard import PREFIX, Answering, Authorizing, Noting, Reporting
-from praval_tools.plugin_host.staging import actor_of
+from praval_tools.plugin_host.staging import Wished, actor_of
 from praval_tools.state import State
 
 
@@ -39,10 +38,11 @@ def plug(
     with home.as_operator(), home.change():
         _exchange(home, found, passed, before)
         _exchange_policy(home, made, brought, before, report)
-        agents = list(_declare(home, found, brought.agents, passed.renamed)) if table.trust else []
-    for agent in agents:  # from now on theirs is this registry
-        agent._set(home, Principal(agent.name), agent._function)
-        home._declared[agent.name] = agent
+        _declare(home, found, made.agents, before)
+    for agent in (one.agent for one in brought.agents if table.trust):
+        if agent.registry._runtime.staging:  # from now on theirs is this registry
+            agent._set(home, Principal(agent.name), agent._function)
+            home._declared[agent.name] = agent
     home._runtime.plug(hooks.exchanged(before, made))
 
 
@@ -57,6 +57,7 @@ def unplug(home: Any, found: Found) -> None:
             home.unregister_tool(name, reason=f"{found} is left out")
         if before.policy:
             home._ledger.commit(lambda _: [facts.PolicyRemoved(name=before.policy)])
+        _declare(home, found, (), before)
     home._runtime.plug(hooks.exchanged(before, None))
 
 
@@ -75,6 +76,7 @@ def _plugged(
     return Plugged(
         distribution=found.distribution, entry_point=found.entry_point, tools=tuple(one.name for one in passed.tools),
         policy=f"{actor_of(found)}/{found.entry_point}" if f"{PREFIX}authorize" in brought.hooks else "",
+        agents=tuple(_renamed(one, passed.renamed) for one in brought.agents if table.trust),
         before=noting("before_call"), after=noting("after_call"),
         approve=() if approve is None else (Answering(approve, home, report),),
         **{kind: brought.named.get(kind, {}) for kind in ("engines", "formats", "journals", "sources")},
@@ -132,17 +134,23 @@ def _exchange_policy(home: Any, made: Plugged, brought: Brought, before: Plugged
         home._ledger.commit(lambda _: [facts.PolicyAdded(name=made.policy, policy=policy)])
 
 
-def _declare(home: Any, found: Found, agents: Iterable[Agent], renamed: Mapping[str, str]) -> Iterable[Agent]:
-    """Declare the agents of a trusted plugin; what they list is spelled as the operator renamed it."""
-    for agent in agents:
-        profile = agent.registry.state.profile(agent.name)
-        if agent.registry is home or not agent.registry._runtime.staging:
-            continue
-        held = home._ledger.present().profile(agent.name)
-        if held.declared and not held.retired:
-            error = DuplicateAgentError(agent.name, held.place or "an earlier place", profile.place)
-            raise PluginError(str(found), "clash", str(error))
-        listed = tuple(renamed.get(one, one) for one in profile.tools)
-        home._ledger.commit(lambda _, fresh=replace(profile, tools=listed): [facts.AgentDeclared(profile=fresh)])
-        yield agent
+def _renamed(one: Wished, names: Mapping[str, str]) -> AgentProfile:
+    """Return what the plugin asks for its agent; what that lists is spelled as the operator renamed it."""
+    return replace(one.profile, tools=tuple(names.get(tool, tool) for tool in one.profile.tools))
 
+
+def _declare(home: Any, found: Found, agents: Collection[AgentProfile], before: Plugged | None) -> None:
+    """Declare the agents of a trusted plugin, and retire those that it declared before and does not any more."""
+    known = before.agents if before is not None else ()
+    places = {one.name: one.place for one in known}
+    for fresh in agents:
+        held = home._ledger.present().profile(fresh.name)
+        if held.declared and not held.retired and places.get(fresh.name) != held.place:
+            error = DuplicateAgentError(fresh.name, held.place or "an earlier place", fresh.place)
+            raise PluginError(str(found), "clash", str(error))
+        if held.retired or fresh not in known:  # else the operator may have listed more for it
+            home._ledger.commit(lambda _, fresh=fresh: [facts.AgentDeclared(profile=fresh)])
+    for name in sorted(places.keys() - {one.name for one in agents}):
+        held = home._ledger.present().profile(name)
+        if held.place == places[name] and not held.retired:
+            home.retire_agent(name, reason=f"{found} declares it no more")

@@ -20,6 +20,7 @@ from praval_tools.execution.runtime import Options
 from praval_tools.facts import ToolRegistered
 from praval_tools.installed import Found
 from praval_tools.ledger import Ledger
+from praval_tools.model.permissions import AgentProfile
 from praval_tools.model.tool import Tool
 from praval_tools.naming import keys_of
 from praval_tools.registry import ToolRegistry
@@ -77,12 +78,20 @@ class Staging(ToolRegistry):
         return self.list_all_tools() if self._known else list(dict.fromkeys(self._waiting.values()))
 
 
+@frozen
+class Wished:
+    """An agent that a module declared, with the profile that it asked for."""
+
+    agent: Agent
+    profile: AgentProfile
+
+
 @frozen(kw_only=True)
 class Declared:
     """What a module declared as it was imported."""
 
     tools: tuple[Tool[..., Any], ...] = ()
-    agents: tuple[Agent, ...] = ()
+    agents: tuple[Wished, ...] = ()
 
 
 def actor_of(found: Found) -> str:
@@ -183,7 +192,7 @@ def _imported(name: str, path: str, found: Found, staging: Staging, packages: Pa
     kept = vars(module).get(_KEPT)
     if isinstance(kept, Declared):
         return plugin, kept
-    agents = tuple(one for _, one in sorted(staging._declared.items()))
+    agents = tuple(Wished(one, staging.state.profile(name)) for name, one in sorted(staging._declared.items()))
     tools = packages.sorted(found, staging.taken())
     if known:  # somebody else imported it, and what it declared went elsewhere
         tools = (*_listed(module), *packages.strays.pop(found.distribution, ()))
