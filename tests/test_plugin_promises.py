@@ -11,6 +11,8 @@ import pytest
 from plugin_rig import Site, loaded, names, site  # noqa: F401
 
 from praval_tools import Agent, Tool, ToolError, ToolRegistry, load_plugins
+from praval_tools.installed import find
+from praval_tools.plugin_host.probing import probed
 
 HEAD = "from praval_tools import hookimpl, tool, Tool, Agent, agent, get_tool_registry\n"
 
@@ -136,6 +138,38 @@ class TestFailures:
         assert "expected a whole number" in str(reports["typed"].error)
         assert "did you mean 'rows'?" in str(reports["unknown"].error)
         assert ["zzz_query", "zzz_count"] == names(registry)
+
+
+class TestChecking:
+    def test_one_that_brings_much_is_no_hanging_one(self, site: Site) -> None:
+        """`plugins check` takes a report of any length: thousands of tools, each with a wish."""
+        source = HEAD + (
+            "def one() -> int:\n    'One.'\n    return 1\n"
+            "@hookimpl\ndef praval_tools_register_tools():\n"
+            "    return [Tool.from_function(one, f'tool_number_{at}', category='many') for at in range(3000)]\n"
+        )
+        site.install("acme", source)
+        (found,) = find()
+
+        report = probed(found, timeout=60)
+
+        assert ("loaded", 3000, 3000) == (report.stage, len(report.tools), len(report.wishes))
+
+    def test_a_source_of_a_plugin_that_is_gone(self, site: Site, registry: ToolRegistry) -> None:
+        """Uninstalled while the program runs: its tables cannot be loaded again, and say so."""
+        source = HEAD + (
+            "def one() -> int:\n    'One.'\n    return 1\n"
+            "@hookimpl\ndef praval_tools_sources():\n    return {'acme': lambda table: [one]}\n"
+        )
+        site.install("acme", source)
+        config: dict[str, Any] = {"sources": [{"kind": "acme"}]}
+        load_plugins(registry, config=config)
+        site.remove("acme")
+
+        (report,) = loaded(registry, config=config).values()
+
+        assert ("configuration", ["one"]) == (report.stage, names(registry))
+        assert "acme, which brings it, is not installed any more" in str(report.error)
 
 
 ATTACKS = {

@@ -194,9 +194,12 @@ def _load_source(loading: _Loading, index: int, table: Mapping[str, Any]) -> Non
         if bringer is None:
             known = ", ".join(sorted(name for one in plugged for name in one.sources)) or "none"
             raise PluginError(str(found), "configuration", f"no loaded plugin brings kind {kind!r}; known are: {known}")
-        mine = next(one for one in find() if (one.distribution, one.entry_point) ==
-                    (bringer.distribution, bringer.entry_point))  # fmt: skip
-        secrets |= loading.notes.secrets.get((mine.distribution, mine.entry_point), frozenset())
+        place = bringer.distribution, bringer.entry_point
+        mine = next((one for one in loading.packages.plugins if (one.distribution, one.entry_point) == place), None)
+        if mine is None:
+            text = f"{bringer.distribution}, which brings it, is not installed any more"
+            raise PluginError(str(found), "configuration", f"kind {kind!r} cannot be loaded: {text}")
+        secrets |= loading.notes.secrets.get(place, frozenset())
         found = evolve(mine, entry_point=f"{mine.entry_point}, sources[{index}]")
         words = evolve(loading.config.of(found.distribution), allow=None, shared=())
         brought = within(loading.timeout, found, progress, lambda: _sourced(found, bringer.sources[kind], table))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,21 +37,20 @@ def probed(found: Found, *, timeout: float) -> PluginReport:
 
     A process that the plugin ends by itself, or that crashes, is a failure of the plugin and of nothing else.
     """
-    reading, writing = os.pipe()
-    said = {"path": sys.path, "folder": str(Path.cwd()), "plugin": found.distribution, "out": writing}
     keeps = {name: value for name, value in os.environ.items() if name != ALLOWED}
-    try:
-        done = subprocess.run(  # noqa: S603 - this interpreter, this package
-            [sys.executable, "-P", "-c", _START, json.dumps(said)], timeout=timeout, pass_fds=(writing,), env=keeps,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        text = f"it was not loaded after {timeout:g} s, and its process was killed; see why it hangs"
-        return failure(found, "timeout", PluginError(str(found), "timeout", text))
-    finally:
-        os.close(writing)
-        with os.fdopen(reading, encoding="utf-8") as told:
-            lines = told.read().splitlines()
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:  # a pipe would be full of a long report
+        out = told.fileno()
+        said = {"path": sys.path, "folder": str(Path.cwd()), "plugin": found.distribution, "out": out}
+        try:
+            done = subprocess.run(  # noqa: S603 - this interpreter, this package
+                [sys.executable, "-P", "-c", _START, json.dumps(said)], timeout=timeout, pass_fds=(out,), env=keeps,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            text = f"it was not loaded after {timeout:g} s, and its process was killed; see why it hangs"
+            return failure(found, "timeout", PluginError(str(found), "timeout", text))
+        told.seek(0)
+        lines = told.read().splitlines()
     mine = [one for one in map(json.loads, lines) if one["entry_point"] == found.entry_point]
     if not mine:
         text = f"its process ended with {done.returncode} before it was loaded; see what it does at import"
