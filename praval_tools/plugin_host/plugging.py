@@ -47,18 +47,20 @@ def plug(
 
 
 def unplug(home: Any, found: Found) -> None:
-    """Take out of the registry *home* what a plugin brought, where it brought anything."""
-    hooks = home._runtime.hooks
-    before = next((one for one in hooks.plugged if _place(one) == (found.distribution, found.entry_point)), None)
-    if before is None:
-        return
+    """Take out of the registry *home* what a plugin brought, and what it loaded for tables of `[[sources]]`."""
+    for before in home._runtime.hooks.plugged:
+        if before.distribution == found.distribution and before.entry_point.split(", sources[")[0] == found.entry_point:
+            _unplug(home, found, before)
+
+
+def _unplug(home: Any, found: Found, before: Plugged) -> None:
     with home.as_operator(), home.change():
         for name in _still_of(found, before, home._ledger.present()):
             home.unregister_tool(name, reason=f"{found} is left out")
         if before.policy:
             home._ledger.commit(lambda _: [facts.PolicyRemoved(name=before.policy)])
         _declare(home, found, (), before)
-    home._runtime.plug(hooks.exchanged(before, None))
+    home._runtime.plug(home._runtime.hooks.exchanged(before, None))
 
 
 def _place(one: Plugged) -> tuple[str, str]:
