@@ -195,7 +195,9 @@ class TestCommands:
 
     def test_a_command_without_help_does_not_break_the_help(self, site: Site) -> None:
         """A command that cannot say what it does is left out, and told of."""
-        site.install("acme", """
+        site.install(
+            "acme",
+            """
 import click
 from praval_tools import hookimpl
 class Mute(click.Command):
@@ -203,7 +205,8 @@ class Mute(click.Command):
 @hookimpl
 def praval_tools_commands(cli):
     cli.add_command(Mute("mute"))
-""")
+""",
+        )
         code, out, told = type_in(site, "--help")
 
         assert (0, True, True) == (code, "plugins" in out, "ValueError: mute" in told)

@@ -71,9 +71,7 @@ class TestAccess:
         "assign_tool_to_agent('acme_mine', 'analyst')", "grant('acme_mine', 'analyst')",
     ])  # fmt: skip
     @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
-    def test_a_hook_gives_nobody_the_plugins_tools(
-        self, site: Site, host: ToolRegistry, act: str, hook: str
-    ) -> None:
+    def test_a_hook_gives_nobody_the_plugins_tools(self, site: Site, host: ToolRegistry, act: str, hook: str) -> None:
         """What the operator has not granted, the plugin that owns the tool cannot either."""
         site.install("acme", HEAD + MINE + f"@hookimpl\ndef praval_tools_{hook}():\n    host.registry.{act}\n")
         loaded(host)
@@ -107,9 +105,13 @@ class TestAccess:
     ])  # fmt: skip
     def test_a_tool_of_a_class_of_its_own(self, site: Site, host: ToolRegistry, evil: str) -> None:
         """A tool that could answer otherwise after the gate is no tool; the plugin is kept out."""
-        source = HEAD + evil + (
-            "def f() -> int:\n    'F.'\n    return 1\n"
-            "@hookimpl\ndef praval_tools_register_tools():\n    return [Evil('acme_mine', 'd', callable=f)]\n"
+        source = (
+            HEAD
+            + evil
+            + (
+                "def f() -> int:\n    'F.'\n    return 1\n"
+                "@hookimpl\ndef praval_tools_register_tools():\n    return [Evil('acme_mine', 'd', callable=f)]\n"
+            )
         )
         site.install("acme", source)
         site.good("zzz")
@@ -232,9 +234,13 @@ class TestRecursion:
     @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
     def test_a_hook_that_calls_tools(self, site: Site, host: ToolRegistry, hook: str) -> None:
         """It is not told of the calls that it makes itself, nor asked about them for ever."""
-        source = HEAD + MINE + (
-            f"count = []\n@hookimpl\ndef praval_tools_{hook}():\n    count.append(1)\n"
-            + "    host.registry.execute(ToolCall(None, 'acme_mine', {}, 'plugin:acme'))\n" * 3
+        source = (
+            HEAD
+            + MINE
+            + (
+                f"count = []\n@hookimpl\ndef praval_tools_{hook}():\n    count.append(1)\n"
+                + "    host.registry.execute(ToolCall(None, 'acme_mine', {}, 'plugin:acme'))\n" * 3
+            )
         )
         site.install("acme", source)
         loaded(host)
@@ -262,11 +268,15 @@ class TestMutation:
 class TestAllOrNone:
     def test_an_agent_that_lies(self, site: Site, host: ToolRegistry) -> None:
         """A plugin that fails has brought nothing, wherever it fails."""
-        source = HEAD + MINE + (
-            "class Evil(Agent):\n    ready = False\n    @property\n    def registry(self):\n"
-            "        if self.ready: raise ValueError('no')\n        return get_tool_registry()\n"
-            "    @registry.setter\n    def registry(self, value): pass\n"
-            "evil = Evil('evil')\nEvil.ready = True\n"
+        source = (
+            HEAD
+            + MINE
+            + (
+                "class Evil(Agent):\n    ready = False\n    @property\n    def registry(self):\n"
+                "        if self.ready: raise ValueError('no')\n        return get_tool_registry()\n"
+                "    @registry.setter\n    def registry(self, value): pass\n"
+                "evil = Evil('evil')\nEvil.ready = True\n"
+            )
         )
         site.install("acme", source)
         reports = loaded(host)
