@@ -17,7 +17,7 @@ from praval_tools.model.encode import json_text
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
 from praval_tools.state import State
-from praval_tools.views import permitting
+from praval_tools.views import candidates, permitting
 
 _MOST: Final = 64
 """How many lists are kept of one agent: each combination of format, mode and tags is one."""
@@ -169,13 +169,19 @@ def _present(
     state: State, who: Principal, now: datetime, tags: frozenset[str] | None, without: frozenset[str] | None
 ) -> tuple[list[tuple[Tool[..., Any], tuple[Any, ...]]], bool]:
     """Return the tools by name, with the bounds on all their calls, and whether only another state alters them."""
-    found, lasting = [], True
+    found = []
+    lasting = not any(_is_unfinished(state.tools[name].tool) for name in candidates(state, who))
     for verdict in permitting(state, who, now):
         tool = verdict.record.tool  # type: ignore[union-attr]
         labels = tool.metadata.tags
         if (tags is not None and tags.isdisjoint(labels)) or (without and not without.isdisjoint(labels)):
             continue
+        lasting = lasting and all(path.lasting for path in verdict.paths)
         if tool.definition_.usable:
-            lasting = lasting and any(path.lasting for path in verdict.paths)
             found.append((tool, tuple(verdict.paths[0].bounds) if len(verdict.paths) == 1 else ()))
     return sorted(found, key=lambda one: one[0].name), lasting
+
+
+def _is_unfinished(tool: Tool[..., Any]) -> bool:
+    """Tell whether a hint of the tool leads nowhere yet; one day it may, and no state tells that day."""
+    return tool.definition_.signature.unresolved and not tool.definition_.usable

@@ -80,14 +80,19 @@ def callable_tools(state: State, who: Principal, now: datetime) -> list[Tool[...
     return [one.record.tool for one in permitting(state, who, now) if one.record is not None]
 
 
-def permitting(state: State, who: Principal, now: datetime) -> list[Verdict]:
-    """Return the verdicts on the tools that *who* may call, in registration order."""
+def candidates(state: State, who: Principal) -> list[str]:
+    """Return the tools that any rule could give *who* or those for whom it acts, in registration order."""
     names: set[str] = set()
     member: Principal | None = who
     while member is not None:
         names.update(state.candidates(member.agent))
         member = member.delegation.parent if member.delegation is not None else None
-    verdicts = (judge(state, who, name, now) for name in in_order(state, names))
+    return in_order(state, names)
+
+
+def permitting(state: State, who: Principal, now: datetime) -> list[Verdict]:
+    """Return the verdicts on the tools that *who* may call, in registration order."""
+    verdicts = (judge(state, who, name, now) for name in candidates(state, who))
     return [one for one in verdicts if one.refusal is None and one.record is not None]
 
 

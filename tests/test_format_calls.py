@@ -261,6 +261,31 @@ class TestStreams:
 
         assert BOTH == told(parse_tool_calls("openai-chat", chunks))
 
+    def test_servers_that_number_each_call_zero(self) -> None:
+        """A call with an id and a name of its own is another call, whatever its index."""
+        pieces = [{"index": 0, "id": "call_a", "function": {"name": "weather", "arguments": '{"city": '}},
+                  {"index": 0, "function": {"arguments": '"Oslo"}'}},
+                  {"index": 0, "id": "call_b", "function": {"name": "time", "arguments": ""}},
+                  {"index": 0, "id": "call_b", "function": {"name": "time", "arguments": TIME}}]  # fmt: skip
+        chunks = [{"choices": [{"delta": {"tool_calls": [one]}}]} for one in pieces]
+
+        assert BOTH == told(parse_tool_calls("openai-chat", chunks))
+
+    @pytest.mark.parametrize("api_format", ["openai-chat", "openai-responses", "anthropic"])
+    @given(chunks=st.lists(st.fixed_dictionaries({
+        "type": st.sampled_from(["content_block_start", "content_block_delta", "response.output_item.added",
+                                 "response.function_call_arguments.delta", "response.completed", "message_stop"]),
+        "index": st.sampled_from([0, None, [], {}, "0", 1.5]),
+        "output_index": st.sampled_from([0, None, [], {}]),
+        "content_block": st.sampled_from([{"type": "tool_use", "id": "1", "name": "x", "input": {}}, [], "x", None]),
+        "item": st.sampled_from([{"type": "function_call", "call_id": [], "name": 3}, {}, 3]),
+        "delta": st.sampled_from(["x", {"partial_json": 3}, {"partial_json": "{"}, [], None]),
+        "choices": st.sampled_from([None, 3, [{"delta": {"tool_calls": [{"index": [], "id": {}, "function": 3}]}}]]),
+    }), max_size=4))  # fmt: skip
+    def test_no_malformed_stream_raises(self, api_format: str, chunks: list[Any]) -> None:
+        """Chunks with places that are no numbers, and parts of other types, give calls or none."""
+        assert all(isinstance(one, ToolCall) for one in parse_tool_calls(api_format, chunks))
+
     def test_a_stream_that_was_cut(self) -> None:
         """What arrived is kept; arguments that end in the middle are arguments that do not fit."""
         call = parse_tool_calls("openai-chat", CHAT_CHUNKS[:3])[0]
@@ -406,6 +431,25 @@ class TestResults:
         made = result_message(api_format, result)
         json.dumps(made).encode()
         result_fits(api_format, made)
+
+    def test_a_limited_result_that_fits_is_a_value(self) -> None:
+        """A tool whose result may be cut promises no schema of it; what is short enough is not cut into text."""
+        with ToolRegistry() as registry:
+
+            @registry.tool("rows", shared=True, max_result_size=40)
+            def rows(count: int) -> dict[str, list[int]]:
+                """Give rows."""
+                return {"rows": [0] * count}
+
+            (shown,) = registry.schemas("ann", "mcp")
+            short, long = (
+                result_message("mcp", registry.agent("ann").execute(ToolCall("1", "rows", {"count": count})))
+                for count in (2, 100)
+            )
+
+        assert "outputSchema" not in shown
+        assert {"rows": [0, 0]} == short["structuredContent"]
+        assert "structuredContent" not in long and len(long["content"][0]["text"]) <= 40
 
     def test_errors_are_marked(self) -> None:
         """Where the format can say that a call failed, it does."""

@@ -424,6 +424,16 @@ class TestRoots:
             assert jsonschema_rs.is_valid(made, value)
         assert "required" not in made
 
+    def test_references_that_branch_are_followed_once(self) -> None:
+        """Definitions each of which leads to the next by ten ways, or to itself, are flattened all the same."""
+        ways = lambda at: [{"$ref": f"#/$defs/d{at}"}] * 10
+        defs: dict[str, Any] = {f"d{at}": {"anyOf": ways(at + 1)} for at in range(15)}
+        defs["d15"] = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "allOf": ways(0)}
+        schema = {"type": "object", "anyOf": ways(0), "$defs": defs}
+        for api_format in ("openai-chat", "anthropic", "gemini"):
+            made = schema_in(api_format, export(api_format, "made", "Made.", schema))
+            assert ({"a": {"type": "string"}}, ["a"]) == (made["properties"], made["required"])
+
     def test_a_list_has_items_for_openai(self) -> None:
         """OpenAI refuses a list that does not say of what; others do not get what the tool did not say."""
         tool = _with_parameter(FORMS["list"], optional=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,10 +27,11 @@ from praval_tools import (
     Secret,
     ToolCall,
     ToolRegistry,
+    ToolResult,
     ToolUsageError,
     UnknownFormatError,
 )
-from praval_tools.formats import FORMATS
+from praval_tools.formats import FORMATS, assistant_message, parse_tool_calls, result_messages
 from praval_tools.journal import EventType
 from praval_tools.loop import (
     CallsEnded,
@@ -44,6 +46,9 @@ from praval_tools.loop import (
 from praval_tools.testing import FakeModel, fake_model
 
 RAN: list[Any] = []
+DEEP: Any = {}
+for _ in range(2_000):
+    DEEP = {"a": DEEP}
 
 
 @pytest.fixture
@@ -164,6 +169,40 @@ class TestEnds:
         with pytest.raises(ModelError):
             run(ToolLoop(registry.agent("ann"), Own()))
 
+    @pytest.mark.parametrize(("api_format", "reply"), [
+        ("gemini", {"candidates": [{"content": {"parts": [{"function_call": 3}]}}]}),
+        ("gemini", {"function_call": {"name": "a"}, "candidates": [{"content": {"parts": [
+            {"function_call": {"name": "a"}}, {"function_call": {"name": "b"}}]}}]}),
+        ("anthropic", {"content": [{"type": "tool_use", "id": "1", "name": "add", "input": DEEP}]}),
+        ("anthropic", [{"type": "content_block_start", "index": [], "content_block": {}}, {"type": "message_stop"}]),
+        ("anthropic", [{"type": "content_block_start", "index": 0, "content_block": "x"},
+                       {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}]),
+        ("anthropic", [{"type": "message_start", "message": {"usage": [1]}}]),
+        ("openai-chat", [{"choices": [], "usage": 3}]),
+    ], ids=["no call", "more calls", "deep", "no index", "no block", "no usage", "no end"])  # fmt: skip
+    def test_what_no_provider_sends_is_an_error(
+        self, api_format: str, reply: Any, registry: ToolRegistry, run: Run
+    ) -> None:
+        """A reply of parts that fit nowhere, whole or in pieces, is a ModelError and no other exception."""
+
+        class Own:
+            format = api_format
+
+            def reply(self, request: Any) -> Any:
+                return iter(reply) if isinstance(reply, list) else reply
+
+        with pytest.raises(ModelError):
+            run(ToolLoop(registry.agent("ann"), Own(), retries=0))
+        assert [] == RAN
+
+    @pytest.mark.parametrize("stop", ["truncated", "refused"])
+    def test_calls_of_half_a_reply_are_not_made(self, stop: str, registry: ToolRegistry, run: Run) -> None:
+        """What a model was asked to stop in, or declined in the middle of, may lack half of its arguments."""
+        reply = ModelReply(calls=(ToolCall("1", "add", {"x": 1}),), stop=stop)
+        ended = run(ToolLoop(registry.agent("ann"), fake_model(reply)))
+
+        assert (stop, [], ()) == (ended.reason, RAN, ended.results)
+
     def test_what_the_model_raises_is_raised(self, registry: ToolRegistry, run: Run) -> None:
         """An exception of a model of one's own comes out as it is, and the run can be gone on with."""
         with pytest.raises(ZeroDivisionError):
@@ -227,6 +266,9 @@ class TestModels:
         lambda agent: ToolLoop("ann", fake_model()), lambda agent: ToolLoop(agent, object()),
         lambda agent: ToolLoop(agent, fake_model(), max_steps=0), lambda agent: ToolLoop(agent, fake_model(), 1.5),
         lambda agent: ToolLoop(agent, fake_model(), max_calls=-1), lambda agent: ToolLoop(agent, None),
+        lambda agent: ToolLoop(agent, fake_model(), retry_wait=-1.0),
+        lambda agent: ToolLoop(agent, fake_model(), retry_wait=float("nan")),
+        lambda agent: ToolLoop(agent, fake_model(), retry_wait=None),
         lambda agent: ToolLoop(agent, fake_model(), max_parallel=0), lambda agent: ToolLoop(agent, fake_model()).run(),
         lambda agent: ToolLoop(agent, fake_model()).run([object()]),
     ])  # fmt: skip
@@ -357,6 +399,11 @@ class TestCalls:
         assert run(ToolLoop(registry.agent("ann"), fake_model()), None, "r").results[0].replayed
 
 
+def _flat(messages: Any) -> list[Any]:
+    """Return the blocks of messages, and items as they are."""
+    return [block for one in messages for block in (one["content"] if "content" in one else [one])]
+
+
 class TestGoingOn:
     def test_nothing_recorded_is_asked_for_again(self, registry: ToolRegistry, run: Run) -> None:
         """A run that ended gives its answer back without a model; one that broke off goes on from there."""
@@ -438,6 +485,47 @@ class TestGoingOn:
         run(ToolLoop(registry.agent("ann"), fake_model("One.")), "Go.", "r")
         with pytest.raises(ReplayMismatchError, match="begins with"):
             run(ToolLoop(registry.agent("ann"), fake_model("Two.")), "Stay.", "r")
+
+    @pytest.mark.parametrize("api_format", ["openai-responses", "anthropic"])
+    def test_another_provider_takes_over(self, api_format: str, registry: ToolRegistry, run: Run) -> None:
+        """What one model said in its format is told to the next in the next one's."""
+        stopped = ToolLoop(registry.agent("ann"), fake_model(("add", {"x": 1})), max_steps=1)
+        stopped.run("Go.", "r")
+        model = fake_model("One.", api_format=api_format)
+        ended = run(ToolLoop(registry.agent("ann"), model), None, "r")
+        said = model.requests[0].messages
+
+        assert ("One.", [(1, 0)]) == (ended.text, RAN)
+        assert ["call_1"] == [one.tool_call_id for one in parse_tool_calls(api_format, _flat(said[1:]))]
+        assert result_messages(api_format, [ToolResult("call_1", "add", result=1)]) == said[-1:]
+
+    def test_after_a_tool_is_gone(self, registry: ToolRegistry, run: Run) -> None:
+        """What it did is recorded, so the conversation goes on without it."""
+        ToolLoop(registry.agent("ann"), fake_model(("add", {"x": 1})), max_steps=1).run("Go.", "r")
+        registry.unregister_tool("add")
+        model = fake_model(("add", {"x": 2}), "Done.")
+        ended = run(ToolLoop(registry.agent("ann"), model), None, "r")
+
+        assert [Outcome.OK, Outcome.UNKNOWN_TOOL] == [one.outcome for one in ended.results]
+        assert ["post"] == [one["function"]["name"] for one in model.requests[0].tools]
+        assert [(1, 0)] == RAN
+
+    def test_many_tasks_at_once(self, registry: ToolRegistry) -> None:
+        """Sixty-four loops at the same time, in one run, get their own results, and get them again."""
+
+        async def one(at: int, *script: Any) -> tuple[str, Any]:
+            ended = await ToolLoop(registry.agent("ann"), fake_model(*script)).arun(f"Go {at}.")
+            return ended.text, ended.results[0].result
+
+        async def all_of(scripts: list[Any]) -> list[Any]:
+            with registry.run("r"):
+                return await asyncio.gather(*(one(at, *script) for at, script in enumerate(scripts)))
+
+        first = asyncio.run(all_of([(("add", {"x": at}), f"It is {at}.") for at in range(64)]))
+        again = asyncio.run(all_of([()] * 64))
+
+        assert [(f"It is {at}.", at) for at in range(64)] == first == again
+        assert 64 == len(RAN)
 
     def test_two_at_once_in_one_run_are_refused(self, registry: ToolRegistry) -> None:
         """A run is open in one place at a time."""
@@ -550,6 +638,54 @@ class TestJournal:
         assert ["open-sesame"] == RAN
         assert ("In.", "hello ann") == (again.text, again.results[0].result)
         assert b"open-sesame" not in b"".join(one.read_bytes() for one in tmp_path.glob("runs.db*") if one.is_file())
+
+    @pytest.mark.parametrize("api_format", ["openai-chat", "anthropic"])
+    @pytest.mark.parametrize("pin", ["~7~", 42, ["~7~", "a-long-secret"], 'q"~ü~\\'])
+    def test_secrets_of_any_size_are_not_in_a_reply(self, pin: Any, api_format: str, registry: ToolRegistry) -> None:
+        """A number of two digits is one, too; what the provider sent around it is left out then."""
+
+        def unlock(pin: Annotated[Any, Secret]) -> str:
+            """Unlock."""
+            RAN.append(pin)
+            return "open"
+
+        unlock.__annotations__["pin"] = Annotated[{str: str, int: int, list: list[str]}[type(pin)], Secret]
+        registry.tool("unlock", shared=True)(unlock)
+        call = ToolCall("1", "unlock", json.dumps({"pin": pin}))
+        message = assistant_message(api_format, [call])
+        reply = message if api_format == "anthropic" else {"choices": [{"message": message}]}
+        ToolLoop(registry.agent("ann"), fake_model(reply, "In.", api_format=api_format)).run("Go.", "r")
+        kept = re.sub(r"\[secret [0-9a-f]{32}\]", "", repr([one.reply for one in registry.journal.events(
+            type="model_replied")]))  # fmt: skip
+        again = ToolLoop(registry.agent("ann"), fake_model(api_format=api_format)).run("Go.", "r")
+
+        assert [pin] == RAN
+        assert "In." == again.text
+        assert not [one for one in ("~7~", "42", "a-long-secret", "~ü~", "~\\u00fc~") if one in kept]
+
+    def test_a_secret_call_that_waits_for_a_person(self, registry: ToolRegistry, run: Run) -> None:
+        """
+        The model is asked once more for what the journal does not keep; the approval holds for the same call.
+
+        Once the call is made, its reply is as good as any other.
+        """
+
+        @registry.tool("wire", shared=True, requires_approval=True)
+        def wire(to: str, pin: Annotated[str, Secret]) -> str:
+            """Send money."""
+            RAN.append(to)
+            return "sent"
+
+        call = lambda name, to: ToolCall(name, "wire", {"to": to, "pin": "99887766"})
+        model = fake_model(call("a", "ann"), call("b", "ann"), call("c", "bob"), call("d", "bob"), "Done.")
+        loop = ToolLoop(registry.agent("ann"), model)
+        ended = run(loop, "Go.", "r")
+        for _ in range(2):
+            assert StopReason.APPROVAL_REQUIRED is ended.reason
+            registry.approvals.answer(ended.waiting[0], Allow())
+            ended = run(loop, None, "r")
+
+        assert ("Done.", ["ann", "bob"], 5) == (ended.text, RAN, len(model.requests))
 
     def test_a_prompt_with_secrets_is_asked_for_again(self, registry: ToolRegistry) -> None:
         """It is not kept, so the id alone is not enough; with the prompt it goes on."""

@@ -324,6 +324,48 @@ class TestClients:
 
         assert caught.value.retryable
 
+    @pytest.mark.parametrize("told", ["-5", "nan", "inf", "soon", "", "Wed, 21 Oct 2015 07:28:00 GMT", "1e999", "0x10"])
+    @pytest.mark.parametrize("api", APIS)
+    def test_a_limit_with_an_odd_time(self, told: str, api: str, registry: ToolRegistry) -> None:
+        """What is no number of seconds from now on is not waited for; the loop's own wait stands for it."""
+        with ModelServer([{"status": 429, "headers": {"retry-after": told}}, {"text": "Here."}]) as server:
+            loop = ToolLoop(registry.agent("ann"), model_for(api, server), retry_wait=0.001)
+            events = list(loop.stream("Well?"))
+
+        assert [0.001] == [one.wait for one in events if isinstance(one, ModelRetried)]
+        assert "Here." == events[-1].result.text
+
+    @pytest.mark.parametrize("api", APIS)
+    @pytest.mark.parametrize("way", ["run", "stream"])
+    def test_a_server_that_hangs(self, api: str, way: str, registry: ToolRegistry) -> None:
+        """The client's time-out ends the wait, the request is sent again, and then it is an error."""
+        gate = threading.Event()
+        hang = lambda body: {"text": "late" if gate.wait(30) else ""}
+        with ModelServer([hang] * 3) as server:
+            client = client_for(api, server, is_async=False).with_options(timeout=0.2)
+            OPEN.append(client)
+            loop = ToolLoop(registry.agent("ann"), KINDS[api](client, "m"), retries=1, retry_wait=0)
+            with pytest.raises(ModelError) as caught:
+                list(getattr(loop, way)("Well?"))
+            gate.set()
+
+        assert caught.value.retryable
+        assert 2 == len(server.requests)
+
+    @pytest.mark.parametrize("api", APIS)
+    @pytest.mark.parametrize("depth", [200, 600])
+    def test_arguments_nested_without_end(self, depth: int, api: str, registry: ToolRegistry) -> None:
+        """They come back to the model, or the reply is none; no other exception comes out."""
+        deep = '{"city":' + '{"a":' * depth + "1" + "}" * depth + "}"
+        with ModelServer([{"calls": [("weather", deep)]}, {"text": "Sorry."}]) as server:
+            try:
+                ended = ToolLoop(registry.agent("ann"), model_for(api, server)).run("Well?")
+            except ModelError as error:
+                assert "deep" in str(error)
+                assert (api, depth) == ("messages", 600)
+            else:
+                assert ("Sorry.", Outcome.INVALID_ARGUMENTS) == (ended.text, ended.results[0].outcome)
+
     def test_strict_tools_and_their_nulls(self, registry: ToolRegistry) -> None:
         """A model in strict mode says null for what it leaves out, and the tool gets its default."""
         script = [{"calls": [("time_of", {"zone": "CET", "minutes": None})]}, {"text": "Noon."}]

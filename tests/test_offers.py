@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -145,6 +146,54 @@ class TestWhatAChangeAlters:
 
             assert before is again
             assert b"[]" == registry.schemas_json("ann")
+
+    def test_a_grant_that_expires_leaves_the_bounds_of_the_other(self, clock: HandClock) -> None:
+        """Of two grants the open one ends by time; from then on the model is told what the other allows."""
+        with ToolRegistry(clock=clock) as registry:
+            registry.tool("t0", owned_by="owner")(look)
+            registry.grant("t0", "ann", where={"most": {"maximum": 3}}, key="few")
+            registry.grant("t0", "ann", expires=timedelta(minutes=1), key="all")
+            before = registry.schemas_json("ann")
+            clock.moment += timedelta(seconds=61)
+
+            assert b"maximum" not in before
+            assert b"maximum" in registry.schemas_json("ann")
+
+    def test_a_hint_that_is_defined_later_shows_the_tool(self) -> None:
+        """What the agent can call is in its list, though no state changed since the last one."""
+        with ToolRegistry() as registry:
+            scope: dict[str, Any] = {"__name__": "later", "registry": registry}
+            exec("@registry.tool('t0', shared=True)\ndef t0(a: 'Later') -> int:\n    'See.'\n    return 1\n", scope)
+            assert [] == names(registry, "ann")
+            scope["Later"] = int
+
+            assert ["t0"] == list(registry.toolset("ann")) == names(registry, "ann")
+
+    def test_threads_read_while_another_changes(self, registry: ToolRegistry) -> None:
+        """A list asked for after a change has it, whoever else asks; no list is half of one."""
+        wrong: list[Any] = []
+        over = threading.Event()
+
+        def read() -> None:
+            while not over.is_set():
+                for name in ("openai-chat", "anthropic", "mcp"):
+                    made = [one.get("function", one)["name"] for one in registry.schemas("ann", name)]
+                    if made not in (["t0", "t1"], ["t0", "t1", "t4"]):
+                        wrong.append(made)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for one in threads:
+            one.start()
+        for _ in range(100):
+            registry.assign_tool_to_agent("t4", "ann")
+            wrong += [] if names(registry, "ann") == ["t0", "t1", "t4"] else ["not given"]
+            registry.remove_tool_from_agent("t4", "ann")
+            wrong += [] if names(registry, "ann") == ["t0", "t1"] else ["not taken"]
+        over.set()
+        for one in threads:
+            one.join()
+
+        assert [] == wrong
 
     def test_a_change_that_is_taken_back_leaves_nothing(self, registry: ToolRegistry) -> None:
         """What was shown inside of a change that failed is not shown after it."""

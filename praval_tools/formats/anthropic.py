@@ -17,7 +17,7 @@ from praval_tools.formats.format import (
 )
 from praval_tools.formats.roots import flat
 from praval_tools.formats.strict import Cost, Rules
-from praval_tools.formats.taking import items_of, numbered, of, text_of
+from praval_tools.formats.taking import index_of, items_of, numbered, of, text_of
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.content import Content
 from praval_tools.naming import wire_name
@@ -58,9 +58,9 @@ def _blocks(blocks: Sequence[Any]) -> Iterator[ToolCall]:
 
 
 def _streamed(events: Sequence[Any]) -> Iterator[ToolCall]:
-    blocks: dict[Any, Wire] = {}
+    blocks: dict[int | None, Wire] = {}
     for event in events:
-        kind, at = of(event, "type"), of(event, "index")
+        kind, at = of(event, "type"), index_of(event, "index")
         if kind == "content_block_start":
             block = of(event, "content_block")
             if of(block, "type") == "tool_use":

@@ -10,9 +10,10 @@ from attrs import frozen
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.strict import Cost, Rules
+from praval_tools.formats.taking import writable_value
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.content import Content, blocks_of
-from praval_tools.model.encode import encode
+from praval_tools.model.encode import encode, json_text
 from praval_tools.model.form import Unencodable
 from praval_tools.model.jsontext import BadArguments, parse
 
@@ -93,12 +94,12 @@ def shown_blocks(result: ToolResult) -> list[Content] | None:
 
 def json_value(result: ToolResult) -> Any:
     """Return the value of a result that worked as JSON; its text where it has no JSON form, or is to be cut."""
-    if result.max_size is not None:
-        return result.for_model()
     try:
-        return encode(result.result)
+        value = encode(result.result)
     except Unencodable:
         return result.for_model()
+    fits = result.max_size is None or len(json_text(writable_value(value))) <= result.max_size
+    return value if fits else result.for_model()
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:

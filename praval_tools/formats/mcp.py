@@ -30,7 +30,8 @@ def export(offer: Offer) -> Wire:
         "description": writable(offer.description),
         "inputSchema": offer.parameters,
     }
-    if offer.result is not None and offer.result.get("type") == "object":
+    whole = getattr(metadata, "max_result_size", None) is None  # what may be cut need not fit its schema
+    if whole and offer.result is not None and offer.result.get("type") == "object":
         made["outputSchema"] = offer.result
     if metadata is not None:
         hints = {

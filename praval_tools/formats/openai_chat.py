@@ -56,15 +56,18 @@ def take(parts: dict[Any, dict[str, str]], at: int, delta: Any) -> None:
     """
     Add a piece of a call to *parts*; some servers leave the index out, or say the name and the id each time.
 
-    A piece without an index belongs to the call before, unless it comes with an id of its own.
+    A piece without an index belongs to the call before, unless it comes with an id of its own. One with the index of
+    another call, and with an id and a name of its own, begins a call: there are servers that number each call 0.
     """
     index, name = of(delta, "index"), text_of(delta, "id")
     if not isinstance(index, int):
         last = max((key for key in parts if isinstance(key, int)), default=-1)
         fresh = last < 0 or (name and parts[last]["id"] not in ("", name))
         index = last + 1 if fresh else max(last, at)
-    part = parts.setdefault(index, {"id": "", "name": "", "arguments": ""})
     function = of(delta, "function", "custom")
+    if name and text_of(function, "name") and index in parts and parts[index]["id"] not in ("", name):
+        parts["before", len(parts)] = parts.pop(index)
+    part = parts.setdefault(index, {"id": "", "name": "", "arguments": ""})
     part["id"] = part["id"] or name
     part["name"] = part["name"] or text_of(function, "name")
     part["arguments"] += text_of(function, "arguments", "input")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from praval_tools.formats.format import Format, Offer, Wire, data_url, id_of, shown_blocks, writable
 from praval_tools.formats.openai_rules import STRICT, arguments_text, prepare
-from praval_tools.formats.taking import items_of, numbered, of, text_of
+from praval_tools.formats.taking import index_of, items_of, numbered, of, text_of
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.content import Content
 from praval_tools.naming import wire_name
@@ -41,14 +41,14 @@ def _items(items: Sequence[Any]) -> Iterator[ToolCall]:
 
 def _streamed(events: Sequence[Any]) -> Iterator[ToolCall]:
     """Read events: the whole response at the end counts, else the items that were done, else what arrived of them."""
-    items: dict[Any, Wire] = {}
+    items: dict[int | None, Wire] = {}
     for event in events:
         kind = text_of(event, "type")
         whole = items_of(of(event, "response"), "output") if kind in _LAST else ()
         if whole:
             yield from _items(whole)
             return
-        at, item = of(event, "output_index"), of(event, "item")
+        at, item = index_of(event, "output_index"), of(event, "item")
         if kind in ("response.output_item.added", "response.output_item.done") and item is not None:
             if of(item, "type") in ("function_call", "custom_tool_call"):
                 items[at] = {

@@ -11,6 +11,8 @@ _HOLDS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "
 _NAMED: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 _DEEPEST: Final = 200
 
+_Found = tuple[dict[str, Any], set[str]]
+
 
 def target(root: Any, pointer: Any) -> Any:
     """Return what *pointer*, `#/$defs/X`, leads to in *root*; None where it leads nowhere or out of it."""
@@ -38,7 +40,7 @@ def flat(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     made = {key: value for key, value in schema.items() if key not in _DROPPED}
     made["type"] = "object"
-    properties, required = _gathered(schema, schema, 0)
+    properties, required = _gathered(schema, schema, {}, 0)
     made["properties"] = properties
     made.pop("required", None)
     if required:
@@ -46,18 +48,25 @@ def flat(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _gathered(schema: Any, root: dict[str, Any], level: int) -> tuple[dict[str, Any], set[str]]:
-    """Return the properties that *schema* speaks of, and those of them that it always requires."""
-    if not isinstance(schema, dict) or level > 20:
+def _gathered(schema: Any, root: dict[str, Any], known: dict[str, _Found], level: int) -> _Found:
+    """
+    Return the properties that *schema* speaks of, and those of them that it always requires.
+
+    What a reference leads to is looked at once and is in *known* then; within itself it says nothing.
+    """
+    if not isinstance(schema, dict) or level > _DEEPEST:
         return {}, set()
     properties = dict(schema["properties"]) if isinstance(schema.get("properties"), dict) else {}
     required = {one for one in schema.get("required", ()) if isinstance(one, str)}
-    if "$ref" in schema:
-        more, needed = _gathered(target(root, schema["$ref"]), root, level + 1)
+    if isinstance(pointer := schema.get("$ref"), str):
+        if pointer not in known:
+            known[pointer] = {}, set()
+            known[pointer] = _gathered(target(root, pointer), root, known, level + 1)
+        more, needed = known[pointer]
         _take(properties, more)
         required |= needed
     for key in _BRANCHES:
-        found = [_gathered(one, root, level + 1) for one in schema.get(key, ())]
+        found = [_gathered(one, root, known, level + 1) for one in schema.get(key, ())]
         for more, _ in found:
             _take(properties, more)
         if found:

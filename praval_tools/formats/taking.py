@@ -34,6 +34,12 @@ def items_of(value: Any, *names: str) -> Sequence[Any]:
     return found if isinstance(found, list | tuple) else ()
 
 
+def index_of(value: Any, name: str) -> int | None:
+    """Return a member that says which part of a reply is meant; None where it is no number."""
+    found = of(value, name)
+    return found if isinstance(found, int) else None
+
+
 def plain(value: Any) -> Any:
     """Return what a provider sent as dicts and lists."""
     dump = getattr(value, "model_dump", None)

@@ -7,6 +7,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.loop.reading import understood
 from praval_tools.loop.streams import Assembler, assembler
 from praval_tools.loop.values import ModelReply, ModelRequest, TextPiece
 
@@ -32,14 +33,19 @@ class _Pieces:
             return TextPiece(piece, self._request.step) if piece else None
         if self._made is None:
             self._made = assembler(self._request.api_format)
-        said = self._made.feed(piece)
+        with understood():
+            said = self._made.feed(piece)
         return TextPiece(said, self._request.step) if said else None
 
     def whole(self) -> ModelReply:
         """Return the reply."""
         if self._reply is not None:
             return self._reply
-        return self._read(self._text) if self._made is None else self._read(self._made.whole())
+        if self._made is None:
+            return self._read(self._text)
+        with understood():
+            whole = self._made.whole()
+        return self._read(whole)
 
 
 def ask(model: Any, request: ModelRequest, read: Read) -> Generator[TextPiece, None, ModelReply]:

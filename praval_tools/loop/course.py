@@ -119,7 +119,7 @@ class Course:
             reply = yield from self._reply()
             self._said = reply.text
             self._messages += reply.messages or self._terms.form.assistant(reply.calls, reply.text)
-            if not reply.calls:
+            if not reply.calls or reply.stop in _ENDS:  # calls of half a reply may be half themselves
                 if reply.stop == "pause":
                     continue
                 empty = StopReason.ANSWER if reply.text.strip() else StopReason.EMPTY
@@ -149,14 +149,15 @@ class Course:
         known = None if self._talk is None else self._talk.recorded(self._step)
         self._replayed = known is not None
         if known is not None:
-            reply = _unfolded(known)
+            reply = _unfolded(known, self._terms.form.name)
             yield Tell(ModelAnswered(self._step, reply, True))
             return reply
         started = self._now()
         reply = yield from self._asked()
         if self._talk is not None:
             took = (self._now() - started) * 1000
-            item = self._talk.replied(self._step, _folded(reply), reply.calls, took)
+            folded = _folded(reply, self._terms.form.name)
+            item = self._talk.replied(self._step, folded, reply.calls, took)
             try:
                 self._talk.written((yield Write(item)))
             except JournalError as error:
@@ -227,21 +228,24 @@ class Course:
 # ── a reply in the journal ───────────────────────────────────────────────────────────────────────
 
 
-def _folded(reply: ModelReply) -> dict[str, Any]:
+def _folded(reply: ModelReply, api_format: str) -> dict[str, Any]:
     calls = [
         {"id": one.tool_call_id, "name": one.name, "arguments": one.arguments, "reason": one.reason}
         for one in reply.calls
     ]
     return {
-        "text": reply.text, "calls": calls, "messages": list(reply.messages), "stop": reply.stop, "usage": reply.usage
+        "text": reply.text, "calls": calls, "messages": list(reply.messages), "stop": reply.stop, "usage": reply.usage,
+        "format": api_format,
     }  # fmt: skip
 
 
-def _unfolded(kept: dict[str, Any]) -> ModelReply:
+def _unfolded(kept: dict[str, Any], api_format: str) -> ModelReply:
+    """Return a recorded reply; its messages are made anew where another format than the present one was spoken."""
+    messages = kept["messages"] if kept.get("format", api_format) == api_format else ()
     calls = [
         ToolCall(one["id"], one["name"], one["arguments"], reason=one.get("reason") or "") for one in kept["calls"]
     ]
     return ModelReply(
-        text=kept["text"], calls=tuple(calls), messages=tuple(kept["messages"]), stop=kept["stop"],
+        text=kept["text"], calls=tuple(calls), messages=tuple(messages), stop=kept["stop"],
         usage=kept.get("usage") or {},
     )  # fmt: skip

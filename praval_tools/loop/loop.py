@@ -68,6 +68,8 @@ class ToolLoop:
                                    ("max_parallel", max_parallel, 1), ("retries", retries, 0)):  # fmt: skip
             if not (value is None and name == "max_calls") and (type(value) is not int or value < least):
                 raise ToolUsageError(f"{name}={shorten(value)} is no whole number from {least} on.")
+        if type(retry_wait) not in (int, float) or not 0 <= retry_wait < float("inf"):
+            raise ToolUsageError(f"retry_wait={shorten(retry_wait)} is no number of seconds.")
         known = {**FORMATS, **agent.registry._runtime.hooks.formats}
         self.agent, self.model, self.form = agent, model, format_of(getattr(model, "format", "openai-chat"), known)
         self._most, self._parallel, self._instructions = (max_steps, max_calls), max_parallel, instructions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from praval_tools.errors import ModelError
@@ -28,15 +29,34 @@ def read_reply(form: Format, response: Any, tools: Any, *, strict: bool, think_a
     Raises:
         ModelError: It is no reply of this format.
     """
-    raw = writable_value(plain(response))
     reader = _READERS.get(form.name)
     if reader is None:
         raise ModelError(f"replies in {form.name!r} are not read by a loop; return a ModelReply instead.")
-    made: ModelReply = reader(raw, form.calls(raw))
-    calls = parse_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
+    with understood():
+        raw = writable_value(plain(response))
+        made: ModelReply = reader(raw, form.calls(raw))
+        calls = parse_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
     return ModelReply(
         text=made.text, calls=tuple(calls), messages=made.messages, stop=made.stop, usage=_usage(raw)
     )
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """
+    Tell what goes wrong with a reply that is shaped in no way that a provider's is.
+
+    Raises:
+        ModelError: With what was met.
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except RecursionError:
+        raise ModelError("what it sent is nested too deeply to be read.") from None
+    except Exception as error:  # the seam to whatever a server sent; it is reported as one class
+        raise ModelError(f"what it sent is no reply: {type(error).__name__}: {error}"[:300]) from error
 
 
 def _chat(raw: Any, calls: list[ToolCall]) -> ModelReply:

@@ -28,7 +28,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     What a model is asked.
 
     Args:
-        messages: The conversation, in the model's format; its own to change.
+        messages: The conversation, in the model's format; a list of its own, of messages that are to stay as they are.
         tools: The agent's tools, in the model's format; its own to change.
         instructions: What the model is told beforehand; empty: nothing.
         api_format: The format.

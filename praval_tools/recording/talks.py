@@ -6,12 +6,12 @@ import math
 import re
 import warnings
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, outside
 from praval_tools.journal.codec import from_json, to_json
-from praval_tools.journal.echoes import NO_SECRETS
+from praval_tools.journal.echoes import NO_SECRETS, leaves
 from praval_tools.journal.events import LoopBegan, ModelReplied, process
 from praval_tools.journal.protocol import Answer, Item, Record
 from praval_tools.journal.replay import digest_of
@@ -48,6 +48,7 @@ class Talk:
         self._clock, self._store = recorder.runtime.clock, recorder.store
         self._redactor = recorder._redactor
         self._replies: dict[int, ModelReplied] = {}
+        self._first_ids: dict[tuple[int, str], str] = {}
         self.loop_id = ""
 
     @property
@@ -110,7 +111,15 @@ class Talk:
         self._run.loops.add(found.id)
         for one in self._recorded("model_replied"):
             if isinstance(one, ModelReplied) and one.loop_id == found.id:
-                self._replies[one.step] = one
+                self._keep(one)
+
+    def _keep(self, event: ModelReplied) -> None:
+        """Take in a reply; the calls of one that was asked for again are the calls of the first, under its ids."""
+        step, known = event.step, self._replies.get(event.step)
+        for first, again in zip(known.reply["calls"] if known else (), event.reply["calls"], strict=False):
+            if all(first[key] == again[key] for key in ("name", "arguments")):
+                self._first_ids[step, again["id"]] = self._first_ids.get((step, first["id"]), first["id"])
+        self._replies[step] = event
 
     def _new(self, given: Any, digest: str, model: str) -> Item:
         clean, _ = self._redactor.redact(given)
@@ -137,18 +146,31 @@ class Talk:
         return found.reply
 
     def replied(self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float) -> Item:
-        """Return what is written of a reply: without secrets, those that the tools' own schemas mark among them."""
-        secrets = NO_SECRETS
-        for call in calls:
-            plan = self._recorder._plan(self._recorder._tool(call))
-            secrets |= plan.arguments(noting.json_of(call.arguments), bound=False)[1]
+        """
+        Return what is written of a reply: without secrets, those that the tools' own schemas mark among them.
+
+        A secret too short to be searched for is hidden in its place, which the provider's messages do not tell;
+        they are left out then, and made anew from text and calls by whoever reads the reply.
+        """
         reply = as_json(reply)
-        clean, _ = self._redactor.redact(reply, secrets)
-        return self._item(ModelReplied(
+        secrets, shown, lost = NO_SECRETS, [], False
+        for call, said in zip(calls, reply["calls"], strict=True):
+            plan = self._recorder._plan(self._recorder._tool(call))
+            given = noting.json_of(said["arguments"])
+            clean, found = plan.arguments(given, bound=False)
+            secrets |= found
+            lost = lost or any(found.marker(leaf) is None for one in _hidden(given, clean)
+                               for leaf in leaves(one, lambda text: text))  # fmt: skip
+            shown.append(said if clean is given else {**said, "arguments": clean})
+        told = {**reply, "calls": shown, **({"messages": []} if lost else {})}
+        clean, _ = self._redactor.redact(told, secrets)
+        event = ModelReplied(
             id=self._clock.new_id(), time=self._clock.now(), process=process(), run_id=self.run_id, agent=self._agent,
             loop_id=self.loop_id, step=step, reply=clean, masked=clean["calls"] != reply["calls"],
             latency_ms=latency_ms,
-        ))  # fmt: skip
+        )  # fmt: skip
+        self._keep(event)
+        return self._item(event)
 
     def is_masked(self, step: int) -> bool:
         """Tell whether arguments of the recorded calls of a step are hidden."""
@@ -157,6 +179,7 @@ class Talk:
 
     def id_of(self, step: int, given: str) -> str:
         """Return the id of a call in the run: providers repeat theirs from turn to turn."""
+        given = self._first_ids.get((step, given), given)
         short = given if _ID.fullmatch(given) else digest_of(given)
         return f"{self.loop_id[:12]}.{step}.{short}"
 
@@ -199,6 +222,18 @@ class Talk:
         if not self._recorder._lenient:
             raise error
         warnings.warn(f"{error} The loop went on all the same.", JournalWarning, stacklevel=outside())
+
+
+def _hidden(given: Any, clean: Any) -> Iterator[Any]:
+    """Yield what of *given* stands in *clean* as a marker."""
+    if isinstance(given, dict) and isinstance(clean, dict):
+        for key, one in given.items():
+            yield from _hidden(one, clean.get(key))
+    elif isinstance(given, list) and isinstance(clean, list) and len(given) == len(clean):
+        for one, other in zip(given, clean, strict=True):
+            yield from _hidden(one, other)
+    elif given != clean:
+        yield given
 
 
 def as_json(value: Any) -> Any:
