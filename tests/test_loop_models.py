@@ -191,6 +191,13 @@ class TestConversation:
         with ModelServer([{"raw": raw, "type": kind}] * 5) as server, pytest.raises(ModelError):
             talk(mode, api, server, registry, retries=1)
 
+    @pytest.mark.parametrize(("raw", "kind"), [(b"<html>Welcome</html>", "text/html"), (b'"Welcome"', "")])
+    def test_a_page_is_no_answer(self, raw: bytes, kind: str, api: str, mode: str, registry: ToolRegistry) -> None:
+        """A base URL that leads to some other server is an error, not what the model says."""
+        with ModelServer([{"raw": raw, "type": kind or "application/json"}] * 5) as server:
+            with pytest.raises(ModelError):
+                talk(mode, api, server, registry, retries=0)
+
     def test_a_reply_that_is_neither_text_nor_calls(self, api: str, mode: str, registry: ToolRegistry) -> None:
         """It ends the loop with a reason of its own."""
         with ModelServer([{"text": ""}]) as server:

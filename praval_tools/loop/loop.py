@@ -43,8 +43,9 @@ class ToolLoop:
         max_parallel: Most calls at once.
         instructions: What the model is told beforehand.
         strict: In the provider's strict mode, for the tools that can.
-        tags: Only tools with one of these.
-        exclude_tags: No tools with one of these.
+        tags: Only tools with one of these are shown to the model. This narrows what it sees, not what the agent may
+            call: a block or another agent does that.
+        exclude_tags: No tools with one of these are shown.
         think_augment: Ask for the reason of each call; it is kept in the journal.
         retries: How often a request is sent again that may succeed later.
         retry_wait: Seconds before the first of them, doubled each time; what the provider says counts more.

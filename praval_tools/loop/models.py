@@ -62,14 +62,14 @@ class SdkModel:
         if self.is_async:
             return self._awaited(body)
         answer = _told(lambda: self._create(**body))
-        return _pieces(answer) if body["stream"] else answer
+        return _pieces(answer) if body["stream"] else _whole(answer)
 
     async def _awaited(self, body: dict[str, Any]) -> Any:
         try:
             answer = await self._create(**body)
         except Exception as error:  # the seam to the SDK: what it raises is told as one class
             raise problem(error) from error
-        return _apieces(answer) if body["stream"] else answer
+        return _apieces(answer) if body["stream"] else _whole(answer)
 
 
 class OpenAIChat(SdkModel):
@@ -121,6 +121,13 @@ def _told(work: Callable[[], Any]) -> Any:
         return work()
     except Exception as error:  # the seam to the SDK: what it raises is told as one class
         raise problem(error) from error
+
+
+def _whole(answer: Any) -> Any:
+    """Return the reply; an SDK gives the page of a server that speaks no such protocol as text, which is no answer."""
+    if isinstance(answer, str | bytes):
+        raise ModelError(f"what it sent is no reply: {shorten(answer)}; look at the client's base_url.")
+    return answer
 
 
 def _pieces(answer: Any) -> Generator[Any]:
