@@ -756,6 +756,46 @@ class TestCancelling:
         with registry.run("r") as opened:
             assert 2 == len(opened.in_doubt)
 
+    @pytest.mark.parametrize("turns", range(20))
+    def test_cancelled_at_any_point_it_goes_on(self, turns: int) -> None:
+        """Wherever the task stops, the run goes on from there: each reply recorded once, each call made, none lost."""
+
+        class Own:
+            async def reply(self, request: Any) -> Any:
+                async def pieces() -> Any:
+                    await asyncio.sleep(0)
+                    if request.step == 3:
+                        yield "Done."
+                    else:
+                        yield ModelReply(calls=tuple(ToolCall(name, "grow", {"x": request.step}) for name in "ab"))
+
+                return pieces()
+
+        async def main() -> None:
+            with ToolRegistry(journal="memory") as registry:
+
+                @registry.tool("grow", shared=True)
+                async def grow(x: int) -> int:
+                    """Grow."""
+                    await asyncio.sleep(0)
+                    return x + 1
+
+                loop = ToolLoop(registry.agent("ann"), Own())
+                task = asyncio.create_task(loop.arun("Go.", "r"))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                with registry.run("r") as opened:
+                    for call in opened.in_doubt:
+                        opened.resolve(call.tool_call_id, rerun=True)
+                ended = await loop.arun("Go.", "r")
+
+                assert ("Done.", [2, 2, 3, 3]) == (ended.text, [one.result for one in ended.results])
+                assert [1, 2, 3] == [one.step for one in registry.journal.events(type="model_replied")]
+
+        asyncio.run(main())
+
     def test_a_closed_registry_ends_a_wait(self) -> None:
         """Closing the registry does not wait for a provider's pause."""
         registry = ToolRegistry()
