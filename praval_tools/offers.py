@@ -26,8 +26,15 @@ Key = tuple[str | Format, bool, frozenset[str] | None, frozenset[str] | None, bo
 _Piece = tuple[bytes, Cost | None]
 
 
-def _labels(tags: Iterable[str]) -> frozenset[str]:
-    return frozenset((tags,) if isinstance(tags, str) else tags)
+def labels(tags: Iterable[str] | None) -> frozenset[str] | None:
+    """Return tags as they are looked for; None stays."""
+    return None if tags is None else frozenset((tags,) if isinstance(tags, str) else tags)
+
+
+def fits(tool: Tool[..., Any], tags: frozenset[str] | None, without: frozenset[str] | None) -> bool:
+    """Tell whether a tool has one of *tags*, where they are given, and none of those that it is to be *without*."""
+    mine = tool.metadata.tags
+    return (tags is None or not tags.isdisjoint(mine)) and (not without or without.isdisjoint(mine))
 
 
 class Shown(msgspec.Struct):
@@ -116,8 +123,7 @@ class Offers:
         if (more := self._more()) and isinstance(api_format, str):
             api_format = format_of(api_format, {**FORMATS, **more})
         key = (
-            api_format, strict, None if tags is None else _labels(tags), None if without is None else _labels(without),
-            reason,
+            api_format, strict, labels(tags), labels(without), reason,
         )  # fmt: skip
         try:
             shown = self._kept.get(key)
@@ -173,8 +179,7 @@ def _present(
     lasting = not any(_is_unfinished(state.tools[name].tool) for name in candidates(state, who))
     for verdict in permitting(state, who, now):
         tool = verdict.record.tool  # type: ignore[union-attr]
-        labels = tool.metadata.tags
-        if (tags is not None and tags.isdisjoint(labels)) or (without and not without.isdisjoint(labels)):
+        if not fits(tool, tags, without):
             continue
         lasting = lasting and all(path.lasting for path in verdict.paths)
         if tool.definition_.usable:

@@ -30,6 +30,7 @@ from praval_tools import (
     ToolResult,
     ToolUsageError,
     UnknownFormatError,
+    tool,
 )
 from praval_tools.formats import FORMATS, assistant_message, parse_tool_calls, result_messages
 from praval_tools.journal import EventType
@@ -110,6 +111,22 @@ class TestEnds:
         assert ["user", "assistant", "tool", "assistant"] == [one["role"] for one in ended.messages]
         assert 0 == model.left
         assert ended.run_id in {one.run_id for one in registry.journal.runs()}
+
+    @pytest.mark.parametrize("narrowed", [{"tags": ["sums"]}, {"exclude_tags": "news"}])
+    def test_a_tool_that_is_not_offered(self, registry: ToolRegistry, run: Run, narrowed: dict[str, Any]) -> None:
+        """A model that guesses a tool which the loop's tags leave out is refused, in the journal, too, and replayed."""
+        registry.register_tool(tool("sum", shared=True, tags=["sums"], register=False)(add))
+        registry.register_tool(tool("tell", shared=True, tags=["news"], register=False)(post))
+        calls = [("tell", {"text": "x"}), ("sum", {"x": 1, "y": 2}), ("tell", {"text": "y"})]
+        for _ in range(2):
+            model = fake_model(calls, "Done.")
+            ended = run(ToolLoop(registry.agent("ann"), model, **narrowed), "Go.", "r")
+            assert "tell" not in [one["function"]["name"] for request in model.requests for one in request.tools]
+            assert ["not-offered", None, "not-offered"] == [one.error_type for one in ended.results]
+            assert [Outcome.FORBIDDEN, Outcome.OK, Outcome.FORBIDDEN] == [one.outcome for one in ended.results]
+        assert [(1, 2)] == RAN
+        refused = [one for one in registry.journal.events(run_id="r") if one.type is EventType.CALL_REFUSED]
+        assert ["tell", "tell"] == [one.tool_name for one in refused]
 
     def test_the_limit_of_steps(self, registry: ToolRegistry, run: Run) -> None:
         """So many replies and no more, the calls of the last one made; with a higher limit it goes on."""

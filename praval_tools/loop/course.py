@@ -51,6 +51,13 @@ class Batch(msgspec.Struct, frozen=True):
     calls: list[ToolCall]
 
 
+class Refuse(msgspec.Struct, frozen=True):
+    """Have a call written down that is not made; answered with its result."""
+
+    call: ToolCall
+    result: ToolResult
+
+
 class Pause(msgspec.Struct, frozen=True):
     """Wait so many seconds."""
 
@@ -63,7 +70,7 @@ class Tell(msgspec.Struct, frozen=True):
     event: LoopEvent
 
 
-Step = Ask | Write | Batch | Pause | Tell
+Step = Ask | Write | Batch | Refuse | Pause | Tell
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,12 +106,13 @@ class Course:
         terms: How it goes.
         toolset: The agent's tools.
         show: Gives the tools as the model gets them.
+        offers: Tells whether a tool, by its name, is among those that this loop may be about.
         now: A clock, in seconds.
         talk: Its record; None: nothing is written down.
     """
 
-    def __init__(self, terms: Terms, show: Any, now: Any, talk: Any = None) -> None:
-        self._terms, self._show, self._now, self._talk = terms, show, now, talk
+    def __init__(self, terms: Terms, show: Any, offers: Any, *, now: Any, talk: Any = None) -> None:
+        self._terms, self._show, self._offers, self._now, self._talk = terms, show, offers, now, talk
         self._messages: list[Any] = []
         self._results: list[ToolResult] = []
         self._usage: dict[str, int] = {}
@@ -196,11 +204,30 @@ class Course:
         if self._replayed and self._talk is not None and self._talk.is_masked(self._step):
             results = [self._talk.result(one) for one in mine]
         else:
-            results = list((yield Batch(mine))) if mine else []
+            results = yield from self._run(mine)
         results += [self._beyond(one) for one in reply.calls[room:]]
         self._results += results
         yield Tell(CallsEnded(self._step, tuple(results)))
         return results
+
+    def _run(self, calls: list[ToolCall]) -> Generator[Step, Any, list[ToolResult]]:
+        """Run the calls of tools that are offered, as one batch, and refuse the others."""
+        offered = [self._offers(one.name) for one in calls]
+        made = [one for one, may in zip(calls, offered, strict=True) if may]
+        ran = iter((yield Batch(made)) if made else ())
+        results = []
+        for call, may in zip(calls, offered, strict=True):
+            if may:
+                results.append(next(ran))
+            else:
+                results.append((yield Refuse(call, self._hidden(call))))
+        return results
+
+    def _hidden(self, call: ToolCall) -> ToolResult:
+        text = f"Tool {call.name!r} is not offered in this conversation."
+        return ToolResult(
+            call.tool_call_id, call.name, self._terms.agent, Outcome.FORBIDDEN, error=text, error_type="not-offered"
+        )
 
     def _placed(self, call: ToolCall) -> ToolCall:
         """Return a call with an id of this step, in the run."""

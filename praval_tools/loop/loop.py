@@ -20,6 +20,7 @@ from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, Mo
 from praval_tools.model.calls import ToolCall
 from praval_tools.model.jsontext import BadArguments, check_values
 from praval_tools.naming import shorten
+from praval_tools.offers import fits, labels
 from praval_tools.recording.openrun import leave
 from praval_tools.recording.talks import Talk, run_here
 
@@ -43,9 +44,8 @@ class ToolLoop:
         max_parallel: Most calls at once.
         instructions: What the model is told beforehand.
         strict: In the provider's strict mode, for the tools that can.
-        tags: Only tools with one of these are shown to the model. This narrows what it sees, not what the agent may
-            call: a block or another agent does that.
-        exclude_tags: No tools with one of these are shown.
+        tags: Only tools with one of these are offered; calls of others are refused in this loop.
+        exclude_tags: No tools with one of these are offered.
         think_augment: Ask for the reason of each call; it is kept in the journal.
         retries: How often a request is sent again that may succeed later.
         retry_wait: Seconds before the first of them, doubled each time; what the provider says counts more.
@@ -74,8 +74,10 @@ class ToolLoop:
         known = {**FORMATS, **agent.registry._runtime.hooks.formats}
         self.agent, self.model, self.form = agent, model, format_of(getattr(model, "format", "openai-chat"), known)
         self._most, self._parallel, self._instructions = (max_steps, max_calls), max_parallel, instructions
-        self._shown = {"strict": strict, "think_augment": think_augment, "tags": _kept(tags),
-                       "exclude_tags": _kept(exclude_tags)}  # fmt: skip
+        self._tags = labels(tags), labels(exclude_tags)
+        self._shown: dict[str, Any] = {
+            "strict": strict, "think_augment": think_augment, "tags": self._tags[0], "exclude_tags": self._tags[1],
+        }  # fmt: skip
         self._retries = (retries, retry_wait)
 
     def __repr__(self) -> str:
@@ -180,13 +182,22 @@ class ToolLoop:
             agent=self.agent.name, form=self.form, instructions=given["instructions"], stream=stream,
             max_steps=self._most[0], max_calls=self._most[1], retries=self._retries[0], retry_wait=self._retries[1],
         )  # fmt: skip
-        course = Course(terms, lambda: toolset.schemas(self.form, **self._shown), runtime.clock.monotonic, talk)
+        course = Course(
+            terms, lambda: toolset.schemas(self.form, **self._shown), self._offers, now=runtime.clock.monotonic,
+            talk=talk,
+        )  # fmt: skip
         means = Means(
             model=self.model, read=self._read, toolset=toolset, runtime=runtime,
             store=None if runtime.recorder is None else getattr(runtime.recorder, "store", None),
             max_parallel=self._parallel,
         )  # fmt: skip
         return given["messages"], first, course, means
+
+    def _offers(self, name: Any) -> bool:
+        """Tell whether the tags let the loop be about a tool; of one that does not exist the call says so."""
+        state = self.agent.registry._runtime.ledger.state
+        record = state.record(state.own_name(name)) if isinstance(name, str) else None
+        return record is None or fits(record.tool, *self._tags)
 
     def _conversation(self, prompt: Prompt) -> dict[str, Any]:
         messages = [self.form.user(prompt)] if isinstance(prompt, str) else [plain(one) for one in prompt]
@@ -213,10 +224,6 @@ class ToolLoop:
     def _model_name(self) -> str:
         name = getattr(self.model, "name", None)
         return name if isinstance(name, str) else type(self.model).__name__
-
-
-def _kept(tags: Iterable[str] | None) -> Any:
-    return None if tags is None else (tags,) if isinstance(tags, str) else tuple(tags)
 
 
 def _written(answer: Any) -> None:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from praval_tools.errors import RegistryClosedError
 from praval_tools.loop.asking import Read, aask, ask
-from praval_tools.loop.course import Ask, Batch, Pause, Step, Tell, Write
+from praval_tools.loop.course import Ask, Batch, Pause, Refuse, Step, Tell, Write
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, ModelReply
 
 Steps = Generator[Step, Any, LoopResult]
@@ -63,6 +63,9 @@ def drive(steps: Steps, means: Means) -> Generator[LoopEvent]:
 def _done(step: Step, means: Means) -> Any:
     if isinstance(step, Batch):
         return means.toolset.execute_batch(step.calls, means.max_parallel)
+    if isinstance(step, Refuse):
+        tools = means.toolset
+        return tools._executor.run(tools._mine(step.call), tools._who, step.result)
     if isinstance(step, Write):
         return means.store.append([step.item])[0]
     if isinstance(step, Pause) and means.runtime.closing.wait(step.seconds):
@@ -93,6 +96,9 @@ async def drive_async(steps: Steps, means: Means) -> AsyncGenerator[LoopEvent]:
                         await asking.aclose()
                 elif isinstance(step, Batch):
                     answer = await means.toolset.aexecute_batch(step.calls, means.max_parallel)
+                elif isinstance(step, Refuse):
+                    tools = means.toolset
+                    answer = await tools._executor.arun(tools._mine(step.call), tools._who, step.result)
                 elif isinstance(step, Write):
                     answer = (await means.store.aappend((step.item,)))[0]
                 else:
