@@ -204,6 +204,7 @@ class TestWhatAChangeAlters:
 
         assert ["t0", "t1"] == names(registry, "ann")
 
+    @pytest.mark.filterwarnings("ignore:.* is blocked from .*:praval_tools.errors.AccessWarning")
     @given(
         st.lists(st.tuples(VERBS, st.sampled_from(["t0", "t1", "t2"]), st.sampled_from(["ann", "bob"])), max_size=12)
     )
