@@ -105,7 +105,7 @@ def wire_name(name: str, limit: int = _WIRE) -> str:
     return f"{safe[: limit - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
 
 
-@lru_cache(1_024)
+@lru_cache(64)
 def keys_of(name: str) -> tuple[str, ...]:
     """Return what no other tool may have in common with one of this name: its folded name, and that of a cut one."""
     return (fold(name),) if len(name) <= _WIRE else (fold(name), fold(wire_name(name)))

@@ -18,6 +18,7 @@ from praval_tools.model.returns import returned_items
 from praval_tools.model.schema import SchemaWalk, parameters_schema
 from praval_tools.model.signature import Signature
 from praval_tools.model.structure import Structurer, bounded, guarded
+from praval_tools.model.validator import Validator
 
 
 class Compiled(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -52,6 +53,11 @@ class Compiled(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The JSON Schema of the arguments; not to be changed."""
         walk = SchemaWalk(self._encoder, self._structurer)
         return parameters_schema(walk, self.signature, parameter_descriptions(self.doc))
+
+    @cached_property
+    def validator(self) -> Validator:
+        """What judges arguments by it."""
+        return Validator(self.parameters_schema)
 
     @cached_property
     def result_schema(self) -> JsonSchema | None:

@@ -81,12 +81,12 @@ class GivenSchema:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.parameters_schema = schema
-        self._validator = Validator(schema)
+        self.validator = Validator(schema)
         self.encode_result: Callable[[Any], Any] = Encoder().value
 
     def structure(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with declared defaults filled in."""
-        filled: dict[str, Any] = self._validator.fill(dict(arguments))
+        filled: dict[str, Any] = self.validator.fill(dict(arguments))
         return filled
 
     def json_of(self, name: str, value: Any) -> Any:
@@ -124,7 +124,7 @@ class GivenSchema:
                 "arguments = fill(arguments)",
             ),
             call="function(**arguments)",
-            namespace={"is_valid": self._validator.is_valid, "fill": self._validator.fill, "check": check_values},
+            namespace={"is_valid": self.validator.is_valid, "fill": self.validator.fill, "check": check_values},
         )
 
 
@@ -146,12 +146,10 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     listed: bool = True
     otherwise: dict[str, Any] | None = None
     _compiled: Compiled | GivenSchema | None = None
-    _validator: Validator | None = None
-    _fingerprints: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
+    _fingerprints: dict[tuple[str, str], str] | None = None
     _lane: Any = None
     _runs_code: bool | None = None
     _quick: Any = None
-    _contexts: tuple[str, ...] | None = None
 
     @property
     def compiled(self) -> Compiled | GivenSchema:
@@ -200,17 +198,16 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     @property
     def validator(self) -> Validator:
         """The JSON Schema validator of the parameters; built once."""
-        if self._validator is None:
-            self._validator = Validator(self.compiled.parameters_schema)
-        return self._validator
+        return self.compiled.validator
 
     def fingerprint(self, name: str, description: str) -> str:
         """Return SHA-256 over name, description and schemas in canonical JSON."""
-        made = self._fingerprints.get((name, description))
+        known = self._fingerprints or {}
+        made = known.get((name, description))
         if made is None:
             compiled = self.compiled
             made = fingerprint(name, description, compiled.parameters_schema, compiled.result_schema)
-            self._fingerprints[name, description] = made
+            self._fingerprints = {**known, (name, description): made}
         return made
 
     def bind(
@@ -330,6 +327,4 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     @property
     def context_parameters(self) -> tuple[str, ...]:
         """The parameters that take the `ToolContext`."""
-        if self._contexts is None:
-            self._contexts = tuple(one.name for one in self.signature.parameters if one.kind == "context")
-        return self._contexts
+        return tuple(one.name for one in self.signature.parameters if one.kind == "context")
