@@ -43,7 +43,6 @@ def praval_tools_settings() -> type:
     Returns: The class; the operator's table `[plugins."<distribution>".settings]` is structured into it.
     Raises: The plugin is kept out, whole.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -55,7 +54,6 @@ def praval_tools_register_tools(settings: Any) -> Iterable[Tool[..., Any] | Call
     Returns: Tools, functions with hints, or objects and classes whose public methods are tools; None: no tools.
     Raises: The plugin is kept out, whole; so it is where one tool is bad or a name is taken.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -69,7 +67,6 @@ def praval_tools_authorize(
     Returns: None: nothing against it; a text or `Deny`: refused; `Ask`: a person is to approve.
     Raises: The call is refused. So it is by any other answer.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -81,7 +78,6 @@ def praval_tools_before_call(call: ToolCall, tool: Tool[..., Any], arguments: di
     Returns: None.
     Raises: The call goes on; the failure is reported.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -93,7 +89,6 @@ def praval_tools_after_call(call: ToolCall, tool: Tool[..., Any] | None, result:
     Returns: None.
     Raises: The result stands; the failure is reported.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -105,7 +100,6 @@ def praval_tools_approve(request: ApprovalRequest) -> Allow | Deny | None:
     Returns: `Allow` or `Deny`; None: somebody else is to answer.
     Raises: It counts as a no, as any other answer does.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -118,7 +112,6 @@ def praval_tools_engines() -> Mapping[str, Any]:
         thread of this process; `engine.shutdown()` or `close()`, if there is one, ends it with the registry.
     Raises: The plugin is kept out, whole.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -130,7 +123,6 @@ def praval_tools_journals() -> Mapping[str, Callable[[str], Any]]:
     Returns: Openers by URL scheme: `{"acme": open}`, where `open("acme://…")` gives a store.
     Raises: The plugin is kept out, whole. What an opener raises reaches whoever sets the journal.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -142,7 +134,6 @@ def praval_tools_formats() -> Mapping[str, Format]:
     Returns: Formats by name: `{"acme": praval_tools.formats.Format(…)}`.
     Raises: The plugin is kept out, whole. What a format's function raises reaches whoever asks for the schemas.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -155,7 +146,6 @@ def praval_tools_sources() -> Mapping[str, Callable[[Mapping[str, Any]], Iterabl
         `praval_tools_register_tools`.
     Raises: The plugin is kept out, whole. Where a loader raises, the tools of that table are.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -167,4 +157,3 @@ def praval_tools_commands(cli: click.Group) -> None:
     Returns: None.
     Raises: The plugin's commands are left out; so they are where one has the name of another.
     """
-    raise NotImplementedError
