@@ -7,6 +7,7 @@ switched off; the loop's are bounded, and honour what the provider says.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, ClassVar, Final
 
@@ -20,7 +21,7 @@ _BROKEN: Final = frozenset({"APIConnectionError", "APITimeoutError", "TransportE
 _FOR_NOW: Final = frozenset({"overloaded_error", "api_error", "rate_limit_error", "server_error"})
 
 
-class SdkModel:
+class SdkModel(ABC):
     """
     Base of the ready-made models.
 
@@ -46,9 +47,9 @@ class SdkModel:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
+    @abstractmethod
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the request as the provider takes it."""
-        raise NotImplementedError
 
     def reply(self, request: ModelRequest) -> Any:
         """
