@@ -19,7 +19,7 @@ class Clock(Protocol):
         """Return seconds from an arbitrary start that never go back, for durations."""
 
     def new_id(self) -> str:
-        """Return an id that no other call, grant or event has."""
+        """Return an id that no other call, grant or event has; best one that sorts behind those made before."""
 
 
 _chance = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
@@ -28,7 +28,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class SystemClock:
-    """The machine's clock and random ids."""
+    """
+    The machine's clock, and ids that begin with the time: 64 bits of nanoseconds, 64 random ones.
+
+    So those of calls that are made one after the other lie side by side in an index, and a group of them changes few
+    pages of the store, where random ones would each change one of their own.
+    """
 
     __slots__ = ()
 
@@ -38,4 +43,4 @@ class SystemClock:
     monotonic = staticmethod(time.perf_counter)
 
     def new_id(self) -> str:
-        return _chance.getrandbits(128).to_bytes(16, "big").hex()
+        return (time.time_ns() << 64 | _chance.getrandbits(64)).to_bytes(16, "big").hex()

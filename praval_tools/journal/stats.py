@@ -235,7 +235,7 @@ class UsageStats:
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError) as error:
-            aside = path.with_name(f"{path.name}.broken-{self._clock.now():%Y%m%dT%H%M%S}-{self._clock.new_id()[:8]}")
+            aside = path.with_name(f"{path.name}.broken-{self._clock.now():%Y%m%dT%H%M%S}-{self._clock.new_id()[-8:]}")
             path.rename(aside)
             warnings.warn(
                 f"{path} holds no usage statistics ({shorten(str(error))}); it was set aside as {aside.name}, "

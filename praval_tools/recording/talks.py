@@ -181,7 +181,7 @@ class Talk:
         """Return the id of a call in the run: providers repeat theirs from turn to turn."""
         given = self._first_ids.get((step, given), given)
         short = given if _ID.fullmatch(given) else digest_of(given)
-        return f"{self.loop_id[:12]}.{step}.{short}"
+        return f"{self.loop_id[-12:]}.{step}.{short}"
 
     def result(self, call: ToolCall) -> ToolResult:
         """Return the recorded result of a call that is done."""
