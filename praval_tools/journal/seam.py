@@ -29,8 +29,18 @@ class Database(Protocol):
     def connect(self) -> Connection:
         """Return a connection for writing, without a transaction."""
 
+    def refuse_other_file(self) -> None:
+        """Raise where what is written would be found by nobody, as another file is in the place of ours."""
+
     def begin(self, connection: Connection) -> None:
         """Start a transaction that writes; the store's row is locked directly after it."""
+
+    def at_once(self, rows: int) -> str | None:
+        """
+        Return the statement that begins, writes a group and commits, or does nothing and fails; None: there is none.
+
+        See `group` for its rows.
+        """
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction, where there still is one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from praval_tools.errors import JournalError
+from praval_tools.journal.tables import events
 
 PATIENCE: Final = 20.0
 """Seconds for which another process may keep the write lock."""
@@ -32,6 +34,25 @@ _MEANINGS: Final = (
     ("SQLITE_TOOBIG", "a record is too big for the database", "Store less in one record, 1 GB at most."),
     ("SQLITE_IOERR", "the disk cannot be written or read", "See that the disk of {path!r} is well and has room."),
 )  # fmt: skip
+
+_COLUMNS: Final = tuple(events.c.keys())
+_GROUP: Final = (
+    f"CREATE TEMP VIEW journal_group AS SELECT {', '.join(f'NULL AS {one}' for one in _COLUMNS)}",
+    f"""
+    CREATE TEMP TRIGGER journal_group_event INSTEAD OF INSERT ON journal_group WHEN NEW.body IS NOT NULL BEGIN
+        INSERT INTO journal_events VALUES ({", ".join(f"NEW.{one}" for one in _COLUMNS)});
+    END
+    """,  # noqa: S608  # the names of our own columns
+    """
+    CREATE TEMP TRIGGER journal_group_store INSTEAD OF INSERT ON journal_group WHEN NEW.body IS NULL BEGIN
+        SELECT RAISE(ABORT, 'another process has written')
+            FROM journal_store WHERE NEW.run IS NULL AND (seq, revision) <> (NEW.seq, NEW.run_seq);
+        UPDATE journal_store SET seq = NEW.time WHERE NEW.run IS NULL;
+        UPDATE journal_runs SET length = NEW.run_seq, last = max(last, NEW.time) WHERE number = NEW.run;
+    END
+    """,
+)
+"""Makes a connection's own view; what is inserted into it are the rows of a group."""
 
 
 class SqliteDatabase:
@@ -77,11 +98,9 @@ class SqliteDatabase:
         """Return a connection for writing."""
         return self._writing.connect()
 
-    def begin(self, connection: Connection) -> None:
+    def refuse_other_file(self) -> None:
         """
-        Take the write lock.
-
-        SQLite's own waiting sleeps up to 0.1 s between two looks, which starves a process beside a busy one.
+        See that our file is where it was.
 
         Raises:
             JournalError: Another file is at our path, or none: what we wrote would be found by nobody.
@@ -90,6 +109,17 @@ class SqliteDatabase:
             raise JournalError(
                 self.name, "the file was moved, removed or replaced while it was open", "Put it back, or start anew."
             )
+
+    def begin(self, connection: Connection) -> None:
+        """
+        Take the write lock.
+
+        SQLite's own waiting sleeps up to 0.1 s between two looks, which starves a process beside a busy one.
+
+        Raises:
+            JournalError: Another file is at our path.
+        """
+        self.refuse_other_file()
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -100,6 +130,15 @@ class SqliteDatabase:
                 if not busy or time.monotonic() > deadline:
                     raise
             time.sleep(_LOOK_SECONDS)
+
+    def at_once(self, rows: int) -> str:
+        """
+        Return the statement that writes a group of so many rows.
+
+        From its start to the disk and back it leaves the interpreter to other threads. Several statements have to get
+        it back after each, `executemany` after each row, for which they wait as long as another thread computes.
+        """
+        return _insertion(rows)
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction; many errors of SQLite have done so themselves."""
@@ -132,10 +171,19 @@ class SqliteDatabase:
         self.readers.dispose()
 
 
+@cache
+def _insertion(rows: int) -> str:
+    row = f"({', '.join('?' * len(_COLUMNS))})"
+    return f"INSERT INTO journal_group VALUES {', '.join([row] * rows)}"  # noqa: S608  # question marks
+
+
 def _for_writing(connection: Any, _: object) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    for statement in _GROUP:
+        connection.execute(statement)
     # last, as the others may have to wait for one who closes the file; from here on `begin` waits
     connection.execute("PRAGMA busy_timeout=0")
 

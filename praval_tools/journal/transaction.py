@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from praval_tools.journal.group import RunAtWork, grouped
 from praval_tools.journal.protocol import Answer, Item, Record, Status
 from praval_tools.journal.rows import RUN, RUN_SEQ, TIME, micros, record, row
 from praval_tools.journal.seam import Database
@@ -17,15 +18,6 @@ _RUNS_REMEMBERED = 10_000
 _SAVEPOINT, _RELEASE, _UNDO = "SAVEPOINT item", "RELEASE SAVEPOINT item", "ROLLBACK TO SAVEPOINT item"
 
 _Way = Callable[[Connection, Sequence[Item]], list[Answer]]
-
-
-class _Run:
-    """What is known of a run at work: its number, and how many records it has."""
-
-    __slots__ = ("length", "number")
-
-    def __init__(self, number: int, length: int) -> None:
-        self.number, self.length = number, length
 
 
 class _RefusedError(Exception):
@@ -49,12 +41,16 @@ class Transactions:
         self._connection: Connection | None = None
         self._statements: Statements
         self._seq = self._revision = -1
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, RunAtWork] = {}
+        self._alone = False  # nobody else wrote between the last two transactions
 
     def write(self, items: Sequence[Item]) -> list[Answer]:
         """Write *items* and return what became of each; never raises for the database's sake."""
         if not items:
             return []
+        answers = self._at_once(items)
+        if answers is not None:
+            return answers
         for way in (self._together, self._apart):
             try:
                 return self._transact(way, items)
@@ -81,6 +77,25 @@ class Transactions:
         """Forget the connection without closing it, and return it: a forked child must keep, never touch it."""
         connection, self._connection, self._seq = self._connection, None, -1
         return connection
+
+    def _at_once(self, items: Sequence[Item]) -> list[Answer] | None:
+        """Write a group of plain records in one statement; None: nothing was written, it must go another way."""
+        connection = self._connection
+        if connection is None or not self._alone:
+            return None
+        try:
+            group = grouped(items, self._seq, self._revision, self._runs)
+            statement = None if group is None else self._database.at_once(group.rows)
+            if group is None or statement is None:
+                return None
+            self._database.refuse_other_file()
+            connection.exec_driver_sql(statement, group.values)
+        except Exception:  # isolation: another way finds whose fault it is, and reports it
+            self._alone = False
+            return None
+        self._seq = group.seq
+        self._runs.update(group.runs)
+        return group.answers
 
     def _one_by_one(self, items: Sequence[Item]) -> list[Answer]:
         """Give each item a transaction of its own: one that is too big for the disk may leave room for others."""
@@ -122,7 +137,8 @@ class Transactions:
         except Exception as error:  # isolation: reported to all who wait; what is broken is opened anew
             self.close()
             raise _UnavailableError(error) from error
-        if seq != self._seq:  # somebody else has written
+        self._alone = seq == self._seq
+        if not self._alone:
             self._runs.clear()
         self._seq, self._revision = seq, revision
         return connection
@@ -209,14 +225,14 @@ class Transactions:
         self._seq = seq - 1
         return Answer(Status.DONE, first, first_run, self._revision)
 
-    def _look_up(self, connection: Connection, record: Record, seq: int) -> _Run:
+    def _look_up(self, connection: Connection, record: Record, seq: int) -> RunAtWork:
         """Return the run of *record*, which begins it where there is none."""
         name = record.run_id or ""
         found = connection.exec_driver_sql(self._statements.run, (name,)).one_or_none()
         if found is None:
             time = micros(record.time)
             connection.exec_driver_sql(self._statements.new_run, (seq, name, 0, time, time))
-        run = self._runs[name] = _Run(seq, 0) if found is None else _Run(found[0], found[1])
+        run = self._runs[name] = RunAtWork(seq, 0) if found is None else RunAtWork(found[0], found[1])
         return run
 
     def _insert(self, connection: Connection, rows: list[tuple[Any, ...]]) -> None:
