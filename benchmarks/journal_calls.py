@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 
 from _measure import Figure
-from journal_store import _CALLERS, _CALLS, _pairs, _plain, _raw, _rows, _settled
+from journal_store import _CALLERS, _CALLS, _callers, _plain, _raw, _rows, _settled
 
 from praval_tools import ToolRegistry
 from praval_tools.toolset import Toolset
@@ -62,8 +62,7 @@ def beside_raw(here: Path, rounds: int) -> tuple[list[float], list[float]]:
     tools = registry.toolset("analyst")
     with registry, plain as connection, asyncio.Runner() as runner:
         for turn in range(rounds):
-            callers = [_pairs(one, _CALLS) for one in range(_CALLERS)]
-            groups = _rows(callers, 2 * calls * turn, 2 * calls * turn)
+            groups = _rows(_callers(_CALLS), 2 * calls * turn, 2 * calls * turn)
             with registry.run(f"run-{turn}"), _settled():
                 raws.append(2 * calls / _raw(connection, groups))
                 began = time.perf_counter()
