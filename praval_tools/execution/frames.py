@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextvars import ContextVar, Token
-from typing import Any, Final
+from contextvars import ContextVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -36,16 +36,13 @@ def frame_of(site: Site, arguments: Any = None, call: ToolCall | None = None) ->
     return [site, arguments, None, call, False]
 
 
-frames: ContextVar[Frame] = ContextVar("praval_tools_frame")
-"""The innermost frame of a context; unset outside of any."""
-
-OUTERMOST: Final = Token.MISSING
-"""What a token says was there before, where there was no frame."""
+frames: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
+"""The innermost frame of a context; None outside of any."""
 
 
 def innermost() -> Frame | None:
     """Return the frame of this context, over or not; None outside of any."""
-    return frames.get(None)
+    return frames.get()
 
 
 class running:  # used as a function; a class costs a third of a generator
@@ -58,7 +55,7 @@ class running:  # used as a function; a class costs a third of a generator
 
     def __enter__(self) -> Frame:
         frame = self._frame
-        frame[PARENT] = settled(frames.get(None))
+        frame[PARENT] = settled(frames.get())
         self._token = frames.set(frame)
         return frame
 

@@ -9,20 +9,27 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 _MOST_LATE: Final = 1_024
+_IDLE: Final = (None,) * 4
 
 
 class Gauge(list[None]):
     """
-    One entry for each call of one agent to one tool that is inside now.
+    One entry for each call of one agent to one tool that is inside now, and a few more.
 
     A list, since its `append` and `pop` are atomic and the cheapest count that threads can share.
+    Those that it always has keep Python from giving its memory back, and taking it anew, with every call.
     """
 
     __slots__ = ("__weakref__", "agent", "tool")
 
     def __init__(self, agent: str | None, tool: str) -> None:
-        super().__init__()
+        super().__init__(_IDLE)
         self.agent, self.tool = agent, tool
+
+    @property
+    def inside(self) -> int:
+        """How many calls are inside."""
+        return len(self) - len(_IDLE)
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -39,7 +46,7 @@ class Gauges:
         """Count, in a forked process, the calls of this thread alone."""
         self._lock = threading.RLock()
         for gauge in self._gauges.values():
-            gauge.clear()
+            gauge[:] = _IDLE
         for agent, tool in mine:
             self.of(agent, tool).append(None)
 
@@ -62,7 +69,7 @@ class Gauges:
         with self._lock:
             gauges = list(self._gauges.values())
         return sum(
-            len(one) for one in gauges if (agent is None or one.agent == agent) and (tool is None or one.tool == tool)
+            one.inside for one in gauges if (agent is None or one.agent == agent) and (tool is None or one.tool == tool)
         )
 
     def drain(self, agent: str | None, tool: str | None, timeout: float | None, own: int = 0) -> int:

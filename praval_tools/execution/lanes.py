@@ -13,8 +13,8 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.execution.failures import StoppedError
-from praval_tools.execution.frames import OUTERMOST, Site, frames, settled
-from praval_tools.execution.loops import interrupted, limit
+from praval_tools.execution.frames import Site, frames, settled
+from praval_tools.execution.loops import interrupted, rest_within
 from praval_tools.execution.steps import whole
 from praval_tools.model.definition import MISS, Definition
 from praval_tools.model.returns import returned_items
@@ -38,8 +38,9 @@ def make(ledger, state, gauge, site):
     def lane(arguments, frame=None):
 {before}
         if frame is None: frame = [site, arguments, None, None, False]
+        outer = get_frame()
+        if outer is not None: frame[2] = settled(outer)
         token = set_frame(frame)
-        if token.old_value is not OUTERMOST: frame[2] = settled(token.old_value)
         try:
 {within}
             try:
@@ -54,20 +55,24 @@ def make(ledger, state, gauge, site):
     return lane
 """
 _ASYNC = """\
-def make(ledger, state, gauge, site, within):
+def make(ledger, state, gauge, site, rest):
     enter, leave = gauge.append, gauge.pop
     async def lane(arguments, frame=None):
 {before}
         if frame is None: frame = [site, arguments, None, None, False]
+        outer = get_frame()
+        if outer is not None: frame[2] = settled(outer)
         token = set_frame(frame)
-        if token.old_value is not OUTERMOST: frame[2] = settled(token.old_value)
         try:
 {within}
             try:
                 enter(None)
                 if ledger.state is not state: return MISS
-                if within is None: return await {call}
-                return await within({call})
+                work = {call}
+                if rest is None: return await work
+                try: waiting = work.send(None)
+                except StopIteration as end: return end.value
+                return await rest(work, waiting)
             except CancelledError:
                 if interrupted(): raise StoppedError from None
                 raise
@@ -96,7 +101,7 @@ def async_lane(
     make = definition._lane or _made(
         definition, _ASYNC, CancelledError=CancelledError, StoppedError=StoppedError, interrupted=interrupted
     )
-    return make(ledger, state, gauge, site, limit(seconds))
+    return make(ledger, state, gauge, site, rest_within(seconds))
 
 
 def _made(definition: Definition, template: str, **more: Any) -> Any:
@@ -110,8 +115,8 @@ def _made(definition: Definition, template: str, **more: Any) -> Any:
         **fast.namespace,
         **more,
         "MISS": MISS,
-        "OUTERMOST": OUTERMOST,
         "function": definition.function,
+        "get_frame": frames.get,
         "set_frame": frames.set,
         "settled": settled,
         "whole": whole,

@@ -223,18 +223,34 @@ class ExpiredError(Exception):
 @lru_cache(256)
 def limit(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | None:
     """Return what awaits a coroutine for at most *seconds*, else raises `ExpiredError`; None: without end."""
+    rest = rest_within(seconds)
+    if rest is None:
+        return None
+
+    async def within(work: Any) -> Any:
+        try:
+            waiting = work.send(None)
+        except StopIteration as end:
+            return end.value
+        return await rest(work, waiting)
+
+    return within
+
+
+@lru_cache(256)
+def rest_within(seconds: float | None) -> Callable[[Any, Any], Any] | None:
+    """
+    Return what awaits the rest of a coroutine that has begun, and waits for something; see `limit`.
+
+    What never waits is never late, and asking for the running loop is dear: only who waits gets a deadline.
+    """
     if seconds is None:
         return None
     import asyncio
     from types import coroutine
 
     @coroutine
-    def within(work: Any) -> Any:
-        # what never waits is never late, and asking for the running loop is dear: only who waits gets a deadline
-        try:
-            waiting = work.send(None)
-        except StopIteration as end:
-            return end.value
+    def rest(work: Any, waiting: Any) -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         deadline = deadlines(loop, seconds).start(loop, task)
@@ -255,7 +271,7 @@ def limit(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | 
             deadline.uncancel()
         return value
 
-    return within
+    return rest
 
 
 def _driven(work: Any, waiting: Any) -> Any:

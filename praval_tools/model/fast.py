@@ -32,7 +32,7 @@ _CHECKS: Final[dict[Any, tuple[str, ...]]] = {
         "    if type({v}) is not int: return MISS",
         "    try: {v} = float({v})",
         "    except OverflowError: return MISS",
-        "elif {v} - {v} != 0.0: return MISS",
+        "elif {v} - {v}: return MISS",  # not a number, which is true, where it is not finite
     ),
     int: ("if type({v}) is not int or not LOW < {v} < HIGH: return MISS",),
     bool: ("if {v} is not True and {v} is not False: return MISS",),
