@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from praval_tools.errors import InvalidNameError
@@ -59,21 +60,23 @@ class Desk:
         """Run a call of the agent that it names; one by id, name and arguments is that of who is running."""
         if isinstance(request, ToolCall):
             mine = self._deciding(request)
-            if isinstance(mine, ToolResult):
-                return self._executor.run(request, None, mine)
-            return self._executor.execute(request, mine._who, mine._lanes)
+            if isinstance(mine, Toolset):
+                return self._executor.execute(request, mine._who, mine._lanes)
+            return self._executor.run(request, None, mine)
         who = running_principal(self._home)
         return self._executor.execute(_call_of(who, request, name, arguments), who)
 
-    async def aexecute(self, request: ToolCall | str, name: str = "", arguments: Any = None) -> ToolResult:
+    def aexecute(
+        self, request: ToolCall | str, name: str = "", arguments: Any = None
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run a call from async code."""
         if isinstance(request, ToolCall):
             mine = self._deciding(request)
-            if isinstance(mine, ToolResult):
-                return await self._executor.arun(request, None, mine)
-            return await self._executor.aexecute(request, mine._who, mine._lanes)
+            if isinstance(mine, Toolset):
+                return self._executor.aexecute(request, mine._who, mine._lanes)
+            return self._executor.arun(request, None, mine)
         who = running_principal(self._home)
-        return await self._executor.aexecute(_call_of(who, request, name, arguments), who)
+        return self._executor.aexecute(_call_of(who, request, name, arguments), who)
 
     def value(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool as who is running and return its value, or raise the typed error."""
@@ -97,13 +100,16 @@ class Desk:
 
         A result where it names no agent.
         """
-        if call.agent is None:
+        agent = call.agent
+        if agent is None:
             return nobody(call)
         me = running_principal(self._home)
-        if me is not None and me.agent == call.agent and call.on_behalf_of in ((), me.chain):
+        if me is not None and me.agent == agent and call.on_behalf_of in ((), me.chain):
             return self.toolset(me)
+        mine = self._named.get(agent) if type(agent) is str else None
         try:
-            mine = self._plain(name_of(call.agent))
+            if mine is None:
+                mine = self._plain(name_of(agent))
             return self.toolset(acting_for(mine._who, call.on_behalf_of)) if call.on_behalf_of else mine
         except InvalidNameError as error:
             return nobody(call, str(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -25,6 +25,7 @@ from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
 
 _MOST_LANES: Final = 16_384
+_OK: Final = Outcome.OK  # a member of an enumeration is looked up by code of its own
 
 
 class Lanes:
@@ -121,7 +122,7 @@ class Executor:
             if value is not MISS:
                 return value
         result = self.run(ToolCall(None, name, self._json_of(name, arguments), who.agent, None, who.chain), who)
-        if result.outcome is not Outcome.OK:
+        if result.outcome is not _OK:
             raise raised(result)
         return result.result
 
@@ -137,7 +138,7 @@ class Executor:
                 return value
         given = self._json_of(name, arguments)
         result = await self.arun(ToolCall(None, name, given, who.agent, None, who.chain), who)
-        if result.outcome is not Outcome.OK:
+        if result.outcome is not _OK:
             raise raised(result)
         return result.result
 
@@ -197,7 +198,9 @@ class Executor:
             return self._ended_badly(lane, error, frame[CALL].tool_call_id, started)
         return None if value is MISS else self._ended(frame, lane, value, started)
 
-    def aexecute(self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None) -> Awaitable[ToolResult]:
+    def aexecute(
+        self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call from async code; every failure of the tool, the arguments or the access is a result."""
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
@@ -223,7 +226,7 @@ class Executor:
     def _ended(self, frame: Frame, lane: Lane, value: Any, started: float) -> ToolResult:
         decision = lane.decision
         return ToolResult(
-            frame[CALL].tool_call_id, decision.tool, decision.agent, Outcome.OK, value, None, None,
+            frame[CALL].tool_call_id, decision.tool, decision.agent, _OK, value, None, None,
             (self._tick() - started) * 1000, 1, (), False, decision, None, lane.most,
         )  # fmt: skip
 
