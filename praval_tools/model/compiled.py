@@ -184,17 +184,23 @@ class Compiled(msgspec.Struct, frozen=True, eq=False, dict=True):
                 raise declared from None
             return plain
 
-    def result_json(self, value: Any) -> bytes:
+    @cached_property
+    def result_json(self) -> Callable[[Any], bytes]:
         """
-        Return what the function gave as JSON text, in its declared form.
+        Turns what the function gave into JSON text, in its declared form.
 
         Raises:
             Unencodable: It has no JSON form, or another one than declared; naming the place.
         """
-        try:
-            return json_text(self._encode_result(value))
-        except Unencodable:
-            return json_text(self.encode_result(value))
+        encode, write, encode_otherwise = self._encode_result, msgspec.json.encode, self.encode_result
+
+        def result_json(value: Any) -> bytes:
+            try:
+                return write(encode(value))
+            except (Unencodable, OverflowError, ValueError):
+                return json_text(encode_otherwise(value))
+
+        return result_json
 
     @cached_property
     def fast(self) -> FastBody:

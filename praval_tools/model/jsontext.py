@@ -46,18 +46,20 @@ def quick(raw: object) -> dict[str, Any] | None:
 
     As many colons as keys: then no key stands twice, and nothing but empty objects and lists is inside.
     """
-    kind = type(raw)
-    if kind is not str and kind is not bytes:
+    text: Any = raw
+    if type(raw) is bytes:
+        opening, colon = b"[", b":"
+    elif type(raw) is str:
+        opening, colon = "[", ":"  # type: ignore[assignment]
+    else:
         return None
-    if len(raw) > _SHORT and (len(raw) > _LONG or ("[" if kind is str else b"[") in raw):  # type: ignore[arg-type, operator]
+    if len(text) > _SHORT and (len(text) > _LONG or opening in text):
         return None
     try:
-        value = _decode(raw)  # type: ignore[arg-type]
+        value = _decode(text)
     except (msgspec.MsgspecError, ValueError):
         return None
-    if type(value) is not dict or raw.count(":" if kind is str else b":") != len(value):  # type: ignore[attr-defined]
-        return None
-    return value
+    return value if type(value) is dict and text.count(colon) == len(value) else None
 
 
 def parse(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
