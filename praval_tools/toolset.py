@@ -37,22 +37,24 @@ class BoundTool(Generic[P, R]):
     Raises what `Toolset.call` raises.
     """
 
-    __slots__ = ("_definition", "_executor", "_lanes", "_who", "name", "tool")
+    __slots__ = ("_definition", "_executor", "_lanes", "_sync", "_who", "name", "tool")
 
     def __init__(self, executor: Executor, who: Principal, tool: Tool[P, R], lanes: Lanes) -> None:
-        self._executor, self._who, self._lanes = executor, who, lanes
+        self._executor, self._who, self._lanes, self._sync = executor, who, lanes, lanes.sync
         self.tool, self.name, self._definition = _Shown(tool), tool.name, tool.definition_
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         arguments: dict[str, Any] = self._named(args, kwargs) if args else kwargs
-        lane = self._lanes.sync.get(self.name)
-        if lane is not None:
-            try:
-                value = lane(arguments)
-            except (Exception, SystemExit) as error:
-                raise self._executor.failed(lane, error) from error
-            if value is not MISS:
-                return value  # type: ignore[no-any-return]
+        try:
+            lane = self._sync[self.name]
+        except KeyError:
+            return self._executor.call(self._who, self.name, arguments, self._lanes)  # type: ignore[no-any-return]
+        try:
+            value = lane(arguments)
+        except (Exception, SystemExit) as error:
+            raise self._executor.failed(lane, error) from error
+        if value is not MISS:
+            return value  # type: ignore[no-any-return]
         return self._executor.call(self._who, self.name, arguments, self._lanes)  # type: ignore[no-any-return]
 
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
