@@ -10,11 +10,14 @@ waits for every call that was admitted before.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from praval_tools.execution.failures import StoppedError
 from praval_tools.execution.frames import Site, frames, settled
-from praval_tools.execution.loops import interrupted, rest_within
+from praval_tools.execution.loops import DONE, interrupted, into, rest_within
 from praval_tools.execution.steps import whole
 from praval_tools.model.definition import MISS, Definition
 from praval_tools.model.returns import returned_items
@@ -23,14 +26,24 @@ from praval_tools.model.signature import is_async
 if TYPE_CHECKING:
     from praval_tools.execution.gauges import Gauge
     from praval_tools.ledger import Ledger
+    from praval_tools.model.decision import Decision
+    from praval_tools.model.tool import Tool
     from praval_tools.state import State
 
 Lane = Any
-"""
-A function of the arguments and, where the caller has made one, the frame.
+"""A function of the arguments and, where the caller has made one, the frame; its attribute `road` is what it is for."""
 
-Its attributes: the `tool`, `decision`, `state` and `site` it stands for, `json` for its value, `most` of it to show.
-"""
+
+class Road(msgspec.Struct, frozen=True, eq=False):
+    """What a lane stands for, `json` for its value, and the `most` of it to show."""
+
+    tool: Tool[..., Any]
+    decision: Decision
+    state: State
+    site: Site
+    json: Callable[[Any], bytes]
+    most: int | None
+
 
 _SYNC = """\
 def make(ledger, state, gauge, site):
@@ -68,11 +81,11 @@ def make(ledger, state, gauge, site, rest):
             try:
                 enter(None)
                 if ledger.state is not state: return MISS
-                work = {call}
-                if rest is None: return await work
-                try: waiting = work.send(None)
-                except StopIteration as end: return end.value
-                return await rest(work, waiting)
+                if rest is None: return await {call}
+                work = into(place := [None], {call})
+                waiting = next(work, DONE)
+                if waiting is not DONE: await rest(work, waiting)
+                return place[0]
             except CancelledError:
                 if interrupted(): raise StoppedError from None
                 raise
@@ -99,8 +112,9 @@ def async_lane(
     from asyncio import CancelledError
 
     make = definition._lane or _made(
-        definition, _ASYNC, CancelledError=CancelledError, StoppedError=StoppedError, interrupted=interrupted
-    )
+        definition, _ASYNC, CancelledError=CancelledError, StoppedError=StoppedError, interrupted=interrupted,
+        into=into, DONE=DONE,
+    )  # fmt: skip
     return make(ledger, state, gauge, site, rest_within(seconds))
 
 

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
@@ -228,26 +229,36 @@ def limit(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | 
         return None
 
     async def within(work: Any) -> Any:
-        try:
-            waiting = work.send(None)
-        except StopIteration as end:
-            return end.value
-        return await rest(work, waiting)
+        place = [None]
+        work = into(place, work)
+        waiting = next(work, DONE)
+        if waiting is not DONE:
+            await rest(work, waiting)
+        return place[0]
 
     return within
+
+
+DONE: Final = object()
+"""What `next` answers for work that has ended at once."""
+
+
+@coroutine
+def into(place: list[Any], work: Any) -> Any:
+    """Await *work* and put its value into *place*: what gives no value ends without an exception, which is dear."""
+    place[0] = yield from work
 
 
 @lru_cache(256)
 def rest_within(seconds: float | None) -> Callable[[Any, Any], Any] | None:
     """
-    Return what awaits the rest of a coroutine that has begun, and waits for something; see `limit`.
+    Return what awaits the rest of work that has begun, and waits for something; see `limit`.
 
     What never waits is never late, and asking for the running loop is dear: only who waits gets a deadline.
     """
     if seconds is None:
         return None
     import asyncio
-    from types import coroutine
 
     @coroutine
     def rest(work: Any, waiting: Any) -> Any:
