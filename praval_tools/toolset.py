@@ -233,7 +233,7 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             try:
                 value = lane(given)
                 if value is not MISS:
-                    return lane.json(value)  # type: ignore[no-any-return]
+                    return lane.road.json(value)  # type: ignore[no-any-return]
             except (Exception, SystemExit) as error:
                 raise self._executor.failed(lane, error) from error
         value = self._executor.call(self._who, name, arguments if given is None else given, self._lanes)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from praval_tools.access import judge
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.failures import StoppedError, raised, type_name, unencodable
-from praval_tools.execution.frames import CALL, Frame, Site, frame_of
-from praval_tools.execution.lanes import Lane, async_lane, plain, sync_lane
+from praval_tools.execution.frames import CALL, Frame, Site
+from praval_tools.execution.lanes import Lane, Road, async_lane, plain, sync_lane
 from praval_tools.execution.lookup import Lookup
 from praval_tools.execution.loops import ExpiredError
 from praval_tools.execution.pipeline import pipeline
@@ -69,7 +68,7 @@ class Executor:
         state = self.ledger.state
         known = lanes.sync.get(name) or lanes.awaited.get(name)
         if known is not None:
-            if known.state is state:
+            if known.road.state is state:
                 return lanes
             lanes.drop(name)
         if self.runtime.recorder is not None:
@@ -95,8 +94,8 @@ class Executor:
             made = async_lane(tool.definition_, self.ledger, state, gauge, site, self.runtime.timeout(tool))
         else:
             made = sync_lane(tool.definition_, self.ledger, state, gauge, site)
-        made.decision, made.state, made.site, made.tool = verdict.paths[0].decision, state, site, tool
-        made.json, made.most = tool.definition_.compiled.result_json, self.runtime.most(tool)
+        json, most = tool.definition_.compiled.result_json, self.runtime.most(tool)
+        made.road = Road(tool, verdict.paths[0].decision, state, site, json, most)
         (lanes.awaited if tool.is_async else lanes.sync)[name] = made
         return lanes
 
@@ -155,14 +154,14 @@ class Executor:
         return raised(self._ended_badly(lane, error, None, None))
 
     def _ended_badly(self, lane: Lane, error: BaseException, call_id: str | None, started: float | None) -> ToolResult:
-        tool, decision = lane.tool, lane.decision
+        tool, decision, site = lane.road.tool, lane.road.decision, lane.road.site
         if isinstance(error, ExpiredError):
             return late(call_id, tool, decision.agent, self.runtime.timeout(tool) or 0.0, decision)
         taken = None if started is None else (self._tick() - started) * 1000
         if isinstance(error, StoppedError):
             return stopped(call_id, tool, decision.agent, taken, decision)
         return ToolResult(
-            call_id, tool.name, decision.agent, Outcome.TOOL_ERROR, None, self.runtime.shown(tool, error, lane.site),
+            call_id, tool.name, decision.agent, Outcome.TOOL_ERROR, None, self.runtime.shown(tool, error, site),
             type_name(error), taken, 1, (), False, decision, error,
         )  # fmt: skip
 
@@ -191,43 +190,40 @@ class Executor:
         return self.run(call, who) if result is None else result
 
     def _taken(self, lane: Lane, call: ToolCall, arguments: dict[str, Any]) -> ToolResult | None:
-        started, frame = self._tick(), frame_of(lane.site, arguments, call)
+        started, road = self._tick(), lane.road
+        frame: Frame = [road.site, arguments, None, call, False]
         try:
             value = lane(arguments, frame)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
             return self._ended_badly(lane, error, frame[CALL].tool_call_id, started)
-        return None if value is MISS else self._ended(frame, lane, value, started)
+        return None if value is MISS else self._ended(frame[CALL], road, value, started)
 
-    def aexecute(
-        self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None
-    ) -> Coroutine[Any, Any, ToolResult]:
+    async def aexecute(self, call: ToolCall, who: Principal | None, lanes: Lanes | None = None) -> ToolResult:
         """Run one call from async code; every failure of the tool, the arguments or the access is a result."""
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = quick(arguments)
         if arguments is None or lanes is None or who is None or type(name) is not str:
-            return self.arun(call, who)
+            return await self.arun(call, who)
         lane = lanes.awaited.get(name) or self.lane(who, name, lanes).awaited.get(name)
-        return self.arun(call, who) if lane is None else self._ataken(lane, call, arguments, who, lanes)
-
-    async def _ataken(
-        self, lane: Lane, call: ToolCall, arguments: dict[str, Any], who: Principal, lanes: Lanes
-    ) -> ToolResult:
-        started, frame = self._tick(), frame_of(lane.site, arguments, call)
+        if lane is None:
+            return await self.arun(call, who)
+        started, road = self._tick(), lane.road
+        frame: Frame = [road.site, arguments, None, call, False]
         try:
             value = await lane(arguments, frame)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
             return self._ended_badly(lane, error, frame[CALL].tool_call_id, started)
         if value is not MISS:
-            return self._ended(frame, lane, value, started)
-        self.lane(who, call.name, lanes)
+            return self._ended(frame[CALL], road, value, started)
+        self.lane(who, name, lanes)
         return await self.arun(call, who)
 
-    def _ended(self, frame: Frame, lane: Lane, value: Any, started: float) -> ToolResult:
-        decision = lane.decision
+    def _ended(self, call: ToolCall, road: Road, value: Any, started: float) -> ToolResult:
+        decision = road.decision
         return ToolResult(
-            frame[CALL].tool_call_id, decision.tool, decision.agent, _OK, value, None, None,
-            (self._tick() - started) * 1000, 1, (), False, decision, None, lane.most,
+            call.tool_call_id, decision.tool, decision.agent, _OK, value, None, None,
+            (self._tick() - started) * 1000, 1, (), False, decision, None, road.most,
         )  # fmt: skip
 
     def run(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:

@@ -112,7 +112,7 @@ def actor(by: object, verb: str, tool: str | None = None) -> str:
 
 def running_principal(registry: Any) -> Principal | None:
     """Return who runs in this context: None is the operator; in another registry, an agent is known by its name."""
-    frame = innermost()
+    frame = frames.get()
     if frame is None or (site := frame[SITE]).actor == OPERATOR:
         return None
     return site.who if site.registry is registry and site.who is not None else Principal(site.actor)
