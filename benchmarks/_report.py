@@ -158,7 +158,10 @@ Measured on {date}: {machine}; {peers}.
 _MISSED = """
 ### What stands in the way of the others
 
-- A call of a `BoundTool` costs Python's own dispatch of a `__call__` that takes any keywords;
+- Of the 13 × of `toolset.call` Python itself takes 5 for three calls and the keywords, and the arguments' check 2.6;
+  the context variable that says who runs costs 3.8 to set and to reset, the frame in it 1.3.
+  Without one of these, tasks that a tool leaves behind would not be known as its agent's.
+- A call of a `BoundTool` costs 6.7 × before its `__call__`, which takes any keywords, does anything;
   what happens behind it is what `toolset.call` does.
 - pydantic-core's bare validator only validates, below pydantic's public interface;
   by its `TypeAdapter` the two cost the same.
