@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextvars
 import cProfile
 import pstats
 import statistics
@@ -66,7 +67,8 @@ def beside_raw(here: Path, rounds: int) -> tuple[list[float], list[float]]:
             with registry.run(f"run-{turn}"), _settled():
                 raws.append(2 * calls / _raw(connection, groups))
                 began = time.perf_counter()
-                runner.run(_load(tools, calls))
+                # the runner keeps the context of its birth, in which no run is open
+                runner.run(_load(tools, calls), context=contextvars.copy_context())
                 rates.append(calls / (time.perf_counter() - began))
     return rates, raws
 
