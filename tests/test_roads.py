@@ -8,14 +8,18 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from functools import wraps
+from itertools import count
 from typing import Any, Literal
 
+import attrs
+import msgspec
 import pytest
 from attrs import frozen
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from praval_tools import Agent, Outcome, ToolCall, ToolCallError, ToolRegistry, ToolResult, tool
+from praval_tools.recording import noting
 
 
 class Colour(Enum):
@@ -62,7 +66,12 @@ def none() -> None:
     """Take nothing."""
 
 
-FUNCTIONS = (two, many, forms, extra, exact, none)
+def hint(text: str = "password=hunter2", token: str = "") -> str:
+    """Say what may be secret."""
+    return f"{text} {token}"
+
+
+FUNCTIONS = (two, many, forms, extra, exact, none, hint)
 
 
 def later(function: Any) -> Any:
@@ -75,9 +84,9 @@ def later(function: Any) -> Any:
     return made
 
 
-def homes() -> tuple[ToolRegistry, ToolRegistry]:
+def homes(**more: Any) -> tuple[ToolRegistry, ToolRegistry]:
     """Return a registry whose calls take the short road, and one whose calls cannot."""
-    made = (ToolRegistry(name="short"), ToolRegistry(name="long"))
+    made = (ToolRegistry(name="short", **more), ToolRegistry(name="long", **more))
     for registry in made:
         for function in FUNCTIONS:
             tool(function.__name__, owned_by="ann", registry=registry)(function)
@@ -106,6 +115,9 @@ arguments = st.one_of(
     st.fixed_dictionaries({"point": values}, optional={"colour": scalars, "kind": scalars, "when": scalars}),
     st.fixed_dictionaries({"n": scalars}, optional={"m": scalars, "k": scalars}),
     st.fixed_dictionaries({"amount": scalars}),
+    st.fixed_dictionaries(
+        {}, optional={"text": st.sampled_from(["", "token=abcd", '{"api_key": "abcd"}']), "token": scalars}
+    ),
     values,
 )
 names = st.sampled_from([function.__name__ for function in FUNCTIONS])
@@ -176,6 +188,89 @@ def _called(registry: ToolRegistry, name: str, given_: dict[str, Any]) -> tuple[
         return "value", repr(registry.agent("ann").call(name, **given_))
     except ToolCallError as error:
         return type(error).__mro__[:-2], str(error), type(error.__cause__)
+
+
+def journaled() -> tuple[ToolRegistry, ToolRegistry]:
+    """Return the same two with journals that have one key."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRAVAL_TOOLS_KEY", "the same for both")
+        return homes(journal="memory")
+
+
+JOURNALED = journaled()
+runs = count()
+
+
+def told(registry: ToolRegistry, run: str) -> list[str]:
+    """Return what the journal holds of a run, but for the ids, times and durations of its events."""
+    assert registry.journal is not None
+    return [_shown(one) for one in registry.journal.events(run_id=run)]
+
+
+def _shown(one: Any) -> str:
+    fields = attrs.asdict(one, recurse=False) if attrs.has(type(one)) else msgspec.structs.asdict(one)
+    return repr({name: value for name, value in fields.items() if name not in _OTHER})
+
+
+_OTHER = {"id", "time", "latency_ms", "started", "ended", "seq"}
+
+
+def lives(registry: ToolRegistry, run: str, calls: list[ToolCall], *, later: bool) -> list[Any]:
+    """Return what three lives of a run of these calls show; the short road is made for the second call."""
+
+    async def all_of() -> list[ToolResult]:
+        return [await registry.aexecute(one) for one in calls]
+
+    shown: list[Any] = []
+    for _ in range(3):
+        with registry.run(run) as opened:
+            results = asyncio.run(all_of()) if later else [registry.execute(one) for one in calls]
+            kept = [_shown(one) for one in opened.calls]
+            shown += [[(seen(one), one.replayed, one.tool_call_id) for one in results], kept, len(opened.unused)]
+    return [*shown, told(registry, run), used(registry)]
+
+
+def used(registry: ToolRegistry) -> dict[str, Any]:
+    """Return how often which tool was used, and how that ended."""
+    stats = registry.stats.get_agent_stats().get("ann", {})
+    return {name: (one["uses"], one["outcomes"]) for name, one in stats.items()}
+
+
+class TestJournaled:
+    @given(names, st.lists(arguments, min_size=1, max_size=2), st.booleans())
+    @example("two", [{"x": 1, "y": 2}], False)
+    @example("two", [{"x": 1, "y": 0}], True)
+    @example("many", [{"a": 1, "d": [1, 2]}], True)
+    @example("hint", [{"token": "abcdef"}], False)
+    @example("hint", [{}, {"text": "x\ud800"}], False)
+    def test_what_is_written_and_replayed(self, name: str, given_: list[Any], later: bool) -> None:
+        """
+        Results, records, what the run tells, statistics and replays are the same, for sync and awaited calls.
+        """
+        name = f"{name}_later" if later else name
+        calls = [
+            ToolCall(f"{number}-{index}", name, one, "ann") for number in range(3) for index, one in enumerate(given_)
+        ]
+        run = f"run-{next(runs)}"
+
+        short, long = (lives(registry, run, calls, later=later) for registry in JOURNALED)
+
+        assert long == short
+
+    @pytest.mark.parametrize("later", [False, True])
+    def test_the_short_road_is_taken(self, later: bool) -> None:
+        """
+        The registry without a policy takes it from the second call on, so that the two are compared.
+        """
+        name, taken = "two_later" if later else "two", []
+        for registry in JOURNALED:
+            with pytest.MonkeyPatch.context() as patch:
+                began = noting.quick_start
+                patch.setattr(noting, "quick_start", lambda *given: taken.append(registry) or began(*given))
+                lives(registry, f"run-{next(runs)}", [ToolCall(None, name, {"x": 1, "y": 2}, "ann")] * 3, later=later)
+
+        assert [JOURNALED[0]] * 2 == taken[-2:]
+        assert JOURNALED[1] not in taken
 
 
 class TestJson:

@@ -11,7 +11,7 @@ from praval_tools.execution.engines import EngineError, submitted
 from praval_tools.execution.failures import StaleError, StoppedError, said
 from praval_tools.execution.loops import ExpiredError, interrupted, limit, loop_runs_here
 from praval_tools.execution.results import broke, cancelled, late, stopped_by, succeeded
-from praval_tools.execution.steps import Append, Approve, Run, Sleep, Step, Steps, Wait
+from praval_tools.execution.steps import Append, Approve, Enter, Run, Sleep, Step, Steps, Wait
 from praval_tools.execution.threads import NoRoomError, finished
 from praval_tools.execution.turnstile import NoTurnError
 from praval_tools.model.approval import ApprovalRequest
@@ -46,6 +46,8 @@ def _done(runtime: Runtime, step: Step) -> Any:
         return _run(runtime, step)
     if isinstance(step, Append):
         return runtime.recorder.store.append([step.item])[0]
+    if isinstance(step, Enter):
+        return step.lane(step.arguments, step.frame)
     if isinstance(step, Approve):
         return _ask(runtime, step.request)
     if isinstance(step, Sleep):
@@ -65,6 +67,8 @@ async def drive_async(runtime: Runtime, steps: Steps) -> ToolResult:
             try:
                 if isinstance(step, Append):
                     answer = (await runtime.recorder.store.aappend((step.item,)))[0]
+                elif isinstance(step, Enter):
+                    answer = await step.lane(step.arguments, step.frame)
                 elif isinstance(step, Run):
                     answer = await (_awaited(runtime, step) if step.tool.is_async else _away(runtime, step))
                 elif isinstance(step, Approve):

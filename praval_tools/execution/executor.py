@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from praval_tools.access import judge
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.failures import StoppedError, raised, type_name, unencodable
-from praval_tools.execution.frames import CALL, Frame, Site
-from praval_tools.execution.lanes import Lane, Road, async_lane, plain, sync_lane
+from praval_tools.execution.frames import CALL, Frame
+from praval_tools.execution.lanes import Lane
 from praval_tools.execution.lookup import Lookup
 from praval_tools.execution.loops import ExpiredError
 from praval_tools.execution.pipeline import pipeline
 from praval_tools.execution.results import late, stopped
+from praval_tools.execution.roads import new_lane
 from praval_tools.execution.runtime import Runtime
 from praval_tools.model.arguments import quick
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -21,7 +21,6 @@ from praval_tools.model.definition import MISS
 from praval_tools.model.encode import encode, json_text
 from praval_tools.model.form import Unencodable
 from praval_tools.model.permissions import Principal
-from praval_tools.model.tool import Tool
 
 _MOST_LANES: Final = 16_384
 _OK: Final = Outcome.OK  # a member of an enumeration is looked up by code of its own
@@ -73,40 +72,13 @@ class Executor:
             lanes.drop(name)
         if self.runtime.recorder is not None:
             return lanes
-        if not self.runtime.options.usual_arguments:
+        made = new_lane(self.runtime, who, name)
+        if made is None:
             return lanes
-        if self.ledger.closed or self.ledger.changing or self.runtime.turnstile.closed or type(name) is not str:
-            return lanes
-        if state.policies or self.runtime.hooks.watch:
-            return lanes
-        verdict = judge(state, who, name, self.runtime.clock.now())
-        tool = verdict.record.tool if verdict.record is not None else None
-        if self.runtime.limits.apply(who.agent, name):
-            return lanes
-        if tool is None or verdict.refusal is not None or not verdict.paths[0].lasting or not self._short(tool):
-            return lanes
-        if not tool.definition_.usable:
-            return lanes
-        gauge, site = self.runtime.gauges.of(who.agent, name), Site(self.runtime.home, who, who.agent, name)
         if len(lanes.sync) + len(lanes.awaited) > _MOST_LANES:
             lanes.clear()
-        if tool.is_async:
-            made = async_lane(tool.definition_, self.ledger, state, gauge, site, self.runtime.timeout(tool))
-        else:
-            made = sync_lane(tool.definition_, self.ledger, state, gauge, site)
-        json, most = tool.definition_.compiled.result_json, self.runtime.most(tool)
-        made.road = Road(tool, verdict.paths[0].decision, state, site, json, most)
-        (lanes.awaited if tool.is_async else lanes.sync)[name] = made
+        (lanes.awaited if made.road.tool.is_async else lanes.sync)[name] = made
         return lanes
-
-    def _short(self, tool: Tool[..., Any]) -> bool:
-        meta = tool.metadata
-        if meta.requires_approval or not meta.concurrency_safe or not plain(tool.definition_):
-            return False
-        if self.runtime.retries(tool):
-            return False
-        engine = meta.engine or self.runtime.options.engine
-        return engine in (None, "inline") and (tool.is_async or meta.timeout is None)
 
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
@@ -228,8 +200,8 @@ class Executor:
 
     def run(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:
         """Drive the pipeline from sync code; *known*: what came of the call already."""
-        return drive(self.runtime, pipeline(self.runtime, call, who, known))
+        return drive(self.runtime, pipeline(self.runtime, call, who, known=known))
 
     async def arun(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:
         """Drive the pipeline from async code; *known*: what came of the call already."""
-        return await drive_async(self.runtime, pipeline(self.runtime, call, who, known))
+        return await drive_async(self.runtime, pipeline(self.runtime, call, who, known=known, awaited=True))

@@ -24,6 +24,7 @@ from praval_tools.model.returns import returned_items
 from praval_tools.model.signature import is_async
 
 if TYPE_CHECKING:
+    from praval_tools.access import Verdict
     from praval_tools.execution.gauges import Gauge
     from praval_tools.ledger import Ledger
     from praval_tools.model.decision import Decision
@@ -38,6 +39,7 @@ class Road(msgspec.Struct, frozen=True, eq=False):
     """What a lane stands for, `json` for its value, and the `most` of it to show."""
 
     tool: Tool[..., Any]
+    verdict: Verdict
     decision: Decision
     state: State
     site: Site

@@ -47,7 +47,7 @@ class Course(msgspec.Struct, eq=False):
     What is known of one call through all its attempts.
 
     `mended`: its arguments, where somebody looked at them; `renewed` takes over what other processes changed, if any;
-    `told`: plugins know that it is about to run.
+    `told`: plugins know that it is about to run; `awaited`: async code drives it; None: what came of it is known.
     """
 
     runtime: Runtime
@@ -63,6 +63,7 @@ class Course(msgspec.Struct, eq=False):
     mended: tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None = None
     renewed: Callable[[], bool] | None = None
     told: bool = False
+    awaited: bool | None = False
 
     def approval_of(self, tool: Tool[..., Any]) -> dict[str, Any] | None:
         """Return the arguments with which *tool*, as it is defined now, was approved; None: it was not."""
@@ -79,15 +80,24 @@ class Course(msgspec.Struct, eq=False):
             ended()
 
 
-def pipeline(runtime: Runtime, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> Steps:
+def pipeline(
+    runtime: Runtime, call: ToolCall, who: Principal | None, *, known: ToolResult | None = None, awaited: bool = False
+) -> Steps:
     """
-    Decide and run one call; *who* None: the operator; *known*: what came of it already, to be written down.
+    Decide and run one call.
 
     Every way out is a result. A driver answers `Run` with a result, or None where the call must be decided again.
+
+    Args:
+        runtime: What the calls of the registry share.
+        call: The call.
+        who: Who calls; None: the operator.
+        known: What came of it already, to be written down.
+        awaited: The driver is async code's.
     """
     if isinstance(call.name, str) and (name := runtime.ledger.state.own_name(call.name)) != call.name:
         call = replace(call, name=name)
-    course = Course(runtime, call, who)
+    course = Course(runtime, call, who, awaited=awaited if known is None else None)
     steps = _decided_and_run(course) if known is None else _known(known)
     if runtime.recorder is not None:
         steps = runtime.recorder.recorded(course, steps)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from praval_tools.execution.failures import type_name
+from praval_tools.execution.failures import StoppedError, type_name
 from praval_tools.execution.frames import SITE
+from praval_tools.execution.loops import ExpiredError
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Decision
 from praval_tools.model.definition import Bound
@@ -72,6 +73,14 @@ def broke(run: Run, error: BaseException, started: float) -> ToolResult:
         (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound.repairs, False,
         run.path.decision, error,
     )  # fmt: skip
+
+
+def ended_badly(run: Run, error: BaseException, started: float) -> ToolResult:
+    """Return the result of a call out of whose lane *error* came."""
+    if isinstance(error, ExpiredError):
+        seconds = run.runtime.timeout(run.tool) or 0.0
+        return late(run.call_id, run.tool, run.call.agent, seconds, run.path.decision, repairs=run.bound.repairs)
+    return cancelled(run, started) if isinstance(error, StoppedError) else broke(run, error, started)
 
 
 def stopped_by(run: Run, outcome: Outcome, text: str, code: str) -> ToolResult:

@@ -175,6 +175,14 @@ def whole(value: Any, name: str) -> Any:
     return value
 
 
+class Enter(msgspec.Struct, eq=False):
+    """A call on the short road: the driver calls *lane*, and sends back its value; MISS: it must be decided again."""
+
+    lane: Any
+    arguments: dict[str, Any]
+    frame: Any
+
+
 class Approve(msgspec.Struct, eq=False):
     """A call that waits for an approval; the driver asks who is to be asked, and sends back the answer, or None."""
 
@@ -200,5 +208,5 @@ class Wait(msgspec.Struct, eq=False):
     call_id: str
 
 
-Step = Run | Approve | Sleep | Append | Wait
+Step = Run | Enter | Approve | Sleep | Append | Wait
 Steps = Generator[Step, Any, ToolResult]

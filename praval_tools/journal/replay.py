@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -33,7 +33,8 @@ _AGAIN: Final = frozenset({Outcome.APPROVAL_REQUIRED, Outcome.IN_DOUBT})
 FINAL: Final = frozenset(Outcome) - UNSETTLED - _AGAIN
 
 _CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
-_OPEN: Final = ("doubt", "rerun")
+OPEN: Final = ("doubt", "rerun")
+"""So stands a call that was begun in an earlier life, and of which no result is known."""
 _EXACT: Final = 2**53
 _MAY_CHANGE: Final = frozenset({float, dict, list})
 _DETERMINISTIC: Final = msgspec.json.Encoder(order="deterministic")
@@ -134,7 +135,7 @@ class Entry:
         self.asked_for = self.taken = False
         self.busy = False
         self.settling: Future[None] | None = None
-        self.awaited: list[Entry] = []
+        self.awaited: tuple[Entry, ...] = ()
 
     def add(self, record: Record) -> None:
         """Take in what *record*, the next one of this call, says."""
@@ -144,7 +145,7 @@ class Entry:
         if kind == _RESULT:
             self.end, self._status = record, None  # read when somebody asks
         elif kind in (_CALL, _REFUSED):
-            if kind == _REFUSED and self.status in _OPEN:
+            if kind == _REFUSED and self.status in OPEN:
                 return  # refused when it was to run again: that says nothing of its first life
             head = _head(record)
             self.digest, self.given, self.parent = head.digest, head.given, head.parent_id
@@ -175,7 +176,7 @@ class Entry:
         """Take in how the call ended."""
         if record.attempt is not None and record.attempt > self.attempts:
             self.attempts = record.attempt
-        if record.type != _REFUSED or self.status not in _OPEN:
+        if record.type != _REFUSED or self.status not in OPEN:
             self._ended(record, outcome)
 
     def _ended(self, record: Record, outcome: Outcome) -> None:
@@ -193,13 +194,15 @@ class Entry:
             free = not self._waits_for(callers)
             if free:
                 for one in callers:
-                    one.awaited.append(self)
+                    one.awaited += (self,)
         try:
             yield free
         finally:
             with _waits:
                 for one in callers if free else ():
-                    one.awaited.remove(self)
+                    waits = list(one.awaited)
+                    waits.remove(self)  # once: it may be waited for in several ways
+                    one.awaited = tuple(waits)
 
     def _waits_for(self, others: list[Entry]) -> bool:
         seen, left = list[Entry](), [self]
@@ -278,7 +281,7 @@ class Recording:
         with self._lock:
             self._add(record)
 
-    def find(self, asked: Request, new_id: str) -> Entry:
+    def find(self, asked: Request, new_id: Callable[[], str]) -> Entry:
         """
         Return the recorded call that *asked* repeats, a new one where there is none.
 
@@ -290,7 +293,7 @@ class Recording:
             if entry is None:
                 name = asked.call_id
                 if name is None or name in self.entries:  # the call of another place has it
-                    name = new_id
+                    name = new_id()
                 entry = Entry(name, asked.agent, asked.tool)
                 entry.digest, entry.given, entry.parent = asked.digest, asked.given, asked.parent
                 entry.fingerprint, entry.place = asked.fingerprint, len(self.entries) + 1

@@ -249,10 +249,8 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
             ToolArgumentsError: With every problem at once.
         """
         usual = max_bytes >= MAX_BYTES and max_depth == MAX_DEPTH
-        if type(raw) is dict and usual and not self.runs_code and self.quick(raw) is not MISS:
-            copied: dict[str, Any] = plain_copy(raw)
-            if self.quick(copied) is not MISS:  # whatever the caller did meanwhile
-                return copied, ()
+        if type(raw) is dict and usual and not self.runs_code and (copied := self.strictly(raw)) is not None:
+            return copied, ()
         validator, repairs = self.validator, tuple[Repair, ...]()
         try:
             arguments = parse(raw, max_bytes=max_bytes, max_depth=max_depth)
@@ -270,6 +268,15 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
         if problems:
             raise ToolArgumentsError(self.name, problems)
         return arguments, repairs
+
+    def strictly(self, raw: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a copy of arguments that are a strict match as they stand, else None."""
+        copied: dict[str, Any] = raw.copy()
+        if not _SCALARS.issuperset(map(type, copied.values())):
+            if self.quick(raw) is MISS:
+                return None
+            copied = plain_copy(raw)
+        return copied if self.quick(copied) is not MISS else None  # whatever the caller did meanwhile
 
     def quick(self, arguments: dict[str, Any]) -> Any:
         """Return the function's keywords for arguments that are a strict match as they stand, else MISS."""

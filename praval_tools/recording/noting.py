@@ -12,6 +12,7 @@ from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
 from praval_tools.execution.failures import builtin_base, recalled
 from praval_tools.execution.steps import Run
 from praval_tools.journal.codec import VERSION, reader, to_json
+from praval_tools.journal.echoes import NO_SECRETS
 from praval_tools.journal.events import (
     AgentToolCall,
     AgentToolResult,
@@ -24,7 +25,7 @@ from praval_tools.journal.events import (
     noted,
     process,
 )
-from praval_tools.journal.protocol import Record
+from praval_tools.journal.protocol import INTENT, Record
 from praval_tools.journal.redact import MARKER, Plan
 from praval_tools.journal.replay import Entry, Request, digest_of
 from praval_tools.journal.values import is_plain, unpacked
@@ -122,6 +123,8 @@ class _ResultBody(_Body, omit_defaults=True, kw_only=True, gc=False):
 
 
 _WRITE: Final = msgspec.json.Encoder().encode
+_UNWRITTEN: Final = (TypeError, ValueError, OverflowError)
+"""Half of a surrogate pair, a number of very many digits."""
 
 
 def _record(said: Any, body: bytes, attempt: int | None) -> Record:
@@ -149,8 +152,8 @@ class Note(msgspec.Struct):
     call: ToolCall
     plan: Plan
     clock: Clock
-    request: Request | None
-    secrets: Any
+    request: Request | None = None
+    secrets: Any = NO_SECRETS
     tool: str = ""
     agent: str | None = None
 
@@ -181,7 +184,7 @@ class Note(msgspec.Struct):
         )  # fmt: skip
         try:
             return _record(body, _WRITE(body), of_call)
-        except (TypeError, ValueError, OverflowError):  # half of a surrogate pair, a number of very many digits
+        except _UNWRITTEN:
             return None
 
     @property
@@ -189,6 +192,52 @@ class Note(msgspec.Struct):
         """By what a replay finds the call."""
         request = self.request
         return {} if request is None else {"digest": request.digest, "given": request.given}
+
+
+# ── written quickly ─────────────────────────────────────────────────────────────────────────────
+
+_STARTS: Final = EventType.AGENT_TOOL_CALL
+_ENDS: Final = EventType.AGENT_TOOL_RESULT
+_START_NAME: Final = _STARTS.value
+_END_NAME: Final = _ENDS.value
+
+
+def quick_start(
+    clock: Clock, call: ToolCall, arguments: Any, decision: _Decided, fingerprint: str, digest: str
+) -> Record | None:
+    """Return the record of the first start of a call in which nothing is secret or special; None: see `began`."""
+    name, time, here, call_id = clock.new_id(), clock.now(), process(), call.tool_call_id or ""
+    body = _CallBody(  # in the order of the fields, which is far quicker
+        v=VERSION, type=_STARTS, id=name, time=time, tool_call_id=call_id, tool_name=call.name, process=here,
+        agent=call.agent, run_id=call.run_id, arguments=arguments, decision=decision, chain=call.on_behalf_of,
+        parent_id=call.parent_id, fingerprint=fingerprint, digest=digest,
+    )  # fmt: skip
+    try:
+        written = _WRITE(body)
+    except _UNWRITTEN:
+        return None
+    return Record(
+        type=_START_NAME, body=written, id=name, time=time, process=here, run_id=call.run_id, call_id=call_id,
+        agent=call.agent, tool=call.name, attempt=INTENT,
+    )  # fmt: skip
+
+
+def quick_end(clock: Clock, call: ToolCall, result: ToolResult, value: Any) -> Record | None:
+    """Return the record of a first attempt that gave *value*, with nothing secret or special; None: see `ended`."""
+    name, time, here, call_id = clock.new_id(), clock.now(), process(), call.tool_call_id or ""
+    body = _ResultBody(
+        v=VERSION, type=_ENDS, id=name, time=time, tool_call_id=call_id, tool_name=call.name, process=here,
+        agent=call.agent, run_id=call.run_id, outcome=Outcome.OK, result=value, error=None,
+        latency_ms=result.latency_ms,
+    )  # fmt: skip
+    try:
+        written = _WRITE(body)
+    except _UNWRITTEN:
+        return None
+    return Record(
+        type=_END_NAME, body=written, id=name, time=time, process=here, run_id=call.run_id, call_id=call_id,
+        agent=call.agent, tool=call.name, attempt=1,
+    )  # fmt: skip
 
 
 # ── written ──────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +252,7 @@ def began(note: Note, run: Run, attempt: int | None) -> Record:
     }  # fmt: skip
     clean, secrets = note.plan.arguments(arguments)
     if clean is arguments and not secrets and not repairs and not call.reason and is_plain(arguments):
-        made = note.quickly(_CallBody, attempt, decision=_decided(run.path.decision), **said)
+        made = note.quickly(_CallBody, attempt, decision=decided(run.path.decision), **said)
         if made is not None:
             return made
     event = AgentToolCall(**note.head(), **said, decision=noted(run.path.decision), repairs=repairs)
@@ -214,7 +263,7 @@ _notes: dict[int, tuple[Decision, _Decided]] = {}
 _MOST_NOTES: Final = 1_024
 
 
-def _decided(decision: Decision) -> _Decided:
+def decided(decision: Decision) -> _Decided:
     """Return what is written of *decision*; of the same one, which most calls have, the same."""
     known = _notes.get(id(decision))
     if known is not None and known[0] is decision:
@@ -335,7 +384,7 @@ _read_answer: Final = reader(_Answer)
 _OUTCOMES: Final[dict[str, Allowed]] = {"unknown_tool": "unknown", "disabled": "disabled", "forbidden": "forbidden"}
 
 
-def replayed(entry: Entry, call: ToolCall, tool: Tool[..., Any] | None, most: int | None) -> ToolResult:
+def replayed(entry: Entry, call_id: str | None, tool: Tool[..., Any] | None, most: int | None) -> ToolResult:
     """Return the recorded result of a call; its value of the type that the tool's return hint says."""
     end = _read_end(_body(entry.end))
     start = _read_start(_body(entry.start)) if entry.start is not None else _Start()
@@ -348,7 +397,7 @@ def replayed(entry: Entry, call: ToolCall, tool: Tool[..., Any] | None, most: in
             except Mismatch:  # recorded of an older definition, or redacted: as JSON
                 pass
     return ToolResult(
-        call.tool_call_id, entry.tool, entry.agent, outcome, value, end.error, end.error_type, end.latency_ms,
+        call_id, entry.tool, entry.agent, outcome, value, end.error, end.error_type, end.latency_ms,
         end.attempts, start.repairs, True, _decision(entry, outcome, end.decision or start.decision),
         _exception(entry, outcome, end), most,
     )  # fmt: skip

@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterator
-from typing import Any, Final, Literal
-from weakref import WeakKeyDictionary
+from collections.abc import Generator
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from praval_tools import facts
-from praval_tools.errors import (
-    JournalError,
-    JournalWarning,
-    ReplayMismatchError,
-    ToolArgumentsError,
-    ToolUsageError,
-    outside,
-)
+from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, outside
 from praval_tools.execution.failures import said, type_name
-from praval_tools.execution.frames import SITE, call_of, calls_inside, current_call, frame_of, running
+from praval_tools.execution.frames import SITE, frame_of, running
 from praval_tools.execution.pipeline import Course
-from praval_tools.execution.results import broke
+from praval_tools.execution.results import broke, ended_badly
 from praval_tools.execution.runtime import Runtime
-from praval_tools.execution.steps import Approve, Run, Steps, Wait
-from praval_tools.journal.echoes import NO_SECRETS
-from praval_tools.journal.protocol import INTENT, Item, Status, Store
-from praval_tools.journal.redact import Plan, Redactor
-from praval_tools.journal.replay import FINAL, Entry, Request, digest_of
+from praval_tools.execution.steps import Append, Approve, Run, Steps, Wait
+from praval_tools.journal.protocol import INTENT, Answer, Item, Status, Store
+from praval_tools.journal.redact import Redactor
+from praval_tools.journal.replay import FINAL, Entry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Deny
-from praval_tools.model.definition import Definition
+from praval_tools.model.definition import MISS
 from praval_tools.model.form import Unencodable
-from praval_tools.model.repair import Repair
 from praval_tools.model.tool import Tool
-from praval_tools.naming import shorten
 from praval_tools.recording import noting
-from praval_tools.recording.openrun import OpenRun, current_run, within
-from praval_tools.recording.scribe import Book, Scribe, warn_lost
+from praval_tools.recording.finding import Finder, check_fingerprint, placed
+from praval_tools.recording.openrun import OpenRun, within
+from praval_tools.recording.scribe import Book, Met, Scribe, unsettled, warn_lost
+from praval_tools.recording.short import SCALARS, Place, Roads, Short
 
 Durability = Literal["full", "intent"]
-
-_SCALARS: Final = frozenset({type(None), bool, int, float, str})
 
 
 class Recorder:
@@ -66,9 +55,9 @@ class Recorder:
         self.runtime, self.store, self.stats = runtime, store, stats
         self._redactor, self._eager, self._lenient = redactor, durability == "intent", lenient
         self._scribe = Scribe(store, stats, lenient=lenient)
-        self._plans: WeakKeyDictionary[Definition, Plan] = WeakKeyDictionary()
-        self._plain = redactor.plan()
-        self.runs: dict[str, OpenRun] = {}
+        self.finder = Finder(runtime, redactor)
+        self._roads = Roads(runtime, self.finder)
+        self.runs = self.finder.runs
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────
 
@@ -77,60 +66,84 @@ class Recorder:
         self.runtime.ledger.refuse_calls()
         course.renewed, given = self._renewed, course.call
         call = course.call = noting.writable(given)
-        result: ToolResult = yield from self._driven(course, steps)
-        known = call is given or given.tool_call_id is None
-        return result if known else replace(result, tool_call_id=given.tool_call_id)
-
-    def _driven(self, course: Course, steps: Steps) -> Steps:
-        call, tool = course.call, self._tool(course.call)
-        run = self._run_of(call)
+        short = None if self._eager else self._roads.short(call, course.who, awaited=course.awaited)
+        run = self.finder.entered(self, call)
         if run is None:
-            course.call = call = self._placed(call.with_id(), None)
-            book = Book(noting.Note(call, self._plan(tool), self.runtime.clock, None, NO_SECRETS))
-            return (yield from self._written(course, steps, book))
-        try:
-            return (yield from self._found(course, steps, run, tool))
-        finally:
-            run.leave()
+            result: ToolResult = yield from self._alone(course, steps, short)
+        else:
+            try:
+                result = yield from self._found(course, steps, short, run)
+            finally:
+                run.leave()
+        if call is given or given.tool_call_id is None:
+            return result
+        return replace(result, tool_call_id=given.tool_call_id)
 
-    def _found(self, course: Course, steps: Steps, run: OpenRun, tool: Tool[..., Any] | None) -> Steps:
+    def _alone(self, course: Course, steps: Steps, short: Short | None) -> Steps:
+        """Drive a call outside of runs."""
+        course.call = call = placed(course.call.with_id())
+        if short is not None:
+            return (yield from self._shortly(course, steps, short, Place()))
+        plan = self.finder.plan(self.finder.tool(call))
+        return (yield from self._written(course, steps, Book(noting.Note(call, plan, self.runtime.clock))))
+
+    def _found(self, course: Course, steps: Steps, short: Short | None, run: OpenRun) -> Steps:
         """Give the recorded result of a call of *run* back, or drive *steps* for one that has none."""
-        call = course.call
-        request, mended = self._request(call, tool)
-        entry = run.recording.find(request, self.runtime.clock.new_id())
+        call, mended = course.call, None
+        if short is not None:
+            tool: Tool[..., Any] | None = short.road.tool
+            request = short.request(call)
+        else:
+            tool = self.finder.tool(call)
+            request, mended = self.finder.request(call, tool)
+        entry = run.recording.find(request, self.runtime.clock.new_id)
+        if run.recording.begin(entry) is not None:
+            yield from self._turn(run, entry)
+        try:
+            check_fingerprint(run, entry, request)
+            before, own = entry.status, call.tool_call_id or entry.call_id
+            if before == "done":
+                return noting.replayed(entry, own, tool, None if tool is None else self.runtime.most(tool))
+            course.call = ToolCall(
+                entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, request.parent,
+                call.reason,
+            )  # fmt: skip
+            place = Place(run, entry, request)
+            if short is not None and before == "new":
+                result: ToolResult = yield from self._shortly(course, steps, short, place)
+            else:
+                course.mended = mended
+                result = yield from self._anew(course, steps, place, tool)
+            if unsettled(before, entry.status):
+                run.recording.put_back(entry)
+            return result if own == entry.call_id else replace(result, tool_call_id=own)
+        finally:
+            run.recording.settle(entry)
+
+    def _turn(self, run: OpenRun, entry: Entry) -> Generator[Any, Any, None]:
+        """Wait until nobody else settles *entry*."""
         while (settling := run.recording.begin(entry)) is not None:
-            with entry.awaited_by(list(self._callers())) as free:
+            with entry.awaited_by(list(self.finder.callers())) as free:
                 if not free:
                     raise ToolUsageError(
                         f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
                         f"is made from: both would wait for ever. Give this call another id."
                     )
                 yield Wait(settling, entry.call_id)
-        try:
-            mine = replace(call, tool_call_id=call.tool_call_id or entry.call_id, run_id=run.run_id)
-            self._check_fingerprint(run, entry, request)
-            if entry.status == "done":
-                return noting.replayed(entry, mine, tool, None if tool is None else self.runtime.most(tool))
-            own = mine if mine.tool_call_id == entry.call_id else replace(mine, tool_call_id=entry.call_id)
-            course.call, course.mended = self._placed(own, request), mended
-            note = noting.Note(course.call, self._plan(tool), self.runtime.clock, request, NO_SECRETS)
-            book = Book(note, run, entry, before=entry.status)
-            if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
-                doubtful = noting.in_doubt(entry, mine)
-                yield from self._refused(book, doubtful)
-                run.recording.put_back(entry)
-                return doubtful
-            book.began = entry.attempts >= INTENT
-            result = yield from self._written(course, steps, book)
-            if book.unsettled(entry.status):
-                run.recording.put_back(entry)
-            return result if mine.tool_call_id == entry.call_id else replace(result, tool_call_id=mine.tool_call_id)
-        finally:
-            run.recording.settle(entry)
 
-    def _tool(self, call: ToolCall) -> Tool[..., Any] | None:
-        record = self.runtime.ledger.state.record(call.name) if isinstance(call.name, str) else None
-        return None if record is None else record.tool
+    def _anew(self, course: Course, steps: Steps, place: Place, tool: Tool[..., Any] | None) -> Steps:
+        """Drive a call that has no result yet, unless it is in doubt."""
+        note = noting.Note(course.call, self.finder.plan(tool), self.runtime.clock, place.request)
+        entry = place.entry
+        if entry is None:
+            raise AssertionError("a call of a run has its entry")
+        book = Book(note, place.run, entry, before=entry.status)
+        if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
+            doubtful = noting.in_doubt(entry, course.call)
+            yield from self._refused(book, doubtful)
+            return doubtful
+        book.began = entry.attempts >= INTENT
+        return (yield from self._written(course, steps, book))
 
     def _renewed(self) -> bool:
         """Take over what other processes changed, before a call is refused by what is old; False: nothing."""
@@ -142,85 +155,74 @@ class Recorder:
             return False
         return True
 
-    def _run_of(self, call: ToolCall) -> OpenRun | None:
-        if call.run_id is not None:
-            run = self.runs.get(call.run_id)
-            if run is None:
-                raise ToolUsageError(
-                    f"The call names run {shorten(call.run_id)}, which is not open here; open it around the call: "
-                    f"with registry.run({shorten(call.run_id)}): …",
-                    "run-closed",
-                )
-        else:
-            run = current_run.get()
-            while run is not None and run.recorder is not self:
-                run = run.outer
-            if run is None:
-                return None
-        run.enter()
-        return run
+    # ── the short road ───────────────────────────────────────────────────────────────────────────
 
-    def _placed(self, call: ToolCall, request: Request | None) -> ToolCall:
-        """Return *call* with the id of that inside which it is made."""
-        if call.parent_id is not None:
-            return call
-        parent = request.parent if request is not None else _parent()
-        return call if parent is None else replace(call, parent_id=parent)
+    def _shortly(self, course: Course, steps: Steps, short: Short, place: Place) -> Steps:
+        """Write, run and write one call; where something unusual happens, *steps* take over."""
+        call, entry = course.call, place.entry
+        record = short.began(call, place.request)
+        if record is None:
+            return (yield from self._written(course, steps, self._opened(course, short, place)))
+        met: Any = None
+        item = Item((record,), short.road.state.revision)
+        try:
+            met = yield Append(item)
+        except BaseException as error:  # looked at below
+            met = error
+        if type(met) is not Answer or met.status is not Status.DONE:
+            return (yield from self._held_up(course, steps, short, place, item, met))
+        if entry is not None:
+            entry.began(record)
+        started, failed = self.runtime.clock.monotonic(), None
+        try:
+            with within(place.run):
+                value = yield short.enter(call)
+        except BaseException as error:  # looked at below
+            value, failed = None, error
+        if failed is not None or value is MISS:
+            return (yield from self._missed(course, steps, short, place, failed, started))
+        result = short.result(call, value, self.runtime.clock.monotonic() - started)
+        record = short.ended(call, result)
+        if record is None:
+            return (yield from self._result(self._opened(course, short, place, short.run(call, 1)), result))
+        item = Item((record,))
+        try:
+            met = yield Append(item)
+        except BaseException as error:  # looked at below
+            met = error
+        if type(met) is not Answer or met.status is not Status.DONE:
+            book = self._opened(course, short, place, short.run(call, 1))
+            return (yield from self._closed(book, result, item, met))
+        self._scribe.count(Outcome.OK, record, result.latency_ms)
+        if entry is not None:
+            entry.ended(record, Outcome.OK)
+        return result
 
-    def _request(
-        self, call: ToolCall, tool: Tool[..., Any] | None
-    ) -> tuple[Request, tuple[Definition, dict[str, Any], tuple[Repair, ...]] | None]:
-        """Return what the call is looked for by, and its arguments, mended, where they fit the tool."""
-        name = call.name if noting.is_text(call.name) else shorten(call.name)
-        options, given, mended = self.runtime.options, noting.json_of(call.arguments), None
-        arguments = given
-        if tool is not None and tool.definition_.usable:
-            strict = tool.metadata.strict_arguments
-            try:
-                arguments, repairs = tool.definition_.mended(
-                    call.arguments, strict=options.strict_arguments if strict is None else strict,
-                    max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
-                )  # fmt: skip
-                mended = tool.definition_, arguments, repairs
-            except ToolArgumentsError:  # the call will say so; it is looked for as it was given
-                pass
-        plan = self._plan(tool)
-        clean = plan.arguments(arguments, bound=mended is not None)[0]
-        digest = digest_of(clean)
-        other = digest if arguments == given else digest_of(plan.arguments(given, bound=False)[0])
-        request = Request(
-            call.tool_call_id, call.agent, name, call.parent_id or _parent(), clean, digest,
-            "" if other == digest else other, "" if mended is None or tool is None else tool.fingerprint,
-        )  # fmt: skip
-        return request, mended
+    def _opened(self, course: Course, short: Short, place: Place, run: Run | None = None) -> Book:
+        """Return the book of a call that leaves the short road, after its start was written where there is a *run*."""
+        course.mended = short.road.definition, short.arguments, ()
+        note = noting.Note(course.call, short.road.plan, self.runtime.clock, place.request)
+        return Book(note, place.run, place.entry, began=run is not None, last=run)
 
-    def _plan(self, tool: Tool[..., Any] | None) -> Plan:
-        if tool is None or not tool.definition_.usable:
-            return self._plain
-        plan = self._plans.get(tool.definition_)
-        if plan is None:
-            compiled = tool.definition_.compiled
-            plan = self._plans[tool.definition_] = self._redactor.plan(
-                compiled.parameters_schema, compiled.result_schema
-            )
-        return plan
+    def _held_up(self, course: Course, steps: Steps, short: Short, place: Place, item: Item, met: Any) -> Steps:
+        """Go on with a call whose start was not simply written."""
+        book, run = self._opened(course, short, place), short.run(course.call, 0)
+        if (yield from self._handed_over(book, run, item, met=met)):
+            book.last = run
+        return (yield from self._written(course, steps, book))
 
-    def _callers(self) -> Iterator[Entry]:
-        """Yield the calls of open runs that this one is made from; they wait as long as it does."""
-        for frame in calls_inside(self.runtime.home):
-            call = call_of(frame)
-            run = self.runs.get(call.run_id or "")
-            entry = None if run is None else run.recording.entries.get(call.tool_call_id or "")
-            if entry is not None:
-                yield entry
-
-    def _check_fingerprint(self, run: OpenRun, entry: Entry, request: Request) -> None:
-        if run.strict_fingerprint and entry.fingerprint and entry.fingerprint != request.fingerprint:
-            now = f"fingerprint {request.fingerprint[:12]}" if request.fingerprint else "gone"
-            raise ReplayMismatchError(
-                run.run_id, entry.call_id, f"{entry} with fingerprint {entry.fingerprint[:12]}",
-                f"{request}, where the tool is {now}",
-            )  # fmt: skip
+    def _missed(
+        self, course: Course, steps: Steps, short: Short, place: Place, error: BaseException | None, started: float
+    ) -> Steps:
+        """Go on with a call that was not admitted, or whose function did not return."""
+        run = short.run(course.call, 0 if error is None else 1)
+        book = self._opened(course, short, place, run)
+        if error is None:
+            return (yield from self._written(course, steps, book))
+        if isinstance(error, Exception | SystemExit):
+            return (yield from self._result(book, ended_badly(run, error, started)))
+        yield from self._stopped(book, run, error, entered=True)
+        raise error
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -293,15 +295,21 @@ class Recorder:
             book.held = record
             return True
         item = Item((record,), run.state.revision, tuple(sorted(owed)))
+        return (yield from self._handed_over(book, run, item, owed))
+
+    def _handed_over(
+        self, book: Book, run: Run, item: Item, owed: frozenset[str] = frozenset(), met: Met = None
+    ) -> Generator[Any, Any, bool]:
+        """Have the start written, unless somebody has *met* the answer already; see `_may_start`."""
         try:
-            answer = yield from self._scribe.landed(book, item, "Nothing was run.")
+            answer = yield from self._scribe.landed(book, item, "Nothing was run.", met=met)
         except (JournalError, GeneratorExit):
             raise
         except BaseException as error:
             yield from self._stopped(book, run, error, entered=run.attempts > 0)
             raise
         if answer is None:
-            book.held = book.held or record  # goes with the result
+            book.held = book.held or item.records[0]  # goes with the result
         if answer is None or answer.status is Status.DONE:
             book.began, book.spent = True, book.spent | owed
             book.settled |= owed if answer is not None else frozenset()
@@ -341,14 +349,19 @@ class Recorder:
             self._scribe.count(result.outcome, record, result.latency_ms)
             self._scribe.all_noticed(book, item, result.outcome)
             return result
-        call = book.note.call
+        return (yield from self._closed(book, result, item))
+
+    def _closed(self, book: Book, result: ToolResult, item: Item, met: Met = None) -> Generator[Any, Any, ToolResult]:
+        """Have the end written, unless somebody has *met* the answer already; return what holds then."""
+        call, attempt = book.note.call, item.records[-1].attempt
         lost = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
-        answer = yield from self._scribe.ended(book, item, lost, result.outcome, result.latency_ms)
+        answer = yield from self._scribe.ended(book, item, lost, result.outcome, latency=result.latency_ms, met=met)
         if answer is None or answer.status is not Status.EXISTS or book.entry is None:
             return result
         book.entry.add(next(one for one in answer.found if one.attempt == attempt))  # an earlier life got so far
         tool = None if book.last is None else book.last.tool
-        return noting.replayed(book.entry, call, tool, None if tool is None else self.runtime.most(tool))
+        most = None if tool is None else self.runtime.most(tool)
+        return noting.replayed(book.entry, call.tool_call_id, tool, most)
 
     def _refused(self, book: Book, result: ToolResult) -> Generator[Any, Any, None]:
         final = result.outcome in FINAL and book.run is not None and not book.again
@@ -364,7 +377,7 @@ class Recorder:
         if result.outcome is not Outcome.OK or run is None:
             return None, result
         compiled = run.tool.definition_.compiled
-        if type(result.result) in _SCALARS:  # no code of its own can run
+        if type(result.result) in SCALARS:  # no code of its own can run
             return compiled.encode_result(result.result), result
         try:
             with running(frame_of(run.frame[SITE])):
@@ -409,7 +422,7 @@ class Recorder:
     def answered(self, request: ApprovalRequest, answer: Allow | Deny) -> None:
         """Write down the answer to a call that waits, before it counts."""
         call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
-        plan = self._plan(self._tool(call))
+        plan = self.finder.plan(self.finder.tool(call))
         note = noting.Note(call, plan, self.runtime.clock, None, plan.arguments(request.arguments)[1])
         record = noting.answered(note, request, answer)
         try:
@@ -423,10 +436,3 @@ class Recorder:
         run = self.runs.get(request.run_id or "")
         if run is not None:
             run.recording.add(record)
-
-
-def _parent() -> str | None:
-    above = current_call()
-    return None if above is None else above.tool_call_id
-
-

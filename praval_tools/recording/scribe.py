@@ -14,11 +14,19 @@ from praval_tools.errors import JournalError, JournalWarning, outside
 from praval_tools.execution.steps import Append, Run
 from praval_tools.journal.events import EventType
 from praval_tools.journal.protocol import Answer, Item, Record, Status, Store
-from praval_tools.journal.replay import Entry
+from praval_tools.journal.replay import OPEN, Entry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.model.calls import Outcome
 from praval_tools.recording import noting
 from praval_tools.recording.openrun import OpenRun
+
+Met = Answer | BaseException | None
+"""What came of an append: the answer, or what was raised instead; None: nobody has waited for it yet."""
+
+
+def unsettled(before: str, after: str) -> bool:
+    """Tell whether the next call of the same content is to find one that stood, and stands, so."""
+    return after == "asked" or (before in OPEN and after != "done")
 
 
 class Book(msgspec.Struct):
@@ -37,11 +45,7 @@ class Book(msgspec.Struct):
     @property
     def again(self) -> bool:
         """Whether the call was begun in an earlier life, and nothing is known of that: no refusal says more."""
-        return self.before in ("doubt", "rerun")
-
-    def unsettled(self, after: str) -> bool:
-        """Tell whether the next call of the same content is to find this one, which stands so now."""
-        return after == "asked" or (self.again and after != "done")
+        return self.before in OPEN
 
     @property
     def ran(self) -> bool:
@@ -67,12 +71,12 @@ class Scribe:
         self._stats.record(record.agent, record.tool or "", outcome, duration_ms=latency, when=record.time)
 
     def ended(
-        self, book: Book, item: Item, effect: str, outcome: Outcome, latency: float | None = None
+        self, book: Book, item: Item, effect: str, outcome: Outcome, *, latency: float | None = None, met: Met = None
     ) -> Generator[Any, Any, Answer | None]:
         """Have the end of a call written, and count it then; not what the store refused, or has of another life."""
         counts = True
         try:
-            answer = yield from self.landed(book, item, effect, outcome)
+            answer = yield from self.landed(book, item, effect, outcome, met)
             counts = answer is not None and answer.status is Status.DONE
         except JournalError:
             counts = False
@@ -83,11 +87,11 @@ class Scribe:
         return answer
 
     def landed(
-        self, book: Book, item: Item, effect: str, outcome: Outcome | None = None
+        self, book: Book, item: Item, effect: str, outcome: Outcome | None = None, met: Met = None
     ) -> Generator[Any, Any, Answer | None]:
         """Have *item* written; where something stops the caller meanwhile, learn what came of it before going."""
         try:
-            return (yield from self.durable(book, item, effect, outcome))
+            return (yield from self.durable(book, item, effect, outcome, met))
         except (JournalError, GeneratorExit):
             raise
         except BaseException:
@@ -114,11 +118,13 @@ class Scribe:
             self.all_noticed(book, item, outcome)
 
     def durable(
-        self, book: Book, item: Item, effect: str, outcome: Outcome | None = None
+        self, book: Book, item: Item, effect: str, outcome: Outcome | None = None, met: Met = None
     ) -> Generator[Any, Any, Answer | None]:
         """Have *item* written; None: it could not be, and the operator wants to go on."""
         try:
-            answer: Answer = yield Append(item)
+            if isinstance(met, BaseException):
+                raise met
+            answer: Answer = met or (yield Append(item))
             if answer.status is Status.FAILED and answer.error is not None:
                 raise answer.error
         except JournalError as error:

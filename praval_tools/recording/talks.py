@@ -155,7 +155,7 @@ class Talk:
         reply = as_json(reply)
         secrets, shown, lost = NO_SECRETS, [], False
         for call, said in zip(calls, reply["calls"], strict=True):
-            plan = self._recorder._plan(self._recorder._tool(call))
+            plan = self._recorder.finder.plan(self._recorder.finder.tool(call))
             given = noting.json_of(said["arguments"])
             clean, found = plan.arguments(given, bound=False)
             secrets |= found
@@ -187,8 +187,9 @@ class Talk:
         """Return the recorded result of a call that is done."""
         entry = self._run.recording.entries[call.tool_call_id or ""]
         entry.asked_for = entry.taken = True
-        tool = self._recorder._tool(call)
-        return noting.replayed(entry, call, tool, None if tool is None else self._recorder.runtime.most(tool))
+        tool = self._recorder.finder.tool(call)
+        most = None if tool is None else self._recorder.runtime.most(tool)
+        return noting.replayed(entry, call.tool_call_id, tool, most)
 
     def _is_done(self, call_id: str) -> bool:
         entry = self._run.recording.entries.get(call_id)

@@ -1,0 +1,179 @@
+"""
+The short road of a journaled call: what is the same for all calls of one agent to one tool is worked out once.
+
+A road is true of one state, and only for arguments that are a strict match and hold nothing secret.
+Everything else goes the long way, which also takes over from here where something unusual happens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from praval_tools.execution.frames import frame_of, running
+from praval_tools.execution.lanes import Lane
+from praval_tools.execution.roads import new_lane
+from praval_tools.execution.runtime import Runtime
+from praval_tools.execution.steps import Enter, Run
+from praval_tools.journal.echoes import NO_SECRETS
+from praval_tools.journal.protocol import Record
+from praval_tools.journal.redact import Plan
+from praval_tools.journal.replay import Entry, Request, digest_of
+from praval_tools.journal.values import is_plain
+from praval_tools.model.calls import Outcome, ToolCall, ToolResult
+from praval_tools.model.definition import Definition
+from praval_tools.model.form import Unencodable
+from praval_tools.model.permissions import Principal
+from praval_tools.model.tool import Tool
+from praval_tools.recording import noting
+from praval_tools.recording.finding import Finder, parent
+from praval_tools.recording.openrun import OpenRun
+from praval_tools.state import State
+
+SCALARS: Final = frozenset({type(None), bool, int, float, str})
+_MOST_ROADS: Final = 16_384
+
+
+class Road(msgspec.Struct, eq=False):
+    """
+    What is the same for all calls of one agent to one tool that are plain and quick to write.
+
+    Args:
+        runtime: The registry's.
+        lane: Enters the function.
+        state: In which it is true.
+        tool: The tool.
+        definition: Of the tool.
+        plan: What is secret in its calls.
+        fingerprint: Of the tool.
+        decided: What is written of the decision.
+    """
+
+    runtime: Runtime
+    lane: Lane
+    state: State
+    tool: Tool[..., Any]
+    definition: Definition
+    plan: Plan
+    fingerprint: str
+    decided: Any
+
+    def taken(self, call: ToolCall) -> dict[str, Any] | None:
+        """Return a copy of the call's arguments, where they are a strict match without secrets; else None."""
+        if type(call.arguments) is not dict or call.reason or call.agent != self.lane.road.decision.agent:
+            return None
+        arguments = self.definition.strictly(call.arguments)
+        if arguments is None or not is_plain(arguments):
+            return None
+        clean, secrets = self.plan.arguments(arguments)
+        return arguments if clean is arguments and not secrets else None
+
+
+class Place(msgspec.Struct, eq=False):
+    """Where a call stands in its run; nothing outside of runs."""
+
+    run: OpenRun | None = None
+    entry: Entry | None = None
+    request: Request | None = None
+
+
+class Short(msgspec.Struct, eq=False):
+    """A call on its short road, with its own copy of the arguments."""
+
+    road: Road
+    arguments: dict[str, Any]
+
+    def request(self, call: ToolCall) -> Request:
+        """Return what the call is looked for by."""
+        arguments = self.arguments
+        return Request(
+            call.tool_call_id, call.agent, call.name, call.parent_id or parent(), arguments, digest_of(arguments), "",
+            self.road.fingerprint,
+        )  # fmt: skip
+
+    def began(self, call: ToolCall, request: Request | None) -> Record | None:
+        """Return the record of a call that is about to start; None: it cannot be written quickly."""
+        road, digest = self.road, "" if request is None else request.digest
+        return noting.quick_start(road.runtime.clock, call, self.arguments, road.decided, road.fingerprint, digest)
+
+    def enter(self, call: ToolCall) -> Enter:
+        """Return the step that enters the function."""
+        lane = self.road.lane
+        return Enter(lane, self.arguments, frame_of(lane.road.site, self.arguments, call))
+
+    def result(self, call: ToolCall, value: Any, seconds: float) -> ToolResult:
+        """Return the result of a call that returned *value* after so many seconds."""
+        decision, most = self.road.lane.road.decision, self.road.lane.road.most
+        return ToolResult(
+            call.tool_call_id, call.name, call.agent, Outcome.OK, value, None, None, seconds * 1000, 1, (), False,
+            decision, None, most,
+        )  # fmt: skip
+
+    def ended(self, call: ToolCall, result: ToolResult) -> Record | None:
+        """Return the record of a call that returned a plain value; None: it must be looked at closely."""
+        value, road = result.result, self.road
+        if not is_plain(value):
+            return None
+        encode = road.definition.compiled.encode_result
+        try:
+            if type(value) in SCALARS:  # no code of its own can run
+                value = encode(value)
+            else:
+                with running(frame_of(road.lane.road.site)):
+                    value = encode(value)
+        except Unencodable:
+            return None
+        if not is_plain(value) or road.plan.result(value, NO_SECRETS) is not value:
+            return None
+        return noting.quick_end(road.runtime.clock, call, result, value)
+
+    def run(self, call: ToolCall, attempts: int) -> Run:
+        """Return the call as the long way would have decided it, and entered it so often."""
+        road = self.road
+        verdict, bound = road.lane.road.verdict, road.definition.bound(self.arguments, ())
+        who = road.lane.road.site.who
+        return Run(
+            road.runtime, call, who, road.tool, bound, verdict, verdict.paths[0], road.state, attempts=attempts
+        )  # fmt: skip
+
+
+class Roads:
+    """
+    The roads of one registry, for its present state; made for the second call, as many a state has no second one.
+
+    Args:
+        runtime: The registry's.
+        finder: Knows what is secret in a tool's calls.
+    """
+
+    def __init__(self, runtime: Runtime, finder: Finder) -> None:
+        self._runtime, self._finder = runtime, finder
+        self._roads: tuple[Any, dict[tuple[Principal, str], Road | bool]] = (None, {})
+
+    def short(self, call: ToolCall, who: Principal | None, *, awaited: bool | None) -> Short | None:
+        """Return *call* on its short road; None: it must go the long way, or not with such a driver."""
+        if who is None or type(call.name) is not str:
+            return None
+        state, (since, known) = self._runtime.ledger.state, self._roads
+        if since is not state or len(known) > _MOST_ROADS:
+            self._roads = state, (known := {})
+        road = known.get((who, call.name))
+        if road is None:
+            known[who, call.name] = True
+        elif road is True:
+            road = self._made(who, call.name)
+            if road is not None or not (self._runtime.ledger.changing or self._runtime.turnstile.closed):
+                known[who, call.name] = road or False
+        if not isinstance(road, Road) or road.tool.is_async is not awaited:
+            return None
+        arguments = road.taken(call)
+        return None if arguments is None else Short(road, arguments)
+
+    def _made(self, who: Principal, name: str) -> Road | None:
+        lane = new_lane(self._runtime, who, name)
+        if lane is None or lane.road.tool.definition_.runs_code or not noting.is_text(who.agent):
+            return None
+        tool: Tool[..., Any] = lane.road.tool
+        plan, decided = self._finder.plan(tool), noting.decided(lane.road.decision)
+        return Road(self._runtime, lane, lane.road.state, tool, tool.definition_, plan, tool.fingerprint, decided)
