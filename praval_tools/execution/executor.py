@@ -17,7 +17,7 @@ from praval_tools.execution.roads import new_lane
 from praval_tools.execution.runtime import Runtime
 from praval_tools.model.arguments import quick
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.definition import MISS
+from praval_tools.model.definition import MISS, SCALARS
 from praval_tools.model.encode import encode, json_text
 from praval_tools.model.form import Unencodable
 from praval_tools.model.permissions import Principal
@@ -108,14 +108,17 @@ class Executor:
             if value is not MISS:
                 return value
         given = self._json_of(name, arguments)
-        result = await self.arun(ToolCall(None, name, given, who.agent, None, who.chain), who)
+        call = ToolCall(None, name, given, who.agent, None, who.chain)
+        result = await drive_async(self.runtime, pipeline(self.runtime, call, who, awaited=True))
         if result.outcome is not _OK:
             raise raised(result)
         return result.result
 
     def _json_of(self, name: str, arguments: Any) -> Any:
         """Return arguments that may be of the function's own Python types as JSON; what is JSON stays."""
-        record = self.ledger.state.record(name) if type(arguments) is dict else None
+        if type(arguments) is not dict or SCALARS.issuperset(map(type, arguments.values())):
+            return arguments
+        record = self.ledger.state.record(name)
         try:
             return arguments if record is None else record.tool.definition_.as_json(arguments)
         except Exception:  # the seam to whatever objects a caller gave: the call says what is wrong with them

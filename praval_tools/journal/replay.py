@@ -57,7 +57,12 @@ def _whole(value: Any) -> Any:
     if kind is float:
         return int(value) if value.is_integer() and abs(value) < _EXACT else value
     if kind is dict:
-        return {key: _whole(one) if type(one) in _MAY_CHANGE else one for key, one in value.items()}
+        return {
+            key: one if type(one) not in _MAY_CHANGE
+            else _whole(one) if type(one) is not float
+            else int(one) if one.is_integer() and -_EXACT < one < _EXACT else one
+            for key, one in value.items()
+        }  # fmt: skip
     return [_whole(one) for one in value] if kind is list else value
 
 
@@ -115,27 +120,27 @@ _waits: Final = threading.Lock()
 Status = Literal["new", "done", "doubt", "rerun", "asked"]
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """One call of the run: how it stands, and what was recorded last of it."""
 
-    __slots__ = (
-        "_status", "agent", "approval", "asked_for", "attempts", "awaited", "busy", "call_id", "digest", "end",
-        "fingerprint", "given", "parent", "place", "settling", "start", "taken", "tool",
-    )  # fmt: skip
-
-    def __init__(self, call_id: str, agent: str | None, tool: str) -> None:
-        self.call_id, self.agent, self.tool = call_id, agent, tool
-        self.parent: str | None = None
-        self.digest = self.given = self.fingerprint = ""
-        self._status: Status | None = "new"
-        self.start: Record | None = None
-        self.end: Record | None = None
-        self.approval: Record | None = None
-        self.attempts, self.place = -1, 0
-        self.asked_for = self.taken = False
-        self.busy = False
-        self.settling: Future[None] | None = None
-        self.awaited: tuple[Entry, ...] = ()
+    call_id: str
+    agent: str | None
+    tool: str
+    place: int
+    parent: str | None = None
+    digest: str = ""
+    given: str = ""
+    fingerprint: str = ""
+    _status: Status | None = "new"
+    start: Record | None = None
+    end: Record | None = None
+    approval: Record | None = None
+    attempts: int = -1
+    asked_for: bool = False
+    taken: bool = False
+    busy: bool = False
+    settling: Future[None] | None = None
+    awaited: tuple[Entry, ...] = ()
 
     def add(self, record: Record) -> None:
         """Take in what *record*, the next one of this call, says."""
@@ -272,8 +277,7 @@ class Recording:
             return
         entry = self.entries.get(call_id)
         if entry is None:
-            entry = self.entries[call_id] = Entry(call_id, record.agent, record.tool or "")
-            entry.place = len(self.entries)
+            entry = self.entries[call_id] = Entry(call_id, record.agent, record.tool or "", len(self.entries) + 1)
         entry.add(record)
 
     def add(self, record: Record) -> None:
@@ -281,9 +285,11 @@ class Recording:
         with self._lock:
             self._add(record)
 
-    def find(self, asked: Request, new_id: Callable[[], str]) -> Entry:
+    def find(self, asked: Request, new_id: Callable[[], str]) -> tuple[Entry, bool]:
         """
         Return the recorded call that *asked* repeats, a new one where there is none.
+
+        And whether the caller is the one that settles it; else it must wait for its turn, see `begin`.
 
         Raises:
             ReplayMismatchError: The id, or the place, belongs to another call.
@@ -294,16 +300,18 @@ class Recording:
                 name = asked.call_id
                 if name is None or name in self.entries:  # the call of another place has it
                     name = new_id()
-                entry = Entry(name, asked.agent, asked.tool)
-                entry.digest, entry.given, entry.parent = asked.digest, asked.given, asked.parent
-                entry.fingerprint, entry.place = asked.fingerprint, len(self.entries) + 1
-                self.entries[entry.call_id] = entry
+                entry = self.entries[name] = Entry(
+                    name, asked.agent, asked.tool, len(self.entries) + 1, asked.parent, asked.digest, asked.given,
+                    asked.fingerprint,
+                )  # fmt: skip
             elif not entry.is_like(asked):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(asked))
             entry.asked_for = entry.taken = True
             if asked.call_id is not None:
                 self._named[asked.call_id] = entry
-            return entry
+            free = not entry.busy
+            entry.busy = True
+            return entry, free
 
     def put_back(self, entry: Entry) -> None:
         """

@@ -57,9 +57,12 @@ def is_plain(value: Any) -> bool:
             here = here.values()
         for one in here:
             kind = type(one)
-            if kind is dict or kind is list:
+            if kind is float:
+                if not math.isfinite(one):
+                    return False
+            elif kind is dict or kind is list:
                 stack.append((one, level + 1))
-            elif not _is_scalar(one, kind):
+            elif not (kind in _PLAIN or (kind is int and -INT_LIMIT < one < INT_LIMIT)):
                 return False
     return True
 

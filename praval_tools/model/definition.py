@@ -71,7 +71,8 @@ def _given(arguments: Any, wrong: Mismatch) -> str:
     return shown_json(here)
 
 
-_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+"""Values of these types are JSON, whatever the hints say, and nobody changes them."""
 
 
 class GivenSchema:
@@ -272,7 +273,7 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     def strictly(self, raw: dict[str, Any]) -> dict[str, Any] | None:
         """Return a copy of arguments that are a strict match as they stand, else None."""
         copied: dict[str, Any] = raw.copy()
-        if not _SCALARS.issuperset(map(type, copied.values())):
+        if not SCALARS.issuperset(map(type, copied.values())):
             if self.quick(raw) is MISS:
                 return None
             copied = plain_copy(raw)
@@ -320,8 +321,8 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
 
     def as_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments of the function's own Python types as JSON; what is JSON already stays."""
-        if _SCALARS.issuperset(map(type, values.values())) or not self.usable:
-            return dict(values)  # such values are JSON, whatever the hints say
+        if SCALARS.issuperset(map(type, values.values())) or not self.usable:
+            return dict(values)
         return {name: self.compiled.json_of(name, value) for name, value in values.items()}
 
     @property

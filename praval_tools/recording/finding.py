@@ -130,12 +130,12 @@ def parent() -> str | None:
 
 def check_fingerprint(run: OpenRun, entry: Entry, request: Request) -> None:
     """
-    Refuse a recorded call whose tool is not as it was, in a run that is strict about that.
+    Refuse a recorded call whose tool is not as it was.
 
     Raises:
         ReplayMismatchError: The tool is another one now, or gone.
     """
-    if run.strict_fingerprint and entry.fingerprint and entry.fingerprint != request.fingerprint:
+    if entry.fingerprint and entry.fingerprint != request.fingerprint:
         now = f"fingerprint {request.fingerprint[:12]}" if request.fingerprint else "gone"
         raise ReplayMismatchError(
             run.run_id, entry.call_id, f"{entry} with fingerprint {entry.fingerprint[:12]}",

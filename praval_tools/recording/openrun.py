@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import suppress
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, NoReturn
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.journal.events import process
 from praval_tools.journal.protocol import Lease
 from praval_tools.journal.replay import Recording
 
@@ -19,17 +18,15 @@ class OpenRun:
     def __init__(self, recorder: Any, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
         self.recorder, self.lease, self.recording = recorder, lease, recording
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
-        self.pid, self.closed = os.getpid(), False
+        self.process, self.closed = process(), False
         self.outer = current_run.get()
         self.loops: set[str] = set()
-        self._lock, self._inside = threading.Lock(), 0
+        self._inside: list[None] = []  # its `append` and `pop` are atomic: who closes and who comes see each other
 
     def close(self) -> None:
         """Take no calls any more; the lease goes with the last that is inside."""
-        with self._lock:
-            self.closed = True
-            idle = not self._inside
-        if idle:
+        self.closed = True
+        if not self._inside:
             self.lease.release()
 
     def enter(self) -> None:
@@ -39,19 +36,18 @@ class OpenRun:
         Raises:
             ToolUsageError: The run is not open here any more.
         """
-        with self._lock:
-            self._check()
-            self._inside += 1
+        self._inside.append(None)
+        if self.closed or self.process != process():
+            self.leave()
+            self._refuse()
 
     def leave(self) -> None:
         """Let a call out."""
-        with self._lock:
-            self._inside -= 1
-            last = self.closed and not self._inside
-        if last:
+        self._inside.pop()
+        if self.closed and not self._inside:
             self.lease.release()
 
-    def _check(self) -> None:
+    def _refuse(self) -> NoReturn:
         """
         Refuse a call that comes too late, or from a forked process.
 
@@ -63,12 +59,11 @@ class OpenRun:
                 f"Run {self.run_id!r} was closed; calls of its tasks come too late. Await them inside of the run.",
                 "run-closed",
             )
-        if self.pid != os.getpid():
-            raise ToolUsageError(
-                f"Run {self.run_id!r} is open in the process that this one was forked from; a run is open in one "
-                f"place at a time. Open a run of its own here.",
-                "run-closed",
-            )
+        raise ToolUsageError(
+            f"Run {self.run_id!r} is open in the process that this one was forked from; a run is open in one "
+            f"place at a time. Open a run of its own here.",
+            "run-closed",
+        )
 
 
 current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)

@@ -23,14 +23,14 @@ from praval_tools.journal.stats import UsageStats
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Deny
-from praval_tools.model.definition import MISS
+from praval_tools.model.definition import MISS, SCALARS
 from praval_tools.model.form import Unencodable
 from praval_tools.model.tool import Tool
 from praval_tools.recording import noting
 from praval_tools.recording.finding import Finder, check_fingerprint, placed
 from praval_tools.recording.openrun import OpenRun, within
 from praval_tools.recording.scribe import Book, Met, Scribe, unsettled, warn_lost
-from praval_tools.recording.short import SCALARS, Place, Roads, Short
+from praval_tools.recording.short import Place, Roads, Short
 
 Durability = Literal["full", "intent"]
 
@@ -96,11 +96,12 @@ class Recorder:
         else:
             tool = self.finder.tool(call)
             request, mended = self.finder.request(call, tool)
-        entry = run.recording.find(request, self.runtime.clock.new_id)
-        if run.recording.begin(entry) is not None:
+        entry, free = run.recording.find(request, self.runtime.clock.new_id)
+        if not free:
             yield from self._turn(run, entry)
         try:
-            check_fingerprint(run, entry, request)
+            if run.strict_fingerprint:
+                check_fingerprint(run, entry, request)
             before, own = entry.status, call.tool_call_id or entry.call_id
             if before == "done":
                 return noting.replayed(entry, own, tool, None if tool is None else self.runtime.most(tool))

@@ -22,7 +22,7 @@ from praval_tools.journal.redact import Plan
 from praval_tools.journal.replay import Entry, Request, digest_of
 from praval_tools.journal.values import is_plain
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.definition import Definition
+from praval_tools.model.definition import SCALARS, Definition
 from praval_tools.model.form import Unencodable
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
@@ -31,7 +31,6 @@ from praval_tools.recording.finding import Finder, parent
 from praval_tools.recording.openrun import OpenRun
 from praval_tools.state import State
 
-SCALARS: Final = frozenset({type(None), bool, int, float, str})
 _MOST_ROADS: Final = 16_384
 
 
@@ -124,7 +123,9 @@ class Short(msgspec.Struct, eq=False):
                     value = encode(value)
         except Unencodable:
             return None
-        if not is_plain(value) or road.plan.result(value, NO_SECRETS) is not value:
+        if value is not result.result and not is_plain(value):
+            return None
+        if road.plan.result(value, NO_SECRETS) is not value:
             return None
         return noting.quick_end(road.runtime.clock, call, result, value)
 
