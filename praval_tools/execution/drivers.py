@@ -42,12 +42,12 @@ def drive(runtime: Runtime, steps: Steps) -> ToolResult:
 
 
 def _done(runtime: Runtime, step: Step) -> Any:
-    if isinstance(step, Run):
-        return _run(runtime, step)
     if isinstance(step, Append):
         return runtime.recorder.store.append([step.item])[0]
     if isinstance(step, Enter):
         return step.lane(step.arguments, step.frame)
+    if isinstance(step, Run):
+        return _run(runtime, step)
     if isinstance(step, Approve):
         return _ask(runtime, step.request)
     if isinstance(step, Sleep):

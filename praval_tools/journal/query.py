@@ -18,6 +18,8 @@ from praval_tools.journal.tables import events, runs, state, store, uses
 _PAGE: Final = 1_000
 _PLACES: Final = 100_000
 _LOOKED_UP: Final = 500
+_DENSE: Final = 2
+"""Of so many records in a row one is wanted, or more: then all of them are looked through."""
 _RECORDS: Final = sa.select(events, runs.c.run_id).join(runs, runs.c.number == events.c.run, isouter=True)
 
 
@@ -74,26 +76,44 @@ def _along_calls(database: Database, wanted: Wanted, last: int, end: int) -> Ite
     readers = database.readers
     places = sa.select(events.c.seq).where(events.c.seq > sa.bindparam("last"), events.c.seq <= end)
     if wanted.run_id is not None:
-        number = sa.select(runs.c.number).where(runs.c.run_id == wanted.run_id).scalar_subquery()
-        places = places.where(events.c.run == number)
+        places = places.where(events.c.run == _number(wanted.run_id))
     if wanted.call_id is not None:
         places = places.where(events.c.call_id == wanted.call_id)
     places = places.order_by(events.c.seq).limit(_PLACES)
     # one parameter for all places: hundreds of them cost more than what they find
     listed = sa.text(database.listed)
     page = _RECORDS.where(*_filters(wanted), events.c.seq.in_(listed)).order_by(events.c.seq)
+    stretch = _stretch(wanted)
     while True:
         with readers.connect() as connection:
             found = connection.execute(places, {"last": last}).scalars().all()
         for at in range(0, len(found), _LOOKED_UP):
-            some = msgspec.json.encode(found[at : at + _LOOKED_UP]).decode()
+            some = found[at : at + _LOOKED_UP]
             with readers.connect() as connection:
-                rows = connection.execute(page, {"places": some}).all()
+                if some[-1] - some[0] < _DENSE * len(some):
+                    rows = connection.execute(stretch, {"first": some[0], "until": some[-1]}).all()
+                else:
+                    rows = connection.execute(page, {"places": msgspec.json.encode(some).decode()}).all()
             for one in rows:
                 yield record(one)
         if len(found) < _PLACES:
             return
         last = found[-1]
+
+
+def _number(run_id: str) -> sa.ScalarSelect[int]:
+    return sa.select(runs.c.number).where(runs.c.run_id == run_id).scalar_subquery()
+
+
+def _stretch(wanted: Wanted) -> sa.Select[Any]:
+    """Ask for the records between two places, which is cheaper than one by one where most of them are wanted."""
+    none: sa.ColumnElement[int] = sa.literal_column("0")
+    within = _RECORDS.where(*_filters(wanted), events.c.seq.between(sa.bindparam("first"), sa.bindparam("until")))
+    if wanted.run_id is not None:
+        within = within.where(events.c.run + none == _number(wanted.run_id))  # not by the index of the run
+    if wanted.call_id is not None:
+        within = within.where(events.c.call_id == wanted.call_id)
+    return within.order_by(events.c.seq)
 
 
 def _range(wanted: Wanted) -> sa.Select[Any]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -147,12 +147,12 @@ class Entry(msgspec.Struct, eq=False):
         kind = record.type
         if record.attempt is not None and record.attempt > self.attempts:
             self.attempts = record.attempt
-        if kind == _RESULT:
-            self.end, self._status = record, None  # read when somebody asks
+        if kind == _RESULT:  # only final results have an attempt; the others are read when somebody asks
+            self.end, self._status = record, None if record.attempt is None else "done"
         elif kind in (_CALL, _REFUSED):
             if kind == _REFUSED and self.status in OPEN:
                 return  # refused when it was to run again: that says nothing of its first life
-            head = _head(record)
+            head = read_body(record, _read_head)
             self.digest, self.given, self.parent = head.digest, head.given, head.parent_id
             if kind == _REFUSED:
                 self._ended(record, Outcome(head.outcome))
@@ -168,7 +168,7 @@ class Entry(msgspec.Struct, eq=False):
     def status(self) -> Status:
         """How the call stands."""
         if self._status is None and self.end is not None:
-            self._ended(self.end, Outcome(_head(self.end).outcome))
+            self._ended(self.end, Outcome(read_body(self.end, _read_head).outcome))
         return self._status or "new"
 
     def began(self, record: Record) -> None:
@@ -222,8 +222,10 @@ class Entry(msgspec.Struct, eq=False):
 
     def is_like(self, asked: Request) -> bool:
         """Tell whether it is the call of *asked*: same agent, tool and arguments."""
-        if (self.agent, self.tool) != (asked.agent, asked.tool):
+        if self.agent != asked.agent or self.tool != asked.tool:
             return False
+        if self.digest == asked.digest:
+            return True
         theirs = {asked.digest, asked.given or asked.digest}
         return self.digest in theirs or bool(self.given and self.given in theirs)
 
@@ -233,15 +235,30 @@ class Entry(msgspec.Struct, eq=False):
         return f"{self.tool}({shorten(arguments, 80)}) by {self.agent!r}"
 
 
-def _head(record: Record) -> _Head:
+class Versioned(Protocol):
+    """Some fields of an event, with the version in which it is written."""
+
+    v: int
+
+
+B = TypeVar("B", bound=Versioned)
+
+
+def read_body(record: Record, read: Callable[[bytes], B]) -> B:
+    """
+    Return what *read* finds in the event of *record*.
+
+    Raises:
+        EventFormatError: It is damaged, or of another version.
+    """
     try:
-        head = _read_head(record.body)
+        found = read(record.body)
     except msgspec.DecodeError as error:
         raise EventFormatError(record.id, (str(error),), "The store is damaged.") from None
-    if head.v != VERSION:
+    if found.v != VERSION:
         fix = "Install the praval-tools release that wrote it, or a newer one."
-        raise EventFormatError(record.id, (f"its version is {head.v}, and this release reads {VERSION}",), fix)
-    return head
+        raise EventFormatError(record.id, (f"its version is {found.v}, and this release reads {VERSION}",), fix)
+    return found
 
 
 _Key = tuple[str | None, str, str | None, str]
@@ -268,7 +285,8 @@ class Recording:
         self._places: dict[str | None, deque[Entry]] = {}
         self._waiting: dict[_Key, deque[Entry]] = {}
         for entry in self._order:
-            self._places.setdefault(entry.parent, deque()).append(entry)
+            if match == "position":
+                self._places.setdefault(entry.parent, deque()).append(entry)
             self._keep(entry, first=False)
 
     def _add(self, record: Record) -> None:
@@ -324,7 +342,8 @@ class Recording:
             self._keep(entry, first=entry.status == "asked")
 
     def _keep(self, entry: Entry, *, first: bool) -> None:
-        for digest in (entry.digest,) if entry.given in ("", entry.digest) else (entry.digest, entry.given):
+        digests = (entry.digest,) if entry.given in ("", entry.digest) else (entry.digest, entry.given)
+        for digest in digests:
             key = entry.agent, entry.tool, entry.parent, digest
             waiting = self._waiting.get(key)
             if waiting is None:

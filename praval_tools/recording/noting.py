@@ -27,7 +27,7 @@ from praval_tools.journal.events import (
 )
 from praval_tools.journal.protocol import INTENT, Record
 from praval_tools.journal.redact import MARKER, Plan
-from praval_tools.journal.replay import Entry, Request, digest_of
+from praval_tools.journal.replay import Entry, Request, digest_of, read_body
 from praval_tools.journal.values import is_plain, unpacked
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -51,6 +51,8 @@ def is_text(given: Any) -> bool:
 
 def writable(call: ToolCall) -> ToolCall:
     """Return *call*, of its ids and names those that can be written."""
+    if call.tool_call_id is None and call.parent_id is None and not call.on_behalf_of:
+        return call
     changes: dict[str, Any] = {}
     for name in ("tool_call_id", "parent_id"):
         given = getattr(call, name)
@@ -354,7 +356,8 @@ class _Start(msgspec.Struct, gc=False):
 
 
 class _End(msgspec.Struct, gc=False):
-    outcome: str
+    outcome: Outcome
+    v: int = 0
     result: Any = None
     error: str | None = None
     error_type: str | None = None
@@ -381,14 +384,16 @@ _read_start: Final = reader(_Start)
 _read_answer: Final = reader(_Answer)
 
 
-_OUTCOMES: Final[dict[str, Allowed]] = {"unknown_tool": "unknown", "disabled": "disabled", "forbidden": "forbidden"}
+_DENIED: Final[dict[str, Allowed]] = {"unknown_tool": "unknown", "disabled": "disabled", "forbidden": "forbidden"}
 
 
 def replayed(entry: Entry, call_id: str | None, tool: Tool[..., Any] | None, most: int | None) -> ToolResult:
     """Return the recorded result of a call; its value of the type that the tool's return hint says."""
-    end = _read_end(_body(entry.end))
-    start = _read_start(_body(entry.start)) if entry.start is not None else _Start()
-    outcome, value = Outcome(end.outcome), None
+    if entry.end is None:
+        raise AssertionError("a call that ended has a record of that")
+    end = read_body(entry.end, _read_end)
+    start = _read_start(entry.start.body) if entry.start is not None else _Start()
+    outcome, value = end.outcome, None
     if outcome is Outcome.OK:
         value = unpacked(end.result)
         if tool is not None and tool.definition_.usable:
@@ -403,16 +408,10 @@ def replayed(entry: Entry, call_id: str | None, tool: Tool[..., Any] | None, mos
     )  # fmt: skip
 
 
-def _body(record: Record | None) -> bytes:
-    if record is None:
-        raise AssertionError("a call that ended has a record of that")
-    return record.body
-
-
 def _decision(entry: Entry, outcome: Outcome, note: _Decided | None) -> Decision | None:
     if note is None:
         return None
-    said = "allowed" if note.allowed else _OUTCOMES.get(outcome.value, "forbidden")
+    said = "allowed" if note.allowed else _DENIED.get(outcome.value, "forbidden")
     return Decision(note.allowed, said, note.rule, entry.agent, entry.tool, note.reason, source=note.source or None)
 
 

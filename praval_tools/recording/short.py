@@ -7,11 +7,12 @@ Everything else goes the long way, which also takes over from here where somethi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from praval_tools.execution.frames import frame_of, running
+from praval_tools.execution.frames import Site, frame_of, running
 from praval_tools.execution.lanes import Lane
 from praval_tools.execution.roads import new_lane
 from praval_tools.execution.runtime import Runtime
@@ -22,6 +23,7 @@ from praval_tools.journal.redact import Plan
 from praval_tools.journal.replay import Entry, Request, digest_of
 from praval_tools.journal.values import is_plain
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
+from praval_tools.model.decision import Decision
 from praval_tools.model.definition import SCALARS, Definition
 from praval_tools.model.form import Unencodable
 from praval_tools.model.permissions import Principal
@@ -32,6 +34,7 @@ from praval_tools.recording.openrun import OpenRun
 from praval_tools.state import State
 
 _MOST_ROADS: Final = 16_384
+_OK: Final = Outcome.OK
 
 
 class Road(msgspec.Struct, eq=False):
@@ -42,25 +45,31 @@ class Road(msgspec.Struct, eq=False):
         runtime: The registry's.
         lane: Enters the function.
         state: In which it is true.
+        site: Who calls what.
         tool: The tool.
         definition: Of the tool.
         plan: What is secret in its calls.
         fingerprint: Of the tool.
-        decided: What is written of the decision.
+        decision: Why the agent may call it.
+        decided: What is written of that.
+        encode: Gives the tool's value as JSON.
     """
 
     runtime: Runtime
     lane: Lane
     state: State
+    site: Site
     tool: Tool[..., Any]
     definition: Definition
     plan: Plan
     fingerprint: str
+    decision: Decision
     decided: Any
+    encode: Callable[[Any], Any]
 
     def taken(self, call: ToolCall) -> dict[str, Any] | None:
         """Return a copy of the call's arguments, where they are a strict match without secrets; else None."""
-        if type(call.arguments) is not dict or call.reason or call.agent != self.lane.road.decision.agent:
+        if type(call.arguments) is not dict or call.reason or call.agent != self.site.actor:
             return None
         arguments = self.definition.strictly(call.arguments)
         if arguments is None or not is_plain(arguments):
@@ -98,15 +107,15 @@ class Short(msgspec.Struct, eq=False):
 
     def enter(self, call: ToolCall) -> Enter:
         """Return the step that enters the function."""
-        lane = self.road.lane
-        return Enter(lane, self.arguments, frame_of(lane.road.site, self.arguments, call))
+        road, arguments = self.road, self.arguments
+        return Enter(road.lane, arguments, frame_of(road.site, arguments, call))
 
     def result(self, call: ToolCall, value: Any, seconds: float) -> ToolResult:
         """Return the result of a call that returned *value* after so many seconds."""
-        decision, most = self.road.lane.road.decision, self.road.lane.road.most
+        road = self.road
         return ToolResult(
-            call.tool_call_id, call.name, call.agent, Outcome.OK, value, None, None, seconds * 1000, 1, (), False,
-            decision, None, most,
+            call.tool_call_id, call.name, call.agent, _OK, value, None, None, seconds * 1000, 1, (), False,
+            road.decision, None, road.lane.road.most,
         )  # fmt: skip
 
     def ended(self, call: ToolCall, result: ToolResult) -> Record | None:
@@ -114,13 +123,12 @@ class Short(msgspec.Struct, eq=False):
         value, road = result.result, self.road
         if not is_plain(value):
             return None
-        encode = road.definition.compiled.encode_result
         try:
             if type(value) in SCALARS:  # no code of its own can run
-                value = encode(value)
+                value = road.encode(value)
             else:
-                with running(frame_of(road.lane.road.site)):
-                    value = encode(value)
+                with running(frame_of(road.site)):
+                    value = road.encode(value)
         except Unencodable:
             return None
         if value is not result.result and not is_plain(value):
@@ -133,9 +141,9 @@ class Short(msgspec.Struct, eq=False):
         """Return the call as the long way would have decided it, and entered it so often."""
         road = self.road
         verdict, bound = road.lane.road.verdict, road.definition.bound(self.arguments, ())
-        who = road.lane.road.site.who
         return Run(
-            road.runtime, call, who, road.tool, bound, verdict, verdict.paths[0], road.state, attempts=attempts
+            road.runtime, call, road.site.who, road.tool, bound, verdict, verdict.paths[0], road.state,
+            attempts=attempts,
         )  # fmt: skip
 
 
@@ -176,5 +184,7 @@ class Roads:
         if lane is None or lane.road.tool.definition_.runs_code or not noting.is_text(who.agent):
             return None
         tool: Tool[..., Any] = lane.road.tool
-        plan, decided = self._finder.plan(tool), noting.decided(lane.road.decision)
-        return Road(self._runtime, lane, lane.road.state, tool, tool.definition_, plan, tool.fingerprint, decided)
+        return Road(
+            self._runtime, lane, lane.road.state, lane.road.site, tool, tool.definition_, self._finder.plan(tool),
+            tool.fingerprint, lane.road.decision, noting.decided(lane.road.decision), tool.definition_.compiled.encode_result,
+        )  # fmt: skip
