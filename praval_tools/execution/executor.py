@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.failures import StoppedError, raised, type_name, unencodable
 from praval_tools.execution.frames import CALL, Frame
-from praval_tools.execution.lanes import Lane
+from praval_tools.execution.lanes import Lane, Road
 from praval_tools.execution.lookup import Lookup
 from praval_tools.execution.loops import ExpiredError
 from praval_tools.execution.pipeline import pipeline

@@ -183,8 +183,9 @@ class Roads:
         lane = new_lane(self._runtime, who, name)
         if lane is None or lane.road.tool.definition_.runs_code or not noting.is_text(who.agent):
             return None
-        tool: Tool[..., Any] = lane.road.tool
+        of = lane.road
+        tool, decided = of.tool, noting.decided(of.decision)
         return Road(
-            self._runtime, lane, lane.road.state, lane.road.site, tool, tool.definition_, self._finder.plan(tool),
-            tool.fingerprint, lane.road.decision, noting.decided(lane.road.decision), tool.definition_.compiled.encode_result,
+            self._runtime, lane, of.state, of.site, tool, tool.definition_, self._finder.plan(tool), tool.fingerprint,
+            of.decision, decided, tool.definition_.compiled.encode_result,
         )  # fmt: skip
