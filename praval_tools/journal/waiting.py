@@ -104,7 +104,7 @@ class LoopTicket:
     def add(self, items: Sequence[Item]) -> asyncio.Future[list[Answer]]:
         """Take *items* of one task, and return what it awaits."""
         future = self._loop.create_future()
-        self.items += tuple(items)
+        self.items.extend(items)
         self._futures.append((future, len(self.items)))
         return future
 
@@ -123,7 +123,11 @@ class LoopTicket:
             pass
 
     def _tell(self, answers: list[Answer]) -> None:
-        begin, all_well = 0, all(answer.error is None for answer in answers)
+        begin, all_well = 0, True
+        for answer in answers:
+            if answer.error is not None:
+                all_well = False
+                break
         for future, end in self._futures:
             mine = answers[begin:end]
             begin = end
