@@ -209,7 +209,10 @@ def told(registry: ToolRegistry, run: str) -> list[str]:
 
 def _shown(one: Any) -> str:
     fields = attrs.asdict(one, recurse=False) if attrs.has(type(one)) else msgspec.structs.asdict(one)
-    return repr({name: value for name, value in fields.items() if name not in _OTHER})
+    made = len(fields["tool_call_id"]) > 2
+    return repr(
+        {name: value for name, value in fields.items() if name not in _OTHER and not (made and "call_id" in name)}
+    )
 
 
 _OTHER = {"id", "time", "latency_ms", "started", "ended", "seq"}
@@ -226,7 +229,8 @@ def lives(registry: ToolRegistry, run: str, calls: list[ToolCall], *, later: boo
         with registry.run(run) as opened:
             results = asyncio.run(all_of()) if later else [registry.execute(one) for one in calls]
             kept = [_shown(one) for one in opened.calls]
-            shown += [[(seen(one), one.replayed, one.tool_call_id) for one in results], kept, len(opened.unused)]
+            same = [any(one.tool_call_id == other.tool_call_id for other in opened.calls) for one in results]
+            shown += [[(seen(one), one.replayed) for one in results], same, kept, len(opened.unused)]
     return [*shown, told(registry, run), used(registry)]
 
 
@@ -237,20 +241,20 @@ def used(registry: ToolRegistry) -> dict[str, Any]:
 
 
 class TestJournaled:
-    @given(names, st.lists(arguments, min_size=1, max_size=2), st.booleans())
-    @example("two", [{"x": 1, "y": 2}], False)
-    @example("two", [{"x": 1, "y": 0}], True)
-    @example("many", [{"a": 1, "d": [1, 2]}], True)
-    @example("hint", [{"token": "abcdef"}], False)
-    @example("hint", [{}, {"text": "x\ud800"}], False)
-    def test_what_is_written_and_replayed(self, name: str, given_: list[Any], later: bool) -> None:
+    @given(names, st.lists(arguments, min_size=1, max_size=2), st.booleans(), st.booleans())
+    @example("two", [{"x": 1, "y": 2}], False, False)
+    @example("two", [{"x": 1, "y": 0}], True, False)
+    @example("two", [{"x": 1, "y": 0}, {"x": 1, "y": 1}], True, True)
+    @example("many", [{"a": 1, "d": [1, 2]}], True, True)
+    @example("hint", [{"token": "abcdef"}], False, False)
+    @example("hint", [{}, {"text": "x\ud800"}], False, True)
+    def test_what_is_written_and_replayed(self, name: str, given_: list[Any], later: bool, named: bool) -> None:
         """
         Results, records, what the run tells, statistics and replays are the same, for sync and awaited calls.
         """
         name = f"{name}_later" if later else name
-        calls = [
-            ToolCall(f"{number}-{index}", name, one, "ann") for number in range(3) for index, one in enumerate(given_)
-        ]
+        ids = [f"{number}" if named else None for number in range(3 * len(given_))]
+        calls = [ToolCall(one, name, part, "ann") for one, part in zip(ids, given_ * 3, strict=True)]
         run = f"run-{next(runs)}"
 
         short, long = (lives(registry, run, calls, later=later) for registry in JOURNALED)

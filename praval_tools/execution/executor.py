@@ -109,7 +109,8 @@ class Executor:
                 return value
         given = self._json_of(name, arguments)
         call = ToolCall(None, name, given, who.agent, None, who.chain)
-        result = await drive_async(self.runtime, pipeline(self.runtime, call, who, awaited=True))
+        result = self._recalled(call, who, awaited=True)
+        result = result or await drive_async(self.runtime, pipeline(self.runtime, call, who, awaited=True))
         if result.outcome is not _OK:
             raise raised(result)
         return result.result
@@ -203,8 +204,15 @@ class Executor:
 
     def run(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:
         """Drive the pipeline from sync code; *known*: what came of the call already."""
-        return drive(self.runtime, pipeline(self.runtime, call, who, known=known))
+        result = None if known is not None else self._recalled(call, who, awaited=False)
+        return result or drive(self.runtime, pipeline(self.runtime, call, who, known=known))
 
     async def arun(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:
         """Drive the pipeline from async code; *known*: what came of the call already."""
-        return await drive_async(self.runtime, pipeline(self.runtime, call, who, known=known, awaited=True))
+        result = None if known is not None else self._recalled(call, who, awaited=True)
+        return result or await drive_async(self.runtime, pipeline(self.runtime, call, who, known=known, awaited=True))
+
+    def _recalled(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> ToolResult | None:
+        """Return what the call came to in an earlier life of its run, where that is quickly known."""
+        recorder = self.runtime.recorder
+        return None if recorder is None else recorder.recalled(call, who, awaited=awaited)

@@ -268,6 +268,8 @@ class Recording:
     """
     The calls of one run that is open here; for any number of threads.
 
+    `recalls`: a call may be looked for by `recall`, until the first that is not found there.
+
     Args:
         run_id: The run.
         match: What makes a call the repetition of a recorded one.
@@ -281,6 +283,7 @@ class Recording:
         for record in records:
             self._add(record)
         self._order = list(self.entries.values())
+        self.recalls = match == "content" and bool(self._order)
         self._named: dict[str, Entry] = {}
         self._places: dict[str | None, deque[Entry]] = {}
         self._waiting: dict[_Key, deque[Entry]] = {}
@@ -330,6 +333,19 @@ class Recording:
             free = not entry.busy
             entry.busy = True
             return entry, free
+
+    def recall(self, asked: Request) -> Entry | None:
+        """Return the recorded call that *asked* repeats by its content, if it has its result; else take nothing."""
+        with self._lock:
+            waiting = self._waiting.get((asked.agent, asked.tool, asked.parent, asked.digest))
+            while waiting and waiting[0].taken:
+                waiting.popleft()
+            entry = waiting[0] if waiting else None
+            if entry is None or entry.busy or entry.status != "done":
+                self.recalls = False
+                return None
+            entry.asked_for = entry.taken = True
+            return entry
 
     def put_back(self, entry: Entry) -> None:
         """

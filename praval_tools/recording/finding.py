@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from praval_tools.errors import ReplayMismatchError, ToolArgumentsError, ToolUsageError
 from praval_tools.execution.frames import call_of, calls_inside, current_call
 from praval_tools.execution.runtime import Runtime
+from praval_tools.execution.steps import Wait
 from praval_tools.journal.redact import Plan, Redactor
 from praval_tools.journal.replay import Entry, Request, digest_of
 from praval_tools.model.calls import ToolCall
@@ -106,7 +107,23 @@ class Finder:
         )  # fmt: skip
         return request, mended
 
-    def callers(self) -> Iterator[Entry]:
+    def turn(self, run: OpenRun, entry: Entry) -> Generator[Any, Any, None]:
+        """
+        Wait until nobody else settles *entry*.
+
+        Raises:
+            ToolUsageError: It is the call inside of which this one is made, or waits for that.
+        """
+        while (settling := run.recording.begin(entry)) is not None:
+            with entry.awaited_by(list(self._callers())) as free:
+                if not free:
+                    raise ToolUsageError(
+                        f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
+                        f"is made from: both would wait for ever. Give this call another id."
+                    )
+                yield Wait(settling, entry.call_id)
+
+    def _callers(self) -> Iterator[Entry]:
         """Yield the calls of open runs that this one is made from; they wait as long as it does."""
         for frame in calls_inside(self._runtime.home):
             call = call_of(frame)

@@ -19,6 +19,8 @@ from praval_tools.journal.redact import Redactor
 from praval_tools.journal.replay import Match
 from praval_tools.journal.stats import UsageStats
 from praval_tools.keeping import Keeper
+from praval_tools.model.calls import ToolCall
+from praval_tools.model.permissions import Principal
 from praval_tools.naming import shorten
 from praval_tools.recording.recorder import Durability, Recorder
 from praval_tools.recording.runs import Run
@@ -106,6 +108,9 @@ class Counting:
 
     def __init__(self, runtime: Runtime, stats: UsageStats) -> None:
         self._clock, self._stats = runtime.clock, stats
+
+    def recalled(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> None:
+        """Return nothing: nothing was recorded."""
 
     def recorded(self, course: Course, steps: Steps) -> Steps:
         """Drive *steps*, the pipeline of one call, and count what they come to."""

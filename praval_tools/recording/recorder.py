@@ -9,26 +9,28 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from praval_tools import facts
-from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, outside
+from praval_tools.errors import JournalError, JournalWarning, outside
 from praval_tools.execution.failures import said, type_name
 from praval_tools.execution.frames import SITE, frame_of, running
 from praval_tools.execution.pipeline import Course
 from praval_tools.execution.results import broke, ended_badly
 from praval_tools.execution.runtime import Runtime
-from praval_tools.execution.steps import Append, Approve, Run, Steps, Wait
+from praval_tools.execution.steps import Append, Approve, Run, Steps
 from praval_tools.journal.protocol import INTENT, Answer, Item, Status, Store
 from praval_tools.journal.redact import Redactor
-from praval_tools.journal.replay import FINAL, Entry
+from praval_tools.journal.replay import FINAL
 from praval_tools.journal.stats import UsageStats
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Deny
 from praval_tools.model.definition import MISS, SCALARS
 from praval_tools.model.form import Unencodable
+from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
 from praval_tools.recording import noting
 from praval_tools.recording.finding import Finder, check_fingerprint, placed
 from praval_tools.recording.openrun import OpenRun, within
+from praval_tools.recording.recalling import recalled
 from praval_tools.recording.scribe import Book, Met, Scribe, unsettled, warn_lost
 from praval_tools.recording.short import Place, Roads, Short
 
@@ -79,6 +81,10 @@ class Recorder:
             return result
         return replace(result, tool_call_id=given.tool_call_id)
 
+    def recalled(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> ToolResult | None:
+        """Return the recorded result of a call that repeats one of its run; None: see `recorded`."""
+        return recalled(self, self._roads, call, who, awaited=awaited)
+
     def _alone(self, course: Course, steps: Steps, short: Short | None) -> Steps:
         """Drive a call outside of runs."""
         course.call = call = placed(course.call.with_id())
@@ -98,7 +104,7 @@ class Recorder:
             request, mended = self.finder.request(call, tool)
         entry, free = run.recording.find(request, self.runtime.clock.new_id)
         if not free:
-            yield from self._turn(run, entry)
+            yield from self.finder.turn(run, entry)
         try:
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, request)
@@ -120,17 +126,6 @@ class Recorder:
             return result if own == entry.call_id else replace(result, tool_call_id=own)
         finally:
             run.recording.settle(entry)
-
-    def _turn(self, run: OpenRun, entry: Entry) -> Generator[Any, Any, None]:
-        """Wait until nobody else settles *entry*."""
-        while (settling := run.recording.begin(entry)) is not None:
-            with entry.awaited_by(list(self.finder.callers())) as free:
-                if not free:
-                    raise ToolUsageError(
-                        f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
-                        f"is made from: both would wait for ever. Give this call another id."
-                    )
-                yield Wait(settling, entry.call_id)
 
     def _anew(self, course: Course, steps: Steps, place: Place, tool: Tool[..., Any] | None) -> Steps:
         """Drive a call that has no result yet, unless it is in doubt."""
