@@ -4,10 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.agents import Agent
-from praval_tools.collection import ToolCollection
 from praval_tools.declare import agent, current_agent, tool
 from praval_tools.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
-from praval_tools.discovery import discover_tools
 from praval_tools.errors import (
     AccessWarning,
     ConfigError,
@@ -56,7 +54,6 @@ from praval_tools.execution.frames import current_call
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.arguments import Repair
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.compare import compare
 from praval_tools.model.content import Content
 from praval_tools.model.context import ToolContext
 from praval_tools.model.decision import Ask, Decision, Deny, Tried
@@ -65,13 +62,16 @@ from praval_tools.model.permissions import AgentProfile, Block, Grant
 from praval_tools.model.secret import Secret
 from praval_tools.model.tool import AsyncTool, Tool, ToolDefinition
 from praval_tools.naming import normalize_name
-from praval_tools.problems import RegistryProblem
 from praval_tools.registry import ToolRegistry
 from praval_tools.toolset import BoundTool, Toolset
 
 if TYPE_CHECKING:
+    from praval_tools.collection import ToolCollection
+    from praval_tools.discovery import discover_tools
     from praval_tools.hookspecs import hookimpl, hookspec
+    from praval_tools.model.compare import compare
     from praval_tools.plugin_host import PluginReport, autoload, load_plugins, plugin_reports
+    from praval_tools.problems import RegistryProblem
 
 __version__ = "0.1.0"
 
@@ -92,9 +92,11 @@ __all__ = [
     "reset_tool_registry", "tool", "use_registry",
 ]  # fmt: skip
 
-_LATER = {"hookimpl": "hookspecs", "hookspec": "hookspecs"} | dict.fromkeys(
-    ("PluginReport", "autoload", "load_plugins", "plugin_reports"), "plugin_host"
-)
+_LATER = {
+    "RegistryProblem": "problems", "ToolCollection": "collection", "compare": "model.compare",
+    "discover_tools": "discovery", "hookimpl": "hookspecs", "hookspec": "hookspecs",
+    **dict.fromkeys(("PluginReport", "autoload", "load_plugins", "plugin_reports"), "plugin_host"),
+}  # fmt: skip
 """What is imported once somebody asks for it: plugins cost nothing where there are none."""
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
+from importlib import import_module
 from itertools import islice, product
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from praval_tools.model.bounds import Bounds, satisfiable
 from praval_tools.model.decision import Decision, Tried
 from praval_tools.model.definition import Definition
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.permissions import AgentProfile, Block, Grant, Principal
 from praval_tools.model.tool import Tool
 from praval_tools.naming import OPERATOR
+
+if TYPE_CHECKING:
+    from praval_tools.model.bounds import Bounds
 
 _MOST_WAYS: Final = 1_024
 """How many combinations of its own ways and those for whom it acts are looked at, the best first."""
@@ -331,13 +334,15 @@ def _granted(agent: str, record: ToolRecord, grant: Grant) -> Decision:
 def _reachable(paths: Iterable[Path], definition: Definition) -> Iterator[Path]:
     """Leave out the ways whose bounds nothing can meet together."""
     for path in paths:
-        if not path.bounds or _can_meet(path.bounds, definition):
+        if not path.bounds or can_meet(path.bounds, definition):
             yield path
 
 
 @lru_cache(1024)
-def _can_meet(bounds: tuple[Bounds, ...], definition: Definition) -> bool:
-    return bool(satisfiable(bounds, definition.compiled.parameters_schema))
+def can_meet(bounds: tuple[Bounds, ...], definition: Definition) -> bool:
+    """Return False only where no arguments for a tool of this definition can meet all *bounds*."""
+    module: Any = import_module("praval_tools.model.bounds")  # it is there: it made the bounds
+    return bool(module.satisfiable(bounds, definition.compiled.parameters_schema))
 
 
 def _no_way(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> Decision:

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from praval_tools import facts
 from praval_tools.errors import GrantError, ToolDefinitionError
 from praval_tools.model.permissions import Grant
-from praval_tools.model.sight import bounds_on
 from praval_tools.model.tool import Tool
 from praval_tools.state import State, apply, origin
 
@@ -129,6 +128,6 @@ def bounded(grant: Grant, tool: Tool[..., Any]) -> Grant | None:
     if grant.where is None:
         return grant
     try:
-        return evolve(grant, bounds=bounds_on(tool.definition_, grant.where, tool.name))
+        return evolve(grant, bounds=tool.definition_.bounds_on(grant.where, tool.name))
     except (GrantError, ToolDefinitionError):
         return None

@@ -10,12 +10,10 @@ import msgspec
 from attrs import evolve
 
 from praval_tools import facts
-from praval_tools.access import GrantRecord, ToolRecord, dead, judge
+from praval_tools.access import GrantRecord, ToolRecord, can_meet, dead, judge
 from praval_tools.authority import Events, known, may_give, own
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
-from praval_tools.model.bounds import satisfiable
 from praval_tools.model.permissions import MOST_CHAINED, Grant, Principal, expiry, is_aware
-from praval_tools.model.sight import bounds_on
 from praval_tools.naming import OPERATOR, shorten
 from praval_tools.state import State, ended_by
 
@@ -86,7 +84,7 @@ def _checked(record: ToolRecord, wish: Wish, actor: str, now: datetime, new_id: 
             problems.append("expires is not in the future")
     if wish.where is not None:
         try:
-            bounds = bounds_on(record.tool.definition_, wish.where, wish.tool)
+            bounds = record.tool.definition_.bounds_on(wish.where, wish.tool)
         except GrantError as error:
             problems.extend(error.problems)
     if problems:
@@ -165,7 +163,7 @@ def _narrower(state: State, record: ToolRecord, made: Grant, parent: GrantRecord
         one = state.grants[one.grant.parent]
     if line > MOST_CHAINED:
         problems.append(f"it would be lent on {line} times in a row; more than {MOST_CHAINED} are too many")
-    if len(every) > 1 and not satisfiable(every, record.tool.definition_.compiled.parameters_schema):
+    if len(every) > 1 and not can_meet(tuple(every), record.tool.definition_):
         problems.append("no arguments meet its bounds and those of the grant that it comes from")
     if problems:
         raise GrantError(made.tool, problems)

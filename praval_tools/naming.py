@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 from reprlib import Repr
 
 from praval_tools.errors import InvalidNameError
+from praval_tools.pattern import Pattern
 
 _WIRE = 64
 """How long a name may be that travels to a provider."""
@@ -18,10 +18,10 @@ OPERATOR = "operator"
 MOST_LETTERS = 128
 """How long the name of a tool may be."""
 
-_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_TOOL = Pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _FOLDED = str.maketrans({"-": "_", ".": "_"})
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_FOREIGN = re.compile(r"[^A-Za-z0-9_]+")
+_CAMEL = Pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_FOREIGN = Pattern(r"[^A-Za-z0-9_]+")
 
 
 _short = Repr()

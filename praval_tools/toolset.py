@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
@@ -318,6 +317,8 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         try:
             return msgspec.json.decode(text)  # type: ignore[no-any-return]  # far cheaper than a deep copy
         except msgspec.DecodeError:  # a default that needs more than 64 bits
+            import json
+
             return json.loads(text)  # type: ignore[no-any-return]
 
     def schemas_json(

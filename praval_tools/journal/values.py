@@ -18,10 +18,9 @@ from uuid import UUID
 
 import msgspec
 
-from praval_tools.model.containers import in_order
 from praval_tools.model.encode import encode
 from praval_tools.model.form import Mismatch
-from praval_tools.model.jsonvalue import INT_LIMIT
+from praval_tools.model.jsonvalue import INT_LIMIT, in_order
 from praval_tools.naming import shorten
 
 TAG: Final = "praval:"

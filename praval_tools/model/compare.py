@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
-from attrs import field, frozen
+import msgspec
 
 from praval_tools.model.constraints import validator
 from praval_tools.model.form import JsonSchema
@@ -95,13 +95,12 @@ def _types(schema: Mapping[str, Any]) -> frozenset[str]:
     return found | {"integer"} if "number" in found else found
 
 
-@frozen
-class _Cover:
+class _Cover(msgspec.Struct):
     """Compares schemas, each side with its own `$defs`; a pair inside itself counts as covered."""
 
     wide_defs: Mapping[str, Any]
     narrow_defs: Mapping[str, Any]
-    met: set[tuple[str, str]] = field(factory=set)
+    met: set[tuple[str, str]] = msgspec.field(default_factory=set)
 
     def covers(self, wide: Any, narrow: Any) -> Answer:
         """Tell whether *wide* accepts whatever *narrow* accepts."""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from attrs import NOTHING
 
+from praval_tools.model.arguments import check_values
 from praval_tools.model.docs import parameter_descriptions
 from praval_tools.model.encode import Encoder, json_text
 from praval_tools.model.fast import FastBody, fast_body, taken_names
@@ -217,6 +218,60 @@ class Compiled(msgspec.Struct, frozen=True, eq=False, dict=True):
         structure = guarded(self._structurer.hook(hint))
         walk = SchemaWalk(self._encoder, self._structurer)
         return bounded(structure) if "$defs" in walk.finished(walk.of(hint)) else structure
+
+
+class GivenSchema:
+    """What `Compiled` is to a function, for a tool whose JSON Schema was given: values stay JSON."""
+
+    result_schema: None = None
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.parameters_schema = schema
+        self.validator = Validator(schema)
+        self.encode_result: Callable[[Any], Any] = Encoder().value
+
+    def structure(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments with declared defaults filled in."""
+        filled: dict[str, Any] = self.validator.fill(dict(arguments))
+        return filled
+
+    def json_of(self, name: str, value: Any) -> Any:
+        """Return the value: it is JSON."""
+        return value
+
+    def mismatches(self, arguments: Mapping[str, Any]) -> list[Mismatch]:
+        """Return nothing: what the schema takes, the function gets."""
+        return []
+
+    def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values: they are JSON."""
+        return dict(values)
+
+    def result_json(self, value: Any) -> bytes:
+        """Return what the function gave as JSON text."""
+        return json_text(self.encode_result(value))
+
+    def structure_result(self, value: Any) -> Any:
+        """Return the value: it is JSON."""
+        return value
+
+    @property
+    def named(self) -> FastBody:
+        """The lines of the fast lane, with a call that names every argument."""
+        return self.fast
+
+    @property
+    def fast(self) -> FastBody:
+        """The lines of the fast lane."""
+        return FastBody(
+            lines=(
+                # whatever is wrong with a caller's objects, the pipeline says it
+                "try:\n    if not is_valid(check(arguments)): return MISS\nexcept Exception: return MISS",
+                "arguments = fill(arguments)",
+            ),
+            call="function(**arguments)",
+            namespace={"is_valid": self.validator.is_valid, "fill": self.validator.fill, "check": check_values},
+        )
 
 
 def _key(name: Any) -> str:

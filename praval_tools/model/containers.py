@@ -19,7 +19,7 @@ from praval_tools.model.form import (
     Unencodable,
 )
 from praval_tools.model.hints import bare, hint_text
-from praval_tools.model.jsonvalue import canonical, json_key
+from praval_tools.model.jsonvalue import in_order, json_key
 from praval_tools.model.keys import key_form, key_problem
 from praval_tools.model.scalars import refuse
 
@@ -185,23 +185,6 @@ def _set_encode(hint: Any, encodes: Encodes) -> Encode:
         return encode_items(value)
 
     return encode
-
-
-def in_order(items: list[Any]) -> list[Any]:
-    """Return *items* in an order that does not depend on hashing."""
-    try:
-        if len({type(one) for one in items}) == 1:
-            return sorted(items)
-    except TypeError:
-        pass
-    return sorted(items, key=_order)
-
-
-def _order(item: Any) -> str:
-    try:
-        return canonical(item)
-    except (TypeError, ValueError):
-        return repr(item)
 
 
 def _set_problem(hint: Any) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from attrs import NOTHING
@@ -17,21 +18,22 @@ from praval_tools.model.arguments import (
     BadArguments,
     Repair,
     Validator,
-    check_values,
     parse,
     plain_copy,
     shown_json,
 )
-from praval_tools.model.compiled import Compiled, compile_signature
 from praval_tools.model.context import ToolContext
-from praval_tools.model.encode import Encoder, json_text
-from praval_tools.model.fast import FastBody
+from praval_tools.model.encode import Encoder
 from praval_tools.model.fingerprint import fingerprint
 from praval_tools.model.form import Mismatch, Unencodable
 from praval_tools.model.forms import is_closed
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.place import Place
 from praval_tools.model.signature import Signature, read_signature
+
+if TYPE_CHECKING:
+    from praval_tools.model.bounds import Bounds
+    from praval_tools.model.compiled import Compiled, GivenSchema
 
 MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
 """What the fast check answers where the arguments are not a strict match as they stand."""
@@ -75,60 +77,6 @@ SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 """Values of these types are JSON, whatever the hints say, and nobody changes them."""
 
 
-class GivenSchema:
-    """What `Compiled` is to a function, for a tool whose JSON Schema was given: values stay JSON."""
-
-    result_schema: None = None
-
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self.parameters_schema = schema
-        self.validator = Validator(schema)
-        self.encode_result: Callable[[Any], Any] = Encoder().value
-
-    def structure(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments with declared defaults filled in."""
-        filled: dict[str, Any] = self.validator.fill(dict(arguments))
-        return filled
-
-    def json_of(self, name: str, value: Any) -> Any:
-        """Return the value: it is JSON."""
-        return value
-
-    def mismatches(self, arguments: Mapping[str, Any]) -> list[Mismatch]:
-        """Return nothing: what the schema takes, the function gets."""
-        return []
-
-    def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values: they are JSON."""
-        return dict(values)
-
-    def result_json(self, value: Any) -> bytes:
-        """Return what the function gave as JSON text."""
-        return json_text(self.encode_result(value))
-
-    def structure_result(self, value: Any) -> Any:
-        """Return the value: it is JSON."""
-        return value
-
-    @property
-    def named(self) -> FastBody:
-        """The lines of the fast lane, with a call that names every argument."""
-        return self.fast
-
-    @property
-    def fast(self) -> FastBody:
-        """The lines of the fast lane."""
-        return FastBody(
-            lines=(
-                # whatever is wrong with a caller's objects, the pipeline says it
-                "try:\n    if not is_valid(check(arguments)): return MISS\nexcept Exception: return MISS",
-                "arguments = fill(arguments)",
-            ),
-            call="function(**arguments)",
-            namespace={"is_valid": self.validator.is_valid, "fill": self.validator.fill, "check": check_values},
-        )
-
-
 class Definition(msgspec.Struct, eq=False, weakref=True):
     """
     What a tool runs and takes; made once per declaration, compiled at first use.
@@ -160,23 +108,29 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
     def _compile(self) -> Compiled | GivenSchema:
         with _compiling:
             if self._compiled is None:
-                self._compiled = self._compile_function() if self.given is None else GivenSchema(self.given)
+                self._compiled = self._compiled_now()
             return self._compiled
 
-    def _compile_function(self) -> Compiled | GivenSchema:
+    def _compiled_now(self) -> Compiled | GivenSchema:
         signature = self.signature
-        if signature.unresolved:
+        if self.given is None and signature.unresolved:
             signature = read_signature(self.function, strict=self.strict, context_types=(ToolContext,))
             problems = list(signature.problems)
             if signature.unresolved:
                 problems.extend(_undefined(signature))
-            if problems and self.otherwise is not None:
-                self.given = self.otherwise
-                return GivenSchema(self.given)
-            if problems:
+            if problems and self.otherwise is None:
                 raise ToolDefinitionError(self.name, problems, str(self.place.source))
-            self.signature = signature
-        return compile_signature(signature, self.function, self.doc or "")
+            if problems:
+                self.given = self.otherwise
+            else:
+                self.signature = signature
+        compiler: Any = import_module("praval_tools.model.compiled")  # a program may declare more than it calls
+        made: Compiled | GivenSchema
+        if self.given is not None:
+            made = compiler.GivenSchema(self.given)
+        else:
+            made = compiler.compile_signature(signature, self.function, self.doc or "")
+        return made
 
     @property
     def module(self) -> str:
@@ -292,6 +246,18 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
             return self._quick(arguments)
         except Exception:  # the seam to whatever objects a caller gave: the long way says what is wrong with them
             return MISS
+
+    def bounds_on(self, where: Mapping[str, Any], tool: str) -> Bounds:
+        """
+        Return what *where* bounds for the tool of this name.
+
+        Raises:
+            GrantError: With every reason why it cannot be enforced, or nothing could meet it.
+            ToolDefinitionError: A hint of the tool leads nowhere.
+        """
+        sight: Any = import_module("praval_tools.model.sight")  # most programs grant nothing that has bounds
+        made: Bounds = sight.bounds_on(self, where, tool)
+        return made
 
     def filled(self, bound: Bound) -> dict[str, Any]:
         """Return what the tool will get as JSON: every default filled in, nested ones too."""

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar, get_origin
 
 from praval_tools.model.hints import is_alias, is_class, order_key
 
 H = TypeVar("H", bound=Callable[..., Any])
-
-_TAKEN: Final = (str, bytes, int, float, Path)
-"""Classes whose hooks cattrs finds before it asks a predicate, for their subclasses as well: bool is one of int."""
-
 
 _PLAIN_MODULES: Final = ("builtins", "collections.abc", "types")
 
@@ -35,9 +30,13 @@ class Dispatcher(Generic[H]):
     """
 
     def __init__(self, side: Literal["structure", "unstructure"], make: Callable[[Any], H]) -> None:
+        from pathlib import Path
+
         from cattrs import BaseConverter
 
         converter: Any = BaseConverter(detailed_validation=False)
+        # cattrs finds their hooks before it asks a predicate, for their subclasses as well: bool is one of int
+        self._taken = (str, bytes, int, float, Path)
         self._make = make
         self._register: Callable[[Any, H], None] = getattr(converter, f"register_{side}_hook")
         self._find: Callable[..., H] = getattr(converter, f"get_{side}_hook")
@@ -45,7 +44,7 @@ class Dispatcher(Generic[H]):
         self._open: set[Any] = set()
         self._lock = threading.RLock()
         getattr(converter, f"register_{side}_hook_factory")(lambda hint: True, make)
-        for kind in (*_TAKEN, bool):
+        for kind in (*self._taken, bool):
             self._register(kind, make(kind))
 
     def hook(self, hint: Any) -> H:
@@ -64,7 +63,7 @@ class Dispatcher(Generic[H]):
                 return self._later(key)
             self._open.add(key)
             try:
-                if is_class(hint) and issubclass(hint, _TAKEN):
+                if is_class(hint) and issubclass(hint, self._taken):
                     self._register(hint, self._make(hint))
                 found = self._named[key] = self._find(hint, cache_result=False)
             finally:

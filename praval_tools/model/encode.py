@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.model.containers import in_order
 from praval_tools.model.dispatch import Dispatcher
 from praval_tools.model.form import Encode, Unencodable
 from praval_tools.model.forms import form_of, holds_anything, is_closed, row_of
-from praval_tools.model.jsonvalue import key_text
+from praval_tools.model.jsonvalue import in_order, key_text
 from praval_tools.model.scalars import PLAIN_ENCODES
 
 _BUILTIN: Final = (str, int, float, dict, list, tuple, set, frozenset)

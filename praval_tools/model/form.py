@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
+
+from praval_tools.pattern import Pattern
 
 Hook = Callable[[Any, Any], Any]
 """JSON value, hint → Python value: the shape that cattrs calls. The hint is ignored by ours."""
@@ -16,7 +17,7 @@ Encode = Callable[[Any], Any]
 
 JsonSchema = dict[str, Any]
 
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_KEY: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Mismatch(Exception):

@@ -1,4 +1,4 @@
-"""The table of types: every hint that has a JSON form, row by row, and the judgement on those that have none."""
+"""Which hints have a JSON form, by the table of types, and the judgement on those that have none."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import types
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from pathlib import Path, PurePath
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, Final, Literal, get_origin
 from uuid import UUID
 from weakref import WeakSet
 
-from praval_tools.model.classes import CLASSES
-from praval_tools.model.containers import CONTAINERS
-from praval_tools.model.form import Form, no_hint
-from praval_tools.model.hints import bare, hint_text, is_class, is_union
-from praval_tools.model.scalars import SCALARS
-from praval_tools.model.texts import TEXTS
-from praval_tools.model.wrappers import ALIAS, TRANSPARENT, UNION, annotated_form
+from praval_tools.model.form import Form
+from praval_tools.model.hints import bare, hint_text, is_class, is_path, is_union
 
 
 def takes_of(hint: Any) -> frozenset[str]:
@@ -30,17 +26,10 @@ def takes_of(hint: Any) -> frozenset[str]:
     return form.takes if form is not None else frozenset()
 
 
-_WRAPPERS: Final = (UNION, annotated_form(takes_of), TRANSPARENT, ALIAS)
-FORMS: Final[tuple[Form, ...]] = (*SCALARS, *TEXTS, *CONTAINERS, *_WRAPPERS, *CLASSES)
-"""Every row. Where two would fit, the first counts."""
-
-_BY_TYPE: Final[dict[Any, Form]] = {kind: form for form in reversed(FORMS) for kind in form.types}
-_BY_TEST: Final = tuple(form for form in FORMS if form.fits is not no_hint)
-
 PLAIN: Final = frozenset({str, int, float, bool, None, type(None), list, dict, set, tuple, bytes, Any})
 """Hints that need no judgement."""
 
-_OWN: Final = PLAIN | {date, datetime, time, timedelta, Decimal, Path, PurePath, UUID, frozenset}
+_OWN: Final = PLAIN | {date, datetime, time, timedelta, Decimal, UUID, frozenset}
 _FINE: Final[set[Any]] = set()
 _FINE_CLASSES: Final[WeakSet[type]] = WeakSet()
 """Hints that were judged and have a form: a hint is judged once. Only Python's own are kept alive by that."""
@@ -60,15 +49,20 @@ _INSTEAD: Final[tuple[tuple[Any, str], ...]] = (
 )
 
 
+@cache
+def _table() -> Any:
+    return import_module("praval_tools.model.table")  # many programs have no hint that needs it until a tool is called
+
+
 def form_of(hint: Any) -> Form | None:
     """Return the row of *hint*, or None if it has no JSON form."""
     try:
-        found = _BY_TYPE.get(get_origin(hint) or hint)
+        found: Form | None = _table().BY_TYPE.get(get_origin(hint) or hint)
     except TypeError:  # not hashable, so no type
         return None
     if found is not None:
         return found
-    return next((form for form in _BY_TEST if form.fits(hint)), None)
+    return next((form for form in _table().BY_TEST if form.fits(hint)), None)
 
 
 def row_of(hint: Any) -> Form:
@@ -82,10 +76,14 @@ def is_closed(hint: Any) -> bool:
     """Tell whether *hint* is made of Python's own types only, so that remembering it keeps nothing else alive."""
     origin = get_origin(hint)
     if origin is None:
-        return hint is ... or ((is_class(hint) or hint is Any or hint is None) and hint in _OWN)
+        return hint is ... or ((is_class(hint) or hint is Any or hint is None) and _is_own(hint))
     if origin is Literal:
         return not any(isinstance(one, Enum) for one in hint.__args__)
     return origin is not Annotated and all(map(is_closed, getattr(hint, "__args__", ())))
+
+
+def _is_own(hint: Any) -> bool:
+    return hint in _OWN or (is_path(hint) and hint.__module__.partition(".")[0] == "pathlib")
 
 
 def holds_anything(hint: Any) -> bool:

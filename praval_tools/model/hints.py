@@ -107,6 +107,11 @@ def is_class(hint: Any) -> bool:
     return isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
 
 
+def is_path(hint: Any) -> bool:
+    """Tell whether *hint* is a path; there is none where nobody imported `pathlib`."""
+    return isinstance(hint, type) and issubclass(hint, getattr(sys.modules.get("pathlib"), "PurePath", ()))
+
+
 def is_union(hint: Any) -> bool:
     """Tell whether *hint* is `X | Y`, `Union[X, Y]` or `Optional[X]`."""
     return get_origin(hint) in _UNIONS

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from praval_tools.model.boundschema import ALL, types
 from praval_tools.model.validator import compiled
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _BOUNDS: Final = (
     ("array", "minItems", "maxItems"),
@@ -97,7 +99,7 @@ def _number_room(parts: list[dict[str, Any]]) -> bool:
     if low > high or (low == high and (low_open or high_open)):
         return False
     steps = [_exact(part["multipleOf"]) for part in parts if "multipleOf" in part]
-    steps += [Fraction(1)] if whole else []
+    steps += [_exact(1)] if whole else []
     if low == -math.inf or high == math.inf:
         return True
     return all(_multiple(step, _exact(low), low_open, _exact(high), high_open) for step in steps)
@@ -105,6 +107,8 @@ def _number_room(parts: list[dict[str, Any]]) -> bool:
 
 def _exact(number: float) -> Fraction:
     """Return the number that the text of *number* says."""
+    from fractions import Fraction
+
     return Fraction(number) if isinstance(number, int) else Fraction(str(number))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter, is_
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.model.docs import description_of
 from praval_tools.model.source import Source
 from praval_tools.naming import check_agent_name, check_tool_name, near, shorten
+from praval_tools.pattern import Pattern
 
 if TYPE_CHECKING:
     from praval_tools.model.signature import Signature
@@ -337,7 +337,7 @@ def _owner(value: object) -> str | None:
     return _named(check_agent_name)(value)
 
 
-_ENGINE: Final = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
+_ENGINE: Final = Pattern(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
 
 
 def _engine(value: object) -> str | None:

@@ -8,15 +8,15 @@ null where leaving out was meant. What is valid as it stands is never touched.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from praval_tools.model.jsontext import BadArguments, decode, path_text, shown_json
+from praval_tools.pattern import Pattern
 
-_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBER: Final = Pattern(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MOST_DIGITS: Final = 400
 _BUDGET: Final = 20_000
 """How many places inside unions are looked at; beyond it values stay as they are."""

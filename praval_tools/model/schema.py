@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -14,9 +13,10 @@ from praval_tools.model.forms import row_of
 from praval_tools.model.hints import order_key
 from praval_tools.model.signature import Signature
 from praval_tools.model.structure import Structurer
+from praval_tools.pattern import Pattern
 
 _REF: Final = "#/$defs/"
-_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_UNFIT: Final = Pattern(r"[^A-Za-z0-9_.-]+")
 
 
 class SchemaWalk:

@@ -12,13 +12,7 @@ from praval_tools.model.oneway import one_way
 
 
 def bounds_on(definition: Definition, where: Mapping[str, Any], tool: str) -> Bounds:
-    """
-    Return what *where* bounds for the tool of this definition.
-
-    Raises:
-        GrantError: With every reason why it cannot be enforced, or nothing could meet it.
-        ToolDefinitionError: A hint of the tool leads nowhere.
-    """
+    """Do what `Definition.bounds_on` says."""
     bounds = Bounds.compile(where, definition.compiled.parameters_schema, tool)
     if unseen := list(_unseen(definition, bounds)):
         raise GrantError(tool, unseen)

@@ -8,12 +8,10 @@ jsonschema-rs takes the dates 0000-01-01 and 2-00-01-01, a second 60 and the dur
 
 from __future__ import annotations
 
-import re
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 from uuid import UUID
 
@@ -31,8 +29,10 @@ from praval_tools.model.form import (
     Unencodable,
     encodable,
 )
+from praval_tools.model.hints import is_path
 from praval_tools.model.jsonvalue import INT_LIMIT
 from praval_tools.model.scalars import refuse
+from praval_tools.pattern import Pattern
 
 _YEAR: Final = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _DATE: Final = _YEAR + "-[0-9]{2}-[0-9]{2}"
@@ -49,16 +49,16 @@ BASE64: Final = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?
 DECIMAL: Final = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?$"
 UUID_TEXT: Final = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
-_DURATION_PART: Final = re.compile(r"([0-9.]+)([WDHMS])")
+_DURATION_PART: Final = Pattern(r"([0-9.]+)([WDHMS])")
 _UNITS: Final = {"W": "weeks", "D": "days", "H": "hours", "M": "minutes"}
 
 
 def text_structure(pattern: str, parse: Callable[[str], Any], reason: str) -> Hook:
     """Return the hook that takes text which matches *pattern* whole and which *parse* can read."""
-    matches = re.compile(pattern[1:-1]).fullmatch
+    whole = Pattern(pattern[1:-1])
 
     def structure(value: Any, _: Any) -> Any:
-        if type(value) is not str or matches(value) is None:
+        if type(value) is not str or whole.fullmatch(value) is None:
             raise Mismatch(reason)
         try:
             return parse(value)
@@ -190,10 +190,6 @@ def _checked_decimal(value: Any) -> Decimal:
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_path(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, PurePath)
-
-
 def _path_structure(hint: Any, _: Structures) -> Hook:
     def structure(value: Any, _: Any) -> Any:
         if type(value) is not str or not (value.isascii() or encodable(value)):
@@ -223,11 +219,18 @@ def _path_encode(hint: type, _: Encodes) -> Encode:
 
 
 def _base64(value: bytes) -> str:
-    return b64encode(value).decode()
+    return b2a_base64(value, newline=False).decode()
 
 
 TEXTS: Final = (
-    _Text(bytes, "bytes in base64", BASE64, b64decode, _base64, {"contentEncoding": "base64", "pattern": BASE64}).row(),
+    _Text(
+        bytes,
+        "bytes in base64",
+        BASE64,
+        a2b_base64,
+        _base64,
+        {"contentEncoding": "base64", "pattern": BASE64},
+    ).row(),
     _Text(
         datetime,
         "a date-time with offset (RFC 3339)",
@@ -264,8 +267,7 @@ TEXTS: Final = (
     ),
     Form(
         name="a path",
-        types=(Path, PurePath, PurePosixPath, PureWindowsPath),
-        fits=_is_path,
+        fits=is_path,
         problem=_path_problem,
         schema=lambda hint, schemas: {"type": "string"},
         structure=_path_structure,
