@@ -70,7 +70,9 @@ class _Change:
     def __init__(self, state: State, keeper: Keeping | None = None, draft: bool = False) -> None:
         self.base = self.state = state
         self.keeper = keeper
-        self.draft, self.events, self.plans = draft, list[Event](), list[tuple[str, Plan]]()
+        self.draft = draft
+        self.events: list[Event] = []
+        self.plans: list[tuple[str, Plan]] = []
         self.thread, self.task = threading.get_ident(), _task()
 
     def extend(self, plan: Plan) -> tuple[Event, ...]:
@@ -80,14 +82,9 @@ class _Change:
 
     def take(self, events: Iterable[Event]) -> tuple[Event, ...]:
         """Add *events*, and what acts of the journal do to the tools that they bring; all of it or nothing."""
-        made, tools = list(events), dict[str, None]()
+        made = list(events)
         state = apply_all(self.state, made)
-        for event in made:
-            if isinstance(event, ToolRegistered):
-                tools[event.tool.name] = None
-            elif isinstance(event, ActKept):
-                tools[event.tool] = None
-        for name in tools if len(state.kept) else ():
+        for name in _brought(made) if len(state.kept) else ():
             for event in released(state, name):
                 state = apply(state, event)
                 made.append(event)
@@ -99,6 +96,17 @@ class _Change:
         """Make the change one of *base*, on top of what came in between."""
         self.base = base
         self.state = reduce(apply, self.events, base)
+
+
+def _brought(events: Iterable[Event]) -> list[str]:
+    """Return the names of the tools that *events* register, or keep acts on, each once."""
+    names: dict[str, None] = {}
+    for event in events:
+        if isinstance(event, ToolRegistered):
+            names[event.tool.name] = None
+        elif isinstance(event, ActKept):
+            names[event.tool] = None
+    return list(names)
 
 
 _open: ContextVar[tuple[Ledger, _Change] | None] = ContextVar("praval_tools_change", default=None)

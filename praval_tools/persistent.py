@@ -2,123 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-_SMALL: Final = 64
-_MANY: Final = 16_384
+_MOST: Final = 64
+"""How many keys a dict holds before they are spread over several."""
+
 _SEVERAL: Final = 6
+"""From how many pairs on it pays to remember what was copied."""
 
 
 class PersistentMap(Mapping[K, V]):
     """
     An immutable mapping whose `set` and `discard` cost microseconds at any size in practice.
 
-    Small maps are one dict; larger ones are 16 × 16 dicts, very large ones 16 × 16 × 16, of which a change copies one,
-    and the rows that lead to it.
+    A small map is one dict. A larger one is 16 rows of 16 dicts, told apart by a key's hash;
+    in the place of a dict that has grown stand 16 more.
+    A change copies one dict, and the lists that lead to it.
     Iteration order is not meaningful: keep a sequence number where order counts.
     """
 
-    __slots__ = ("_deep", "_rows", "_size", "_small")
+    __slots__ = ("_root", "_size")
 
-    def __init__(
-        self, small: dict[K, V] | None = None, *, rows: list[list[Any]] = [], size: int = 0, deep: bool = False  # noqa: B006
-    ) -> None:
-        self._small, self._rows = small if small is not None else {}, rows  # neither is ever changed
-        self._size, self._deep = size if rows else len(self._small), deep
+    def __init__(self, root: dict[K, V] | list[Any] = {}, size: int = 0) -> None:  # noqa: B006  # it is never changed
+        self._root, self._size = root, size
 
-    def _shard(self, key: object) -> dict[K, V]:
-        if not self._rows:
-            return self._small
+    def _dict(self, key: object) -> dict[K, V]:
+        root: Any = self._root
+        if type(root) is dict:
+            return root
         at = hash(key)
-        found = self._rows[at >> 4 & 15][at & 15]
-        return found[at >> 8 & 15] if self._deep else found  # type: ignore[no-any-return]
+        found = root[at & 15][at >> 4 & 15]
+        return found if type(found) is dict else found[at >> 8 & 15]
 
     def __getitem__(self, key: K) -> V:
-        return self._shard(key)[key]
+        return self._dict(key)[key]
 
     def get(self, key: K, default: D = None) -> V | D:  # type: ignore[assignment]
         """Return the value of *key*, else *default*."""
-        return self._shard(key).get(key, default)
+        return self._dict(key).get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._shard(key)
+        return key in self._dict(key)
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[K]:
-        if not self._rows:
-            return iter(self._small)
-        if not self._deep:
-            return (key for row in self._rows for shard in row for key in shard)
-        return (key for row in self._rows for shards in row for shard in shards for key in shard)
+        return chain.from_iterable(_dicts(self._root))
 
     def set(self, key: K, value: V) -> PersistentMap[K, V]:
         """Return a map in which *key* is *value*."""
-        rows = self._rows
-        if not rows:
-            new = self._small.copy()
+        root: Any = self._root
+        if type(root) is dict:
+            new = root.copy()
             new[key] = value
-            return PersistentMap(new) if len(new) <= _SMALL else _spread(new)
-        old = self._shard(key)
-        new = old.copy()
+            return PersistentMap(new if len(new) <= _MOST else _rows_of(new), len(new))
+        at = hash(key)
+        high, low = at & 15, at >> 4 & 15
+        rows = root.copy()
+        rows[high] = row = rows[high].copy()
+        row[low] = new = row[low].copy()
+        if type(new) is list:
+            row, low = new, at >> 8 & 15
+            row[low] = new = row[low].copy()
+        size = self._size - len(new)
         new[key] = value
-        made = self._with(hash(key), new, self._size + len(new) - len(old))
-        return made if made._deep or made._size <= _MANY else _deepened(made)
+        if len(new) > _MOST and row is rows[high]:
+            row[low] = _spread(new, 8)
+        return PersistentMap(rows, size + len(new))
 
-    def update(self, pairs: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
+    def update(self, pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
         """Return a map with all the *pairs* set."""
-        made = self
-        if not made._rows:
-            new = {**made._small, **dict(pairs)}
-            return PersistentMap(new) if len(new) <= _SMALL else _spread(new)
-        pairs = list(pairs)
-        if len(pairs) >= _SEVERAL and not made._deep:
-            return made._updated(pairs)
-        for key, value in pairs:
-            made = made.set(key, value)
-        return made
+        root: Any = self._root
+        if type(root) is dict:
+            new = root.copy()
+            new.update(pairs)
+            return PersistentMap(new if len(new) <= _MOST else _rows_of(new), len(new))
+        if len(pairs) < _SEVERAL:
+            made = self
+            for key, value in pairs:
+                made = made.set(key, value)
+            return made
+        return self._updated(pairs)
 
-    def _updated(self, pairs: list[tuple[K, V]]) -> PersistentMap[K, V]:
-        """Return a map with all the *pairs* set, for which each shard and row is copied once."""
-        rows, mine, size = [row.copy() for row in self._rows], set[int](), self._size
+    def _updated(self, pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
+        """Return a map with all the *pairs* set, for which each dict and each list is copied once."""
+        root: Any = self._root
+        rows, size = [row.copy() for row in root], self._size
+        mine: set[int] = set()
         for key, value in pairs:
             at = hash(key)
-            row, low = rows[at >> 4 & 15], at & 15
+            row, low = rows[at & 15], at >> 4 & 15
             if at & 255 not in mine:
                 mine.add(at & 255)
                 row[low] = row[low].copy()
-            size += key not in row[low]
-            row[low][key] = value
-        made: PersistentMap[K, V] = PersistentMap(rows=rows, size=size)
-        return made if size <= _MANY else _deepened(made)
+            new = row[low]
+            if type(new) is list:
+                row, low = new, at >> 8 & 15
+                if (sub := at & 4095 | 4096) not in mine:
+                    mine.add(sub)
+                    row[low] = row[low].copy()
+                new = row[low]
+            size += key not in new
+            new[key] = value
+            if len(new) > _MOST and row is rows[at & 15]:
+                row[low] = _spread(new, 8)
+        return PersistentMap(rows, size)
 
     def discard(self, key: K) -> PersistentMap[K, V]:
         """Return a map without *key*; this one where it is absent."""
-        old = self._shard(key)
+        old = self._dict(key)
         if key not in old:
             return self
+        root: Any = self._root
         new = old.copy()
         del new[key]
-        if not self._rows or self._size == 1:
-            return PersistentMap(new)
-        return self._with(hash(key), new, self._size - 1)
-
-    def _with(self, at: int, shard: dict[K, V], size: int) -> PersistentMap[K, V]:
-        high = at >> 4 & 15
-        rows = self._rows.copy()
+        if root is old or self._size == 1:
+            return PersistentMap(new, len(new))
+        at = hash(key)
+        high, low = at & 15, at >> 4 & 15
+        rows = root.copy()
         rows[high] = row = rows[high].copy()
-        if self._deep:
-            row[at & 15] = shards = row[at & 15].copy()
-            shards[at >> 8 & 15] = shard
-        else:
-            row[at & 15] = shard
-        return PersistentMap(rows=rows, size=size, deep=self._deep)
+        if type(row[low]) is list:
+            row[low] = row = row[low].copy()
+            low = at >> 8 & 15
+        row[low] = new
+        return PersistentMap(rows, self._size - 1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PersistentMap) and dict(self) == dict(other)
@@ -129,20 +144,25 @@ class PersistentMap(Mapping[K, V]):
         return f"PersistentMap({dict(self)!r})"
 
 
-def _spread(small: dict[K, V]) -> PersistentMap[K, V]:
-    rows: list[list[dict[K, V]]] = [[{} for _ in range(16)] for _ in range(16)]
-    for key, value in small.items():
-        at = hash(key)
-        rows[at >> 4 & 15][at & 15][key] = value
-    return PersistentMap(rows=rows, size=len(small))
+def _dicts(part: Any) -> Iterator[dict[Any, Any]]:
+    if type(part) is dict:
+        yield part
+    else:
+        for one in part:
+            yield from _dicts(one)
 
 
-def _deepened(wide: PersistentMap[K, V]) -> PersistentMap[K, V]:
-    """Return the map with each shard split in sixteen, so that a write copies little however many there are."""
-    rows: list[list[Any]] = [[[{} for _ in range(16)] for _ in range(16)] for _ in range(16)]
-    for row in wide._rows:
-        for shard in row:
-            for key, value in shard.items():
-                at = hash(key)
-                rows[at >> 4 & 15][at & 15][at >> 8 & 15][key] = value
-    return PersistentMap(rows=rows, size=len(wide), deep=True)
+def _spread(grown: dict[Any, Any], bits: int) -> list[dict[Any, Any]]:
+    """Return sixteen dicts that hold what *grown* holds, told apart by the *bits* of a hash that follow."""
+    made: list[dict[Any, Any]] = [{} for _ in range(16)]
+    for key, value in grown.items():
+        made[hash(key) >> bits & 15][key] = value
+    return made
+
+
+def _rows_of(grown: dict[Any, Any]) -> list[Any]:
+    """Return the sixteen rows in which a map is that was one dict; many keys at once are spread further."""
+    rows: list[Any] = [_spread(row, 4) for row in _spread(grown, 0)]
+    for row in rows:
+        row[:] = [one if len(one) <= _MOST else _spread(one, 8) for one in row]
+    return rows

@@ -182,7 +182,10 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
 
 def _registered_first(state: State, events: Iterable[facts.ToolRegistered]) -> State:
     """Take in tools of which none has the name of another; a whole catalogue as one."""
-    seq, records, folded, labels = state.seq, list[Any](), list[Any](), dict[Any, list[tuple[str, int]]]()
+    seq = state.seq
+    records: list[tuple[str, ToolRecord]] = []
+    folded: list[tuple[str, str]] = []
+    labels: dict[Any, list[tuple[str, int]]] = {}
     for event in events:
         tool = event.tool
         if configured := _outlasting(state, tool):
@@ -195,7 +198,7 @@ def _registered_first(state: State, events: Iterable[facts.ToolRegistered]) -> S
     known = state.labels
     return replace(
         state, tools=state.tools.update(records), folded=state.folded.update(folded), seq=seq,
-        labels=known.update([(label, (known.get(label) or _EMPTY).update(new)) for label, new in labels.items()]),
+        labels=known.update([(label, known.get(label, _EMPTY).update(new)) for label, new in labels.items()]),
     )
 
 
@@ -456,7 +459,9 @@ def apply(state: State, event: facts.Event) -> State:
 
 def apply_all(state: State, events: Sequence[facts.Event]) -> State:
     """Return the state after *events*, in order; new tools that follow each other are taken in together."""
-    fresh = dict[str, facts.ToolRegistered]()
+    if len(events) == 1:
+        return apply(state, events[0])
+    fresh: dict[str, facts.ToolRegistered] = {}
     for event in events:
         if type(event) is facts.ToolRegistered and event.tool.name not in state.tools and event.tool.name not in fresh:
             fresh[event.tool.name] = event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from praval_tools.persistent import PersistentMap
@@ -46,3 +46,35 @@ class TestAgainstADict:
         assert (40_000, len(dict(made))) == (len(whole), len(made))
         assert made.discard("key 0") is made
         assert (None, 5) == (made.get("key 0"), made.get("key 5"))
+
+    @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=5), st.integers(0, 30_000))
+    @settings(max_examples=20)
+    def test_many_at_once(self, counts: list[int], gone: int) -> None:
+        """Batches of any length, which meet keys that are there, leave what a dict would hold, and the old versions."""
+        made: PersistentMap[str, int] = PersistentMap()
+        model: dict[str, int] = {}
+        versions = []
+        for turn, count in enumerate(counts):
+            pairs = [(f"key {turn * 4_000 + at}", turn) for at in range(count)]
+            made = made.update(pairs).discard(f"key {gone}")
+            model.update(pairs)
+            model.pop(f"key {gone}", None)
+            versions.append((made, dict(model)))
+        for one, expected in versions:
+            assert (expected, len(expected)) == (dict(one), len(one))
+
+    def test_keys_of_one_hash(self) -> None:
+        """Keys that nothing tells apart are kept, too, however many."""
+
+        class Same(str):
+            def __hash__(self) -> int:
+                return 7
+
+        keys = [Same(at) for at in range(300)]
+        made: PersistentMap[str, int] = PersistentMap()
+        for at, key in enumerate(keys):
+            made = made.set(key, at)
+        made = made.update([(key, -1) for key in keys[:100]])
+
+        assert {key: -1 if at < 100 else at for at, key in enumerate(keys)} == dict(made)
+        assert 300 == len(made)

@@ -206,7 +206,8 @@ class Definition(msgspec.Struct, eq=False, weakref=True):
         usual = max_bytes >= MAX_BYTES and max_depth == MAX_DEPTH
         if type(raw) is dict and usual and not self.runs_code and (copied := self.strictly(raw)) is not None:
             return copied, ()
-        validator, repairs = self.validator, tuple[Repair, ...]()
+        validator = self.validator
+        repairs: tuple[Repair, ...] = ()
         try:
             arguments = parse(raw, max_bytes=max_bytes, max_depth=max_depth)
             if arguments is raw:  # what is checked is what the function gets, whatever the caller does to its own

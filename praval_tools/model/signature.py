@@ -269,7 +269,8 @@ def _shape(function: Any) -> _Shape | str:
 
     What a partial binds is gone for callers: a model must not put another value in its place.
     """
-    bound, given = 0, dict[str, Any]()
+    bound = 0
+    given: Mapping[str, Any] = {}
     for _ in range(64):
         if type(function) is types.FunctionType:
             wrapped = getattr(function, "__wrapped__", None)
