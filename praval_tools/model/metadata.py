@@ -134,8 +134,7 @@ class ToolMetadata:
     _doc: str | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        problems = list(_problems(self))
-        if problems:
+        if problems := _problems(self):
             raise ToolDefinitionError(str(self.tool_name), problems)
 
     def __deepcopy__(self, memo: object) -> ToolMetadata:
@@ -331,10 +330,13 @@ def _named(check: Callable[[object], str]) -> Check:
     return checked
 
 
+_agent = _named(check_agent_name)
+
+
 def _owner(value: object) -> str | None:
     if value is None or (type(value) is str and value.startswith("plugin:") and value.isprintable()):
         return None
-    return _named(check_agent_name)(value)
+    return _agent(value)
 
 
 _ENGINE: Final = Pattern(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
@@ -389,16 +391,18 @@ _seldom = attrgetter(*(row[0] for row in _SELDOM))
 _DEFAULTS: Final = tuple(row[2] for row in _SELDOM)
 
 
-def _problems(metadata: ToolMetadata) -> Iterable[str]:
-    """Yield what is not allowed; one comparison passes over all that nobody set."""
+def _problems(metadata: ToolMetadata) -> list[str]:
+    """Return what is not allowed; one comparison passes over all that nobody set."""
     plan = _OFTEN if all(map(is_, _seldom(metadata), _DEFAULTS)) else _PLAN
+    found: list[str] = []
     for name, alias, default, check in plan:
         value = getattr(metadata, name)
         if value is not default and (problem := check(value)) is not None:
-            yield f"{alias}: {problem}"
+            found.append(f"{alias}: {problem}")
     if plan is _OFTEN:
-        return
+        return found
     if metadata.read_only and metadata.destructive:
-        yield "read_only and destructive contradict each other; drop one of them"
+        found.append("read_only and destructive contradict each other; drop one of them")
     if metadata.read_only and metadata.idempotent is False:
-        yield "read_only=True and idempotent=False contradict each other: what changes nothing can be repeated"
+        found.append("read_only=True and idempotent=False contradict each other: what changes nothing can be repeated")
+    return found
