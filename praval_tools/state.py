@@ -172,7 +172,7 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
     tool = event.tool
     old = state.tools.get(tool.name)
     if old is None:
-        return _registered_first(state, (event,))
+        return _registered_first(state, event)
     was = old.tool.metadata
     kept = {"owned_by": was.owned_by, "shared": was.shared, "private": was.private, **dict(old.configured)}
     fresh, before = tool.with_metadata(**kept), old.tool.definition_
@@ -180,7 +180,21 @@ def _registered(state: State, event: facts.ToolRegistered) -> State:
     return _with_record(state, replace(old, tool=fresh, replaced=replaced, declared=tool.metadata), old)
 
 
-def _registered_first(state: State, events: Iterable[facts.ToolRegistered]) -> State:
+def _registered_first(state: State, event: facts.ToolRegistered) -> State:
+    """Take in a tool of a name that no other has; what `_registered_all` does, without lists of one."""
+    tool, seq = event.tool, state.seq
+    if configured := _outlasting(state, tool):
+        tool = tool.with_metadata(**dict(configured))
+    name, folded, labels = tool.name, state.folded, state.labels
+    for key in keys_of(name):
+        folded = folded.set(key, name)
+    for label in _labels(tool):
+        labels = labels.set(label, labels.get(label, _EMPTY).set(name, seq))
+    record = ToolRecord(tool, seq, configured, declared=event.tool.metadata)
+    return replace(state, tools=state.tools.set(name, record), folded=folded, labels=labels, seq=seq + 1)
+
+
+def _registered_all(state: State, events: Iterable[facts.ToolRegistered]) -> State:
     """Take in tools of which none has the name of another; a whole catalogue as one."""
     seq = state.seq
     records: list[tuple[str, ToolRecord]] = []
@@ -467,9 +481,9 @@ def apply_all(state: State, events: Sequence[facts.Event]) -> State:
             fresh[event.tool.name] = event
             continue
         if fresh:
-            state, fresh = _registered_first(state, fresh.values()), {}
+            state, fresh = _registered_all(state, fresh.values()), {}
         state = apply(state, event)
-    return _registered_first(state, fresh.values()) if fresh else state
+    return _registered_all(state, fresh.values()) if fresh else state
 
 
 def replay(events: Iterable[facts.Event]) -> State:

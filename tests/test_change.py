@@ -21,6 +21,7 @@ from praval_tools import (
     UnknownAgentError,
     current_agent,
 )
+from praval_tools.state import State, apply_all, replay
 
 
 @pytest.fixture
@@ -118,6 +119,17 @@ class TestChange:
             other.join(30)
         assert [2] == seen
         assert not registry.explain("ann", "add").allowed
+
+    def test_a_catalogue_at_once(self) -> None:
+        """Many tools taken in together lead to the state that one after another leads to."""
+        registry, told = ToolRegistry(), []
+        registry.subscribe(told.append)
+        for at in range(300):
+            registry.register_tool(
+                named(f"tool_{at}").with_metadata(owned_by=f"agent_{at % 7}", tags=("odd",) if at % 2 else ())
+            )
+
+        assert registry.state == apply_all(State(), told) == replay(told)
 
     def test_subscribing_inside(self, registry: ToolRegistry) -> None:
         """Subscribing and unsubscribing inside of a change end, and the change is told."""
