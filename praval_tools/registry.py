@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 from weakref import WeakValueDictionary
 
 from praval_tools import authority, giving, lending
@@ -28,15 +27,13 @@ from praval_tools.model.objects import defined, tools_of_object
 from praval_tools.model.permissions import Block, Grant, GrantTerms, Principal, Target
 from praval_tools.model.tool import Tool, ToolDefinition
 from praval_tools.naming import check_agent_name, check_tool_name, name_of
+from praval_tools.problems import RegistryProblem, problems
 from praval_tools.showing import Showing
 from praval_tools.slot import Journaled, JournalSlot
 from praval_tools.spelling import ToolMaker, spelled
 from praval_tools.state import State
 from praval_tools.toolset import Toolset
 from praval_tools.views import search, stats, tool_info, tool_of, tools_of
-
-if TYPE_CHECKING:
-    from praval_tools.problems import RegistryProblem
 
 
 class ToolRegistry(Journaled, Showing):
@@ -398,9 +395,7 @@ class ToolRegistry(Journaled, Showing):
 
     def problems(self) -> list[RegistryProblem]:
         """Return what is most likely a mistake: dangling names, orphans, changed definitions."""
-        module: Any = import_module("praval_tools.problems")  # somebody asks now and then, and not to run
-        found: list[RegistryProblem] = module.problems(self._ledger.present(), self._clock.now())
-        return found
+        return problems(self._ledger.present(), self._clock.now())
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 

@@ -33,6 +33,6 @@ def recalled(
         entry = run.recording.recall(short.request(call))
         if entry is None:
             return None
-        return noting.replayed(entry, entry.call_id, short.road.tool, short.road.lane.most)
+        return noting.replayed(entry, entry.call_id, short.road.tool, short.road.lane.road.most)
     finally:
         run.leave()
