@@ -26,6 +26,8 @@ from praval_tools import (
 from praval_tools.clock import SystemClock
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, ApprovalAnswered, CallRefused, LateResult
 
+pytestmark = pytest.mark.usefixtures("roads")
+
 Ask = Callable[[ApprovalRequest], Any]
 
 

@@ -30,6 +30,8 @@ from praval_tools import (
 from praval_tools.errors import ReplayMismatchError
 from praval_tools.journal.redact import MARKER
 
+pytestmark = pytest.mark.usefixtures("roads")
+
 SECRET = "kT7#vQ2/xW9+zR"
 OTHER = "nB4$mZ8?pL1,yH"
 WINDOW = 4

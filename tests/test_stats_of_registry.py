@@ -15,6 +15,8 @@ from praval_tools import Allow, Deny, Outcome, RetryableToolError, ToolCall, Too
 from praval_tools.journal.memory import MemoryStore
 from praval_tools.journal.stats import UsageStats
 
+pytestmark = pytest.mark.usefixtures("roads")
+
 
 class Load:
     """A registry with tools that end in all ways, and many calls of them."""

@@ -139,6 +139,7 @@ def call(number: int = 1, name: str = "add", call_id: str | None = "c") -> ToolC
 CALL, RESULT = "agent_tool_call", "agent_tool_result"
 
 
+@pytest.mark.usefixtures("roads")
 class TestTheStoreFails:
     @pytest.mark.parametrize("name", ["add", "aadd"])
     @pytest.mark.parametrize("run", [None, "r"])
@@ -439,6 +440,7 @@ def _add(number: int) -> int:
     return number + 1
 
 
+@pytest.mark.usefixtures("roads")
 class TestContinue:
     """`journal_errors="continue"`: the operator wants to go on, and is warned."""
 
@@ -579,6 +581,7 @@ def _full(items: Sequence[Item]) -> Any:
     raise JournalError("runs.db", "the disk is full", "Free space.")
 
 
+@pytest.mark.usefixtures("roads")
 class TestStopped:
     """Whatever stops a call, the run knows how it stands: now and when it is opened again."""
 
@@ -791,6 +794,7 @@ class TestStopped:
         asyncio.run(work())
 
 
+@pytest.mark.usefixtures("roads")
 class TestDoubtStays:
     """A call that was in doubt stays so until it has really run again, or somebody says what came of it."""
 
@@ -883,6 +887,7 @@ class TestDoubtStays:
             assert 1 == rig.registry.execute(call(name="stop")).result
 
 
+@pytest.mark.usefixtures("roads")
 class TestLate:
     """Functions that end after their call was given up."""
 
@@ -944,6 +949,7 @@ class TestLate:
         assert ["lost" in str(one.message) for one in told] == [True]
 
 
+@pytest.mark.usefixtures("roads")
 class TestRetriesAndApprovals:
     def test_retries_are_one_call(self, rig: Rig, execute: Execute) -> None:
         """Each attempt is written ahead; there is one result, and a replay gives it without another try."""
@@ -1025,6 +1031,7 @@ class TestRetriesAndApprovals:
         assert [] == rig.ran
 
 
+@pytest.mark.usefixtures("roads")
 class TestStatistics:
     def test_stopped_calls_count(self, rig: Rig) -> None:
         """Calls that were stopped are counted live as they are when rebuilt from the journal."""

@@ -34,6 +34,8 @@ from praval_tools.recording.openrun import OpenRun
 from praval_tools.state import State
 
 _MOST_ROADS: Final = 16_384
+_UNSEEN: Final[bool | None] = None
+"""What is known of a tool that was not called yet in this state; True has its road made at once, and tests do that."""
 _OK: Final = Outcome.OK
 
 
@@ -167,7 +169,7 @@ class Roads:
         state, (since, known) = self._runtime.ledger.state, self._roads
         if since is not state or len(known) > _MOST_ROADS:
             self._roads = state, (known := {})
-        road = known.get((who, call.name))
+        road = known.get((who, call.name), _UNSEEN)
         if road is None:
             known[who, call.name] = True
         elif road is True:
