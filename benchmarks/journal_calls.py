@@ -13,12 +13,14 @@ import argparse
 import asyncio
 import contextvars
 import cProfile
+import os
 import pstats
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from _measure import Figure
@@ -56,21 +58,32 @@ async def _load(tools: Toolset, calls: int) -> None:
     await asyncio.gather(*(caller() for _ in range(_CALLERS)))
 
 
-def beside_raw(here: Path, rounds: int) -> tuple[list[float], list[float]]:
-    """Return journaled calls a second and raw events a second of each turn."""
-    rates, raws, calls = list[float](), list[float](), _CALLERS * _CALLS
-    registry, plain = _registry(here / "ours.db"), closing(_plain(here / "raw.db"))
+def beside_raw(here: Path, rounds: int) -> tuple[list[float], list[float], list[float]]:
+    """
+    Return journaled calls a second of each turn, and raw events a second: with random ids, and with ids as ours.
+
+    A registry's ids begin with the time, so that a group changes few pages of the index; random ones are what a
+    program takes that gives it no thought.
+    """
+    rates, raws, ordered, calls = list[float](), list[float](), list[float](), _CALLERS * _CALLS
+    registry = _registry(here / "ours.db")
     tools = registry.toolset("analyst")
-    with registry, plain as connection, asyncio.Runner() as runner:
+    with ExitStack() as stack:
+        plain, other = (stack.enter_context(closing(_plain(here / f"{name}.db"))) for name in ("raw", "ordered"))
+        runner = stack.enter_context(asyncio.Runner())
+        stack.enter_context(registry)
         for turn in range(rounds):
-            groups = _rows(_callers(_CALLS), 2 * calls * turn, 2 * calls * turn)
+            place = 2 * calls * turn
+            groups = _rows(_callers(_CALLS, new_id=lambda: os.urandom(16).hex()), place, place)
+            others = _rows(_callers(_CALLS), place, place)
             with registry.run(f"run-{turn}"), _settled():
-                raws.append(2 * calls / _raw(connection, groups))
+                raws.append(2 * calls / _raw(plain, groups))
+                ordered.append(2 * calls / _raw(other, others))
                 began = time.perf_counter()
                 # the runner keeps the context of its birth, in which no run is open
                 runner.run(_load(tools, calls), context=contextvars.copy_context())
                 rates.append(calls / (time.perf_counter() - began))
-    return rates, raws
+    return rates, raws, ordered
 
 
 def replay(path: Path) -> tuple[float, float]:
@@ -111,16 +124,38 @@ def journaling(rounds: int) -> Iterator[Figure]:
     """Yield what the targets judge: calls a second, their share of raw inserts, a call alone, the replay of a run."""
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        rates, raws = beside_raw(here, rounds)
+        rates, raws, ordered = beside_raw(here, rounds)
         shares = sorted(200 * rate / raw for rate, raw in zip(rates, raws, strict=True))
         low, middle, high = (shares[int(len(shares) * part)] for part in (0.25, 0.5, 0.75))
+        strict = statistics.median(200 * rate / raw for rate, raw in zip(rates, ordered, strict=True))
         opened, replayed = replay(here / "replay.db")
         alone = sequential(here / "alone.db", 300)
-    raw = f"{statistics.median(raws):,.0f} raw events a second"
+        beside = _beside_one_that_computes(here / "beside.db", 40)
+    raw, like = (f"{statistics.median(some):,.0f} raw events a second" for some in (raws, ordered))
+    two = "two commits"
     yield Figure("journal:calls", statistics.median(rates), "/s", note=f"{_CALLERS} tasks, SQLite, synchronous=FULL")
-    yield Figure("journal:share", middle, "%", low, high, note=f"two events a call; {raw}")
-    yield Figure("journal:alone", alone * 1000, "ms", note="a sync call that nobody shares a commit with: two commits")
+    yield Figure("journal:share", middle, "%", low, high, note=f"two events a call; {raw}, random ids")
+    yield Figure("journal:share-ordered", strict, "%", note=f"the same; {like}, ids in order as ours are")
+    yield Figure("journal:alone", alone * 1000, "ms", note=f"a sync call that nobody shares a commit with: {two}")
+    yield Figure("journal:beside", beside * 1000, "ms", note="the same, while another thread computes")
     yield Figure("journal:replay", opened + replayed, "s", note=f"{_REPLAYED:,} calls; of it {opened:.3f} s to open")
+
+
+def _beside_one_that_computes(path: Path, calls: int) -> float:
+    """Return what `sequential` does, while another thread never leaves the interpreter of its own accord."""
+    over = threading.Event()
+
+    def compute() -> None:
+        while not over.is_set():
+            sum(range(1_000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        return sequential(path, calls)
+    finally:
+        over.set()
+        thread.join()
 
 
 def main() -> None:

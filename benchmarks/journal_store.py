@@ -20,7 +20,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,14 +62,11 @@ def _record(call: str, attempt: int, caller: int) -> Record:
 _Pair = tuple[tuple[Item], tuple[Item]]
 
 
-def _callers(calls: int, callers: int = _CALLERS) -> list[list[_Pair]]:
-    """
-    Return intent and result of so many calls of each caller, ready to be appended.
-
-    Their ids are those of a registry, in the order of the calls: random ones would cost raw inserts a third more.
-    """
-    clock = SystemClock()
-    ids = [[clock.new_id() for _ in range(callers)] for _ in range(calls)]
+def _callers(
+    calls: int, callers: int = _CALLERS, new_id: Callable[[], str] = SystemClock().new_id
+) -> list[list[_Pair]]:
+    """Return intent and result of so many calls of each caller, ready to be appended; ids in the order of the calls."""
+    ids = [[new_id() for _ in range(callers)] for _ in range(calls)]
     return [[_pair(of_round[number], number) for of_round in ids] for number in range(callers)]
 
 
