@@ -165,15 +165,14 @@ _MISSED = """
   what happens behind it is what `toolset.call` does.
 - pydantic-core's bare validator only validates, below pydantic's public interface;
   by its `TypeAdapter` the two cost the same.
-- `registry.execute` and `aexecute` look the agent up and make a result object around the same call.
-- `import praval_tools` spends most of its time in `msgspec`, `attrs` and the package's own classes;
-  SQL, event loops and the command line are imported where they are used.
+- `registry.aexecute` looks the agent up and makes a result object around the same call.
 - Of 10,000 declarations about half of the time is the registration's: four of the maps that it adds to are large,
   and a copy of what it changes in one touches memory that no cache holds any more; the garbage collector takes 5 %.
 - The same is why the last of 100,000 registrations cost more than the first: maps that are small fit into the caches.
-- A journaled call takes turns with the thread that writes: the interpreter runs one of the two at a time,
-  and all callers wait while a group is committed. About three fifths of a call are the pipeline's and the run's own
-  Python, two fifths the writer's, which alone reaches 60 % of raw inserts.
+- Half of a journaled call is Python: its place in the run, two events as JSON, two rounds of the event loop.
+  The other half is the statement that writes the group, for which its callers wait.
+  Writing one group while the tasks make the next was tried and gains nothing: both threads need the interpreter.
+- Half of a replay is reading: 20,000 rows of twelve columns become Python values.
 
 Frames and gauges are lists, values are `msgspec.Struct`s, and the checks of a call are generated once per tool:
 each was measured against the plainer way.
