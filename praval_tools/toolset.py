@@ -46,12 +46,13 @@ class BoundTool(Generic[P, R]):
         arguments: dict[str, Any] = self._named(args, kwargs) if args else kwargs
         try:
             lane = self._sync[self.name]
-        except KeyError:
-            return self._executor.call(self._who, self.name, arguments, self._lanes)  # type: ignore[no-any-return]
-        try:
-            value = lane(arguments)
-        except (Exception, SystemExit) as error:
-            raise self._executor.failed(lane, error) from error
+        except KeyError:  # the longer way begins behind this: a tool is not to find the error in `sys.exc_info()`
+            value = MISS
+        else:
+            try:
+                value = lane(arguments)
+            except (Exception, SystemExit) as error:
+                raise self._executor.failed(lane, error) from error
         if value is not MISS:
             return value  # type: ignore[no-any-return]
         return self._executor.call(self._who, self.name, arguments, self._lanes)  # type: ignore[no-any-return]
@@ -206,11 +207,12 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         try:
             lane = self._sync[name]  # type: ignore[index]  # a tool is no key, and goes the longer way
         except KeyError:
-            return self._executor.call(self._who, _name(name), arguments, self._lanes)
-        try:
-            value = lane(arguments)
-        except (Exception, SystemExit) as error:
-            raise self._executor.failed(lane, error) from error
+            value = MISS
+        else:
+            try:
+                value = lane(arguments)
+            except (Exception, SystemExit) as error:
+                raise self._executor.failed(lane, error) from error
         return value if value is not MISS else self._executor.call(self._who, _name(name), arguments, self._lanes)
 
     async def acall(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:

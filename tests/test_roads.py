@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -307,3 +309,43 @@ class TestJson:
             with pytest.raises(ToolCallError, match="nan has no JSON form"):
                 toolset.call_json("bad", "{}")
         assert Outcome.OK is registry.execute(ToolCall("1", "bad", {}, "ann")).outcome
+
+
+def test_what_is_running_finds_no_error_of_the_look_for_its_lane() -> None:
+    registry = ToolRegistry()
+    seen: list[BaseException | None] = []
+
+    @registry.tool(shared=True)
+    def short() -> None:
+        """Run in a lane from the second call on."""
+        seen.append(sys.exception())
+
+    @registry.tool(shared=True, retries=1)
+    def long() -> None:
+        """Run in the pipeline, always."""
+        seen.append(sys.exception())
+
+    mine = registry.toolset("a")
+    for name in ("short", "long"):
+        mine[name]()
+        mine.call(name)
+    with pytest.raises(ToolCallError) as refused:
+        mine.call("nowhere")
+    assert seen == [None] * 4
+    assert refused.value.__context__ is None
+
+
+def test_a_result_that_can_be_read_once_is_read_once() -> None:
+    registry = ToolRegistry()
+
+    def numbers() -> Iterator[int]:
+        yield 1
+        raise ValueError("no more")
+
+    @registry.tool(shared=True)
+    def give() -> Any:
+        """Give what breaks when it is written."""
+        return {"numbers": numbers()}
+
+    with pytest.raises(ValueError, match="no more"):
+        registry.toolset("a").call_json("give", "{}")

@@ -197,9 +197,13 @@ class Compiled(msgspec.Struct, frozen=True, eq=False, dict=True):
 
         def result_json(value: Any) -> bytes:
             try:
-                return write(encode(value))
-            except (Unencodable, OverflowError, ValueError):
-                return json_text(encode_otherwise(value))
+                made = encode(value)
+            except Unencodable:
+                made = encode_otherwise(value)
+            try:
+                return write(made)
+            except (OverflowError, ValueError):  # not around what encodes: what it reads may come only once
+                return json_text(made)
 
         return result_json
 
