@@ -108,8 +108,10 @@ def is_class(hint: Any) -> bool:
 
 
 def is_path(hint: Any) -> bool:
-    """Tell whether *hint* is a path; there is none where nobody imported `pathlib`."""
-    return isinstance(hint, type) and issubclass(hint, getattr(sys.modules.get("pathlib"), "PurePath", ()))
+    """Tell whether *hint* is a path, by the names of its bases: `pathlib` is not imported for it."""
+    return isinstance(hint, type) and any(
+        one.__name__ == "PurePath" and one.__module__.partition(".")[0] == "pathlib" for one in hint.__mro__
+    )
 
 
 def is_union(hint: Any) -> bool:
