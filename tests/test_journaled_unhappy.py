@@ -402,6 +402,25 @@ class TestResults:
         assert ["odd"] == house.ran
         assert [Outcome.TOOL_ERROR] == [one.outcome for one in house.events(AgentToolResult)]
 
+    @pytest.mark.parametrize("given", [None, "no", 2.5, True])
+    def test_what_is_not_as_declared(self, house: House, given: Any) -> None:
+        """A plain value that is none of the return hint is a `tool_error`, too: nothing is raised, or left in doubt."""
+
+        @house.registry.tool("wrong", owned_by="ann")
+        def wrong() -> int:
+            """Give something else."""
+            house.ran.append("wrong")
+            return given  # type: ignore[no-any-return]
+
+        for _ in range(2):
+            with house.registry.run("r") as run:
+                results = [house.call("wrong", name=f"c{number}") for number in range(3)]
+                assert [] == run.in_doubt
+            assert {Outcome.TOOL_ERROR} == {one.outcome for one in results}
+            assert all(type(given).__name__ in str(one.error) for one in results)
+        assert ["wrong"] * 3 == house.ran
+        assert [Outcome.TOOL_ERROR] * 3 == [one.outcome for one in house.events(AgentToolResult)]
+
     def test_fifty_megabytes(self, house: House) -> None:
         """They are recorded whole and replayed equal; a model sees the beginning and the end."""
         size = 50_000_000

@@ -373,9 +373,9 @@ class Recorder:
         if result.outcome is not Outcome.OK or run is None:
             return None, result
         compiled = run.tool.definition_.compiled
-        if type(result.result) in SCALARS:  # no code of its own can run
-            return compiled.encode_result(result.result), result
         try:
+            if type(result.result) in SCALARS:  # no code of its own can run
+                return compiled.encode_result(result.result), result
             with running(frame_of(run.frame[SITE])):
                 return compiled.encode_result(result.result), result
         except Unencodable as error:
