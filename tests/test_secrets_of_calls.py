@@ -183,6 +183,20 @@ class TestNothingIsTold:
 
         assert Outcome.OK is result.outcome and SECRET == house.got[0][0].pin
 
+    def test_numbers_that_python_does_not_spell(self, house: House) -> None:
+        """A secret number of more than 4300 digits is hidden like any other, and the refusal of it is written down."""
+        many = 10**5_000 + 7
+
+        @house.registry.tool("count", owned_by="ann")
+        def count(pin: Annotated[Any, Secret]) -> None:
+            """Count."""
+            house.got.append(pin)
+
+        for pin in (many, {"inner": [many]}):
+            assert Outcome.INVALID_ARGUMENTS is house.call("count", {"pin": pin}).outcome
+        assert 2 == len(house.events()) and not house.got
+        assert hex(many) not in repr(house.events())
+
     def test_arguments_as_text(self, house: House) -> None:
         """Arguments may come as JSON text or bytes, as models send them."""
         given = {"user": "bob", "pin": SECRET}

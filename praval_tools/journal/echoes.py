@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
+from praval_tools.model.jsonvalue import INT_LIMIT
+
 LEAST: Final = 4
 """Secrets of fewer characters are not looked for elsewhere: every text would hold them by chance."""
 
@@ -144,7 +146,12 @@ def leaves(value: Any, parse: Callable[[str], Any]) -> Iterator[str]:
         elif isinstance(here, bytes):
             stack.append(here.decode("utf-8", "surrogateescape"))
         elif here is not None and not isinstance(here, bool):
-            yield str(here)
+            yield spelled(here)
+
+
+def spelled(value: Any) -> str:
+    """Return the text of a value; of a number with more digits than Python spells, the one that is written of it."""
+    return hex(value) if isinstance(value, int) and not -INT_LIMIT < value < INT_LIMIT else str(value)
 
 
 _PARTS: Final = re.compile("[;&]")

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import attrs
 import msgspec
 
-from praval_tools.journal.echoes import LEAST, NO_SECRETS, Secrets, covered, leaves
+from praval_tools.journal.echoes import LEAST, NO_SECRETS, Secrets, covered, leaves, spelled
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, JournalEvent, Recorded
 from praval_tools.journal.names import DEFAULT, SecretNames, counts
 from praval_tools.journal.places import (
@@ -274,7 +274,7 @@ class _Hider:
             return Opaque(self._text(value.text, places, level))
         if value is None or kind is bool:
             return value
-        return self._secrets.marker(str(value)) or value
+        return self._secrets.marker(spelled(value)) or value
 
     def _dict(self, value: dict[Any, Any], places: tuple[Place, ...], level: int) -> Any:
         names = bool(places) and has_secret_names(places)
