@@ -54,9 +54,13 @@ class running:  # used as a function; a class costs a third of a generator
         self._frame = frame
 
     def __enter__(self) -> Frame:
-        frame = self._frame
-        frame[PARENT] = settled(frames.get())
-        self._token = frames.set(frame)
+        frame, outer = self._frame, frames.get()
+        frame[PARENT] = settled(outer)
+        try:
+            self._token = frames.set(frame)
+        except BaseException:  # an interrupt, which may come before the token is kept
+            frames.set(outer)
+            raise
         return frame
 
     def __exit__(self, *_: object) -> None:

@@ -55,8 +55,9 @@ def make(ledger, state, gauge, site):
         if frame is None: frame = [site, arguments, None, None, False]
         outer = get_frame()
         if outer is not None: frame[2] = settled(outer)
-        token = set_frame(frame)
+        token = None
         try:
+            token = set_frame(frame)
 {within}
             try:
                 enter(None)
@@ -66,7 +67,8 @@ def make(ledger, state, gauge, site):
                 frame[4] = True
                 leave()
         finally:
-            reset_frame(token)
+            if token is None: set_frame(outer)  # an interrupt was faster
+            else: reset_frame(token)
     return lane
 """
 _ASYNC = """\
@@ -77,8 +79,9 @@ def make(ledger, state, gauge, site, rest):
         if frame is None: frame = [site, arguments, None, None, False]
         outer = get_frame()
         if outer is not None: frame[2] = settled(outer)
-        token = set_frame(frame)
+        token = None
         try:
+            token = set_frame(frame)
 {within}
             try:
                 enter(None)
@@ -95,7 +98,9 @@ def make(ledger, state, gauge, site, rest):
                 frame[4] = True
                 leave()
         finally:
-            try: reset_frame(token)
+            try:
+                if token is None: set_frame(outer)  # an interrupt was faster
+                else: reset_frame(token)
             except ValueError: pass  # collected with its loop, in another context
     return lane
 """

@@ -58,9 +58,9 @@ class Finder:
             )
         return plan
 
-    def entered(self, recorder: Any, call: ToolCall) -> OpenRun | None:
+    def run_of(self, recorder: Any, call: ToolCall) -> OpenRun | None:
         """
-        Return the run of *recorder* to which *call* belongs, with the call inside; None: it belongs to none.
+        Return the run of *recorder* to which *call* belongs; None: it belongs to none.
 
         Raises:
             ToolUsageError: The run is not open here.
@@ -77,9 +77,6 @@ class Finder:
             run = current_run.get()
             while run is not None and run.recorder is not recorder:
                 run = run.outer
-            if run is None:
-                return None
-        run.enter()
         return run
 
     def request(self, call: ToolCall, tool: Tool[..., Any] | None) -> tuple[Request, Mended | None]:

@@ -21,30 +21,28 @@ class OpenRun:
         self.process, self.closed = process(), False
         self.outer = current_run.get()
         self.loops: set[str] = set()
-        self._inside: list[None] = []  # its `append` and `pop` are atomic: who closes and who comes see each other
+        self.inside: list[None] = []  # its `append` and `pop` are atomic: who closes and who comes see each other
 
     def close(self) -> None:
         """Take no calls any more; the lease goes with the last that is inside."""
         self.closed = True
-        if not self._inside:
-            self.lease.release()
+        self.left()
 
-    def enter(self) -> None:
+    def entered(self) -> None:
         """
-        Let a call in.
+        Let a call in that has put itself `inside`, which it leaves in any case, and then says `left`.
+
+        Who comes does that itself, in its own `try`: an interrupt may come before and behind each function.
 
         Raises:
             ToolUsageError: The run is not open here any more.
         """
-        self._inside.append(None)
         if self.closed or self.process != process():
-            self.leave()
             self._refuse()
 
-    def leave(self) -> None:
-        """Let a call out."""
-        self._inside.pop()
-        if self.closed and not self._inside:
+    def left(self) -> None:
+        """Let the lease go, where the run is closed and nobody is inside."""
+        if self.closed and not self.inside:
             self.lease.release()
 
     def _refuse(self) -> NoReturn:

@@ -28,11 +28,13 @@ def recalled(
     short = roads.short(noting.writable(call), who, awaited=awaited)
     if short is None:
         return None
-    run.enter()
     try:
+        run.inside.append(None)
+        run.entered()
         entry = run.recording.recall(short.request(call))
         if entry is None:
             return None
         return noting.replayed(entry, entry.call_id, short.road.tool, short.road.lane.road.most)
     finally:
-        run.leave()
+        run.inside.pop()
+        run.left()

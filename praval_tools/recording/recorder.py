@@ -69,14 +69,17 @@ class Recorder:
         course.renewed, given = self._renewed, course.call
         call = course.call = noting.writable(given)
         short = None if self._eager else self._roads.short(call, course.who, awaited=course.awaited)
-        run = self.finder.entered(self, call)
+        run = self.finder.run_of(self, call)
         if run is None:
             result: ToolResult = yield from self._alone(course, steps, short)
         else:
             try:
+                run.inside.append(None)
+                run.entered()
                 result = yield from self._found(course, steps, short, run)
             finally:
-                run.leave()
+                run.inside.pop()
+                run.left()
         if call is given or given.tool_call_id is None:
             return result
         return replace(result, tool_call_id=given.tool_call_id)

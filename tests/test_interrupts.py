@@ -1,0 +1,158 @@
+"""Ctrl-C at any moment of a call: who is running afterwards is who ran before, and a run can be closed."""
+
+from __future__ import annotations
+
+import asyncio
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from praval_tools import Allow, ToolRegistry, ToolUsageError, current_agent, current_call
+
+Trace = Callable[[FrameType, str, Any], Any]
+
+
+_CHECKING = ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD")
+"""After these, and nowhere else, the interpreter looks whether there was a signal."""
+
+
+def _interrupting(at: int, inside: Callable[[FrameType], bool]) -> Trace:
+    """Return a trace function that raises at the place *at* of those where a signal would, in what is *inside*."""
+    left, last = [at], dict[FrameType, str]()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if not inside(frame):
+            return trace
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            before = last.get(frame, "")
+            last[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            left[0] -= before in _CHECKING
+            if left[0] == 0:
+                left[0] = -1
+                raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def _interrupted_everywhere(work: Callable[[], object], inside: Callable[[FrameType], bool]) -> Iterator[int]:
+    """Interrupt *work* wherever a signal can, in what runs *inside*; yield after each interrupt."""
+    for at in range(1, 1_000):
+        before = sys.gettrace()
+        sys.settrace(_interrupting(at, inside))
+        try:
+            work()
+        except KeyboardInterrupt:
+            stopped = True
+        else:
+            stopped = False
+        finally:
+            sys.settrace(before)
+        if not stopped:
+            return
+        yield at
+    raise AssertionError("it never ends")
+
+
+def _nobody_runs() -> bool:
+    """Tell whether this context is the operator's, by what code in it is told."""
+    with pytest.raises(ToolUsageError, match="No agent is running"):
+        current_agent()
+    return current_call() is None
+
+
+def _in_lanes(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith("<lane of")
+
+
+def _in_running(frame: FrameType) -> bool:
+    return frame.f_code.co_qualname == "running.__enter__"
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    """A registry with a tool of each kind, which were called before."""
+    made = ToolRegistry()
+
+    @made.tool(owned_by="ann")
+    def add(x: float, y: float) -> float:
+        """Add two numbers."""
+        return x + y
+
+    @made.tool(owned_by="ann")
+    async def later(x: float) -> float:
+        """Give it back."""
+        await asyncio.sleep(0)
+        return x
+
+    tools = made.toolset("ann")
+    for _ in range(2):
+        tools.call("add", x=1.0, y=2.0)
+    asyncio.run(tools.acall("later", x=1.0))
+    return made
+
+
+class TestWhoRuns:
+    def test_after_a_sync_call(self, registry: ToolRegistry) -> None:
+        """The thread is the operator's again, wherever the call was interrupted."""
+        tools = registry.toolset("ann")
+        times = 0
+        for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), _in_lanes):
+            times += 1
+            assert _nobody_runs()
+        assert times > 5
+
+    # an interrupt between making a coroutine and awaiting it leaves it as it is
+    @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    def test_after_an_awaited_call(self, registry: ToolRegistry) -> None:
+        """So is the task that made the call."""
+        tools = registry.toolset("ann")
+
+        async def work() -> None:
+            try:
+                await tools.acall("later", x=1.0)
+            finally:
+                assert _nobody_runs()
+
+        times = sum(1 for _ in _interrupted_everywhere(lambda: asyncio.run(work()), _in_lanes))
+        assert times > 5
+
+    def test_after_the_longer_way(self, registry: ToolRegistry) -> None:
+        """So is it where the pipeline made the call."""
+        registry.set_approval_handler(lambda request: Allow())
+
+        @registry.tool(owned_by="ann", requires_approval=True)
+        def send() -> str:
+            """Send something."""
+            return "sent"
+
+        for _ in _interrupted_everywhere(lambda: registry.toolset("ann").call("send"), _in_running):
+            assert _nobody_runs()
+
+
+class TestRuns:
+    def test_a_run_that_was_interrupted_can_be_opened_again(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """No call stays inside of it, and none that did not begin is in doubt."""
+        registry.journal = tmp_path / "runs.db"
+        tools = registry.toolset("ann")
+
+        def work() -> None:
+            with registry.run("nightly"):
+                tools.call("add", x=1.0, y=2.0)
+
+        def inside(frame: FrameType) -> bool:
+            return frame.f_code.co_qualname in ("Finder.run_of", "OpenRun.entered", "recalled")
+
+        for _ in _interrupted_everywhere(work, inside):
+            with registry.run("nightly") as run:
+                assert [] == run.in_doubt
+        with registry.run("nightly"):
+            assert 3.0 == tools.call("add", x=1.0, y=2.0)
+        registry.close()
