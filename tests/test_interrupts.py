@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a call: who is running afterwards is who ran before, and a run can be closed."""
+"""Ctrl-C in a call: who is running afterwards is who ran before, and a run can be closed."""
 
 from __future__ import annotations
 
