@@ -153,6 +153,18 @@ class TestRuns:
         for _ in _interrupted_everywhere(work, inside):
             with registry.run("nightly") as run:
                 assert [] == run.in_doubt
+
+    def test_a_call_that_was_interrupted_can_be_made_again(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """Nobody waits for a call that was stopped while it was looked for, in the run that stays open."""
+        registry.journal = tmp_path / "runs.db"
+        tools = registry.toolset("ann")
+
+        def inside(frame: FrameType) -> bool:
+            return frame.f_code.co_qualname in ("Recording.find", "Recorder._found")
+
+        with registry.run("nightly") as run:
+            for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), inside):
+                assert not any(one.busy for one in run._recording().entries.values())
         with registry.run("nightly"):
             assert 3.0 == tools.call("add", x=1.0, y=2.0)
         registry.close()

@@ -306,11 +306,12 @@ class Recording:
         with self._lock:
             self._add(record)
 
-    def find(self, asked: Request, new_id: Callable[[], str]) -> tuple[Entry, bool]:
+    def find(self, asked: Request, new_id: Callable[[], str], *, held: list[Entry]) -> Entry:
         """
         Return the recorded call that *asked* repeats, a new one where there is none.
 
-        And whether the caller is the one that settles it; else it must wait for its turn, see `begin`.
+        It is put into *held* where the caller is the one that settles it; else it must wait for its turn, see `begin`.
+        Not returned as held, since an interrupt may come before the caller has what is returned.
 
         Raises:
             ReplayMismatchError: The id, or the place, belongs to another call.
@@ -330,9 +331,10 @@ class Recording:
             entry.asked_for = entry.taken = True
             if asked.call_id is not None:
                 self._named[asked.call_id] = entry
-            free = not entry.busy
-            entry.busy = True
-            return entry, free
+            if not entry.busy:
+                entry.busy = True
+                held.append(entry)
+            return entry
 
     def recall(self, asked: Request) -> Entry | None:
         """Return the recorded call that *asked* repeats by its content, if it has its result; else take nothing."""
@@ -387,11 +389,12 @@ class Recording:
                     return entry
         return None
 
-    def begin(self, entry: Entry) -> Future[None] | None:
-        """Make the caller the one that settles *entry*; a future: somebody else does, wait for that and look again."""
+    def begin(self, entry: Entry, held: list[Entry]) -> Future[None] | None:
+        """Put *entry* into what the caller *held*; a future: somebody else settles it, wait for that and look again."""
         with self._lock:
             if not entry.busy:
                 entry.busy = True
+                held.append(entry)
                 return None
             if entry.settling is None:
                 from concurrent.futures import Future

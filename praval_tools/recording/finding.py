@@ -104,14 +104,14 @@ class Finder:
         )  # fmt: skip
         return request, mended
 
-    def turn(self, run: OpenRun, entry: Entry) -> Generator[Any, Any, None]:
+    def turn(self, run: OpenRun, entry: Entry, *, held: list[Entry]) -> Generator[Any, Any, None]:
         """
-        Wait until nobody else settles *entry*.
+        Wait until nobody else settles *entry*, and put it into what is *held* by the caller.
 
         Raises:
             ToolUsageError: It is the call inside of which this one is made, or waits for that.
         """
-        while (settling := run.recording.begin(entry)) is not None:
+        while (settling := run.recording.begin(entry, held)) is not None:
             with entry.awaited_by(list(self._callers())) as free:
                 if not free:
                     raise ToolUsageError(

@@ -18,7 +18,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.execution.steps import Append, Approve, Run, Steps
 from praval_tools.journal.protocol import INTENT, Answer, Item, Status, Store
 from praval_tools.journal.redact import Redactor
-from praval_tools.journal.replay import FINAL
+from praval_tools.journal.replay import FINAL, Entry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
@@ -105,10 +105,11 @@ class Recorder:
         else:
             tool = self.finder.tool(call)
             request, mended = self.finder.request(call, tool)
-        entry, free = run.recording.find(request, self.runtime.clock.new_id)
-        if not free:
-            yield from self.finder.turn(run, entry)
+        held: list[Entry] = []
         try:
+            entry = run.recording.find(request, self.runtime.clock.new_id, held=held)
+            if not held:
+                yield from self.finder.turn(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, request)
             before, own = entry.status, call.tool_call_id or entry.call_id
@@ -128,7 +129,8 @@ class Recorder:
                 run.recording.put_back(entry)
             return result if own == entry.call_id else replace(result, tool_call_id=own)
         finally:
-            run.recording.settle(entry)
+            for one in held:
+                run.recording.settle(one)
 
     def _anew(self, course: Course, steps: Steps, place: Place, tool: Tool[..., Any] | None) -> Steps:
         """Drive a call that has no result yet, unless it is in doubt."""
