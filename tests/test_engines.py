@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import os
 import sys
 import threading
@@ -114,6 +115,147 @@ class TestThreads:
         assert [0, 1] == told
         assert [ZeroDivisionError] * 2 == [one.exc_type for one in reported]
         engine.close()
+
+
+HERE, AWAY = "here", "away"
+
+
+def where_of(place: int) -> str:
+    """Say whether *place* is the thread that asks."""
+    return HERE if place == threading.get_ident() else AWAY
+
+
+class TestWhere:
+    @pytest.mark.parametrize(
+        ("home", "more", "sync", "awaited"),
+        [
+            (None, {}, HERE, AWAY),
+            (None, {"speed": "instant"}, HERE, HERE),
+            (None, {"speed": "instant", "timeout": 30}, AWAY, AWAY),
+            (None, {"speed": "instant", "engine": "thread"}, AWAY, AWAY),
+            (None, {"timeout": 30}, AWAY, AWAY),
+            (None, {"engine": "inline"}, HERE, HERE),
+            (None, {"engine": "thread"}, AWAY, AWAY),
+            ("thread", {}, AWAY, AWAY),
+            ("inline", {}, HERE, HERE),
+            ("thread", {"engine": "inline"}, HERE, HERE),
+            ("inline", {"engine": "thread"}, AWAY, AWAY),
+        ],
+    )
+    def test_sync_tools_run(self, home: str | None, more: dict[str, Any], sync: str, awaited: str) -> None:
+        """In the thread that calls, or in another: by who calls, by the tool's engine, and else by the registry's."""
+        with ToolRegistry(engine=home) as registry:
+            registry.tool("place", shared=True, description="Tell.", **more)(lambda: threading.get_ident())
+            mine, call = registry.toolset("ann"), ToolCall("1", "place", {}, "ann")
+
+            async def later() -> list[str]:
+                return [where_of(await mine.acall("place")), where_of((await registry.aexecute(call)).result)]
+
+            for _ in ("short road", "pipeline"):
+                now = [where_of(mine.call("place")), where_of(registry.execute(call).result)]
+                assert ([sync] * 2, [awaited] * 2) == (now, asyncio.run(later()))
+                registry.add_policy(lambda *_: None)
+
+    def test_async_tools_run(self) -> None:
+        """On the loop of async code that calls, in its thread; from sync code in another."""
+
+        async def place() -> int:
+            return threading.get_ident()
+
+        async def later() -> str:
+            return where_of(await registry.toolset("ann").acall("place"))
+
+        with ToolRegistry() as registry:
+            registry.tool("place", shared=True, description="Tell.")(place)
+            for _ in ("short road", "pipeline"):
+                assert (HERE, AWAY) == (asyncio.run(later()), where_of(registry.toolset("ann").call("place")))
+                registry.add_policy(lambda *_: None)
+
+    def test_batches_run(self) -> None:
+        """A sync batch of more than one call runs in threads, one call by itself in place."""
+        with ToolRegistry() as registry:
+            registry.tool("place", shared=True, description="Tell.")(lambda: threading.get_ident())
+            for size, expected in ((1, HERE), (2, AWAY)):
+                results = registry.execute_batch([ToolCall(str(at), "place", {}, "ann") for at in range(size)])
+                assert [expected] * size == [where_of(one.result) for one in results]
+
+    def test_sync_calls_need_no_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A sync call of a sync tool makes no event loop, on either road, in a thread or in a batch."""
+        monkeypatch.setattr(asyncio.BaseEventLoop, "__init__", lambda _: 1 / 0)
+        with ToolRegistry() as registry:
+            registry.tool("place", shared=True, description="Tell.")(lambda: threading.get_ident())
+            registry.tool("away", shared=True, description="Tell.", engine="thread")(lambda: threading.get_ident())
+            for _ in ("short road", "pipeline"):
+                calls = [ToolCall(name, name, {}, "ann") for name in ("place", "away")]
+                results = [*map(registry.execute, calls), *registry.execute_batch(calls)]
+                assert [Outcome.OK] * 4 == [one.outcome for one in results]
+                registry.add_policy(lambda *_: None)
+
+
+class TestDeadlines:
+    def test_the_registrys_time_out(self) -> None:
+        """It is 30 s where none is given, and counts for async tools and threads, not for a sync tool in place."""
+
+        def slow() -> None:
+            threading.Event().wait(0.1)
+
+        async def slow_later() -> None:
+            await asyncio.sleep(30)
+
+        assert 30 == inspect.signature(ToolRegistry).parameters["timeout"].default
+        with ToolRegistry(timeout=0.01) as registry:
+            registry.tool("slow", shared=True, description="Wait.")(slow)
+            registry.tool("away", shared=True, description="Wait.", engine="thread")(slow)
+            registry.tool("later", shared=True, description="Wait.")(slow_later)
+            calls = [ToolCall(name, name, {}, "ann") for name in ("slow", "away", "later")]
+            for _ in ("short road", "pipeline"):
+                now = [registry.execute(one).outcome for one in calls]
+                awaited = [asyncio.run(registry.aexecute(one)).outcome for one in calls]
+                assert ([Outcome.OK] + [Outcome.TIMEOUT] * 2, [Outcome.TIMEOUT] * 3) == (now, awaited)
+                registry.add_policy(lambda *_: None)
+            assert 0 == registry.drain(timeout=30)
+
+    def test_have_one_timer(self) -> None:
+        """A hundred calls that are awaited at once set one timer of the loop."""
+        timers: list[float] = []
+
+        async def main() -> list[Any]:
+            loop, go = asyncio.get_running_loop(), asyncio.Event()
+            set_timer = loop.call_later
+
+            def counted(seconds: float, *more: Any) -> Any:
+                timers.append(seconds)
+                return set_timer(seconds, *more)
+
+            @registry.tool("wait", shared=True)
+            async def wait() -> str:
+                """Wait."""
+                await go.wait()
+                return "done"
+
+            loop.call_later = counted  # type: ignore[method-assign, assignment]
+            tasks = [asyncio.create_task(registry.toolset("ann").acall("wait")) for _ in range(100)]
+            await asyncio.sleep(0)
+            go.set()
+            return await asyncio.gather(*tasks)
+
+        with ToolRegistry(timeout=25) as registry:
+            assert (["done"] * 100, [25]) == (asyncio.run(main()), timers)
+
+
+class TestLanes:
+    def test_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Plans and verdicts are kept for so many tools, and what is forgotten is made again."""
+        monkeypatch.setattr("praval_tools.execution.executor._MOST_LANES", 4)
+        monkeypatch.setattr("praval_tools.execution.pipeline._MOST_VERDICTS", 4)
+        with ToolRegistry() as registry:
+            mine, kept = registry.toolset("ann"), list[int]()
+            for at in range(20):
+                registry.tool(f"tool_{at}", shared=True, description="Tell.")(lambda at=at: at)
+            for at in [*range(20)] * 2:
+                assert [at, at] == [mine.call(f"tool_{at}"), mine.execute(ToolCall("1", f"tool_{at}")).result]
+                kept += [len(mine._lanes.sync), len(registry._runtime.verdicts[1])]
+            assert 0 < max(kept) <= 5
 
 
 class TestBackgroundLoop:

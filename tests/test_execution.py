@@ -447,6 +447,15 @@ class TestContext:
         assert [call] * 8 == [one.result for one in every_way(home, call)]
         assert current_call() is None
 
+    @pytest.mark.parametrize("name", ["add", "add_later"])
+    def test_an_id_is_made_for_who_asks(self, home: ToolRegistry, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """
+        A call without id gets one where something needs it, and none is made where nothing does.
+        """
+        monkeypatch.setattr(ToolCall, "with_id", lambda _: pytest.fail("an id was made"))
+
+        assert [None] * 8 == [one.tool_call_id for one in every_way(home, ToolCall(None, name, {}, "ann"))]
+
     def test_context_variables(self, home: ToolRegistry, body: Body, batch: Run) -> None:
         """
         A tool sees its caller's context variables in every thread and loop.

@@ -11,6 +11,7 @@ import pytest
 from clocks import HandClock
 
 from praval_tools import (
+    Allow,
     NotOwnerError,
     Outcome,
     RetryableToolError,
@@ -107,7 +108,52 @@ class TestRetries:
         assert Outcome.FORBIDDEN is result.outcome
 
 
+class TestWaits:
+    def test_double_and_are_spread(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The waits are about 2, 4 and 8 seconds, each up to a quarter less or more, and no two calls' the same."""
+        waits, rounds = list[float](), 50
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+
+        with ToolRegistry(retries=3) as registry:
+
+            @registry.tool("fails", owned_by="ann")
+            def fails() -> None:
+                """Fail."""
+                raise RetryableToolError("soon")
+
+            monkeypatch.setattr(registry._runtime.closing, "wait", waits.append)
+            monkeypatch.setattr(asyncio, "sleep", sleep)
+            for _ in range(rounds):
+                registry.execute(call("fails"))
+                asyncio.run(registry.aexecute(call("fails")))
+        for at, middle in enumerate((2, 4, 8)):
+            mine = waits[at::3]
+            assert 2 * rounds == len(set(mine))
+            assert 0.75 * middle <= min(mine) < 0.9 * middle < 1.1 * middle < max(mine) <= 1.25 * middle
+
+
 class TestTimeOuts:
+    @pytest.mark.parametrize(("idempotent", "attempts"), [(True, 2), (None, 1), (False, 1)])
+    def test_of_idempotent_sync_tools(
+        self, registry: ToolRegistry, execute: Execute, idempotent: bool | None, attempts: int
+    ) -> None:
+        """A function that still runs in its thread is entered once more only where it may run twice."""
+        go, tries = threading.Event(), list[int]()
+
+        @registry.tool("slow", owned_by="ann", timeout=0.2, idempotent=idempotent)
+        def slow() -> str:
+            """Be slow once."""
+            tries.append(1)
+            return "late" if len(tries) == 1 and go.wait(30) else "done"
+
+        result = execute(call("slow"))
+        go.set()
+        assert (attempts, attempts) == (result.attempts, len(tries))
+        assert (Outcome.OK if idempotent else Outcome.TIMEOUT) is result.outcome
+        assert 0 == registry.drain(timeout=30)
+
     @pytest.mark.parametrize(("idempotent", "attempts"), [(True, 2), (None, 1), (False, 1)])
     def test_of_idempotent_tools(
         self, registry: ToolRegistry, execute: Execute, idempotent: bool | None, attempts: int
@@ -180,6 +226,25 @@ class TestLimits:
         execute(call(name, "eve"))
         execute(ToolCall("1", name, {"x": 1}, "ann"))
         assert Outcome.OK is execute(call(name)).outcome
+
+    def test_come_between_the_decision_and_the_approval(
+        self, registry: ToolRegistry, execute: Execute, name: str
+    ) -> None:
+        """Bad arguments reach no policy; what a policy refuses takes no place; what is limited asks nobody."""
+        seen: list[str] = []
+        answers: list[str | None] = ["no", None, None]
+        registry.configure(name, requires_approval=True)
+        registry.limits.set(tool=name, per_minute=1)
+        registry.add_policy(lambda *_: seen.append("policy") or answers[0])
+        registry.set_approval_handler(lambda _: seen.append("handler") or Allow())
+
+        assert Outcome.INVALID_ARGUMENTS is execute(ToolCall("1", name, {"x": 1}, "ann")).outcome
+        assert [] == seen
+        assert Outcome.FORBIDDEN is execute(call(name)).outcome
+        assert ["policy"] == seen
+        answers.pop(0)
+        assert (Outcome.OK, ["handler"]) == (execute(call(name)).outcome, [one for one in seen if one == "handler"])
+        assert (Outcome.LIMITED, 1) == (execute(call(name)).outcome, seen.count("handler"))
 
     def test_removing(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
         """A limit set to nothing is gone, and a tighter one counts what was used."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -72,6 +74,32 @@ class TestForModel:
             next(one for one in kept if isinstance(one, str)),
         ]
 
+    @given(st.text(), st.integers(1, 300))
+    def test_cut_text(self, value: str, limit: int) -> None:
+        """Text is cut in its middle, never longer than the limit, and whole where it fits."""
+        text = value * 50
+        shown = ToolResult("1", "t", "ann", Outcome.OK, text).for_model(limit)
+        assert len(shown) <= limit
+        if len(text) <= limit:
+            assert text == shown
+        elif (found := re.search(r"…\[(\d+) characters left out\]…", shown)) is not None:
+            assert text.startswith(shown[: found.start()])
+            assert text.endswith(shown[found.end() :])
+            assert found.start() > 0
+
+    def test_type_and_message_of_an_error(self) -> None:
+        """A model reads the type and the message of an error, and nothing of where it was raised."""
+        with ToolRegistry() as registry:
+
+            @registry.tool("fails", shared=True)
+            def fails() -> None:
+                """Fail."""
+                raise ValueError("no")
+
+            for _ in ("short road", "pipeline"):
+                assert "ValueError: no" == registry.execute(ToolCall("1", "fails", {}, "ann")).for_model()
+                registry.add_policy(lambda *_: None)
+
     def test_max_result_size(self) -> None:
         """The tool's limit counts, else the registry's, on both roads; the host gets the whole value."""
         registry = ToolRegistry(max_result_size=50)
@@ -96,6 +124,66 @@ class TestForModel:
         """An error's text is capped whatever the tool's limit says."""
         result = ToolResult("1", "t", "ann", Outcome.TOOL_ERROR, None, "x" * 100_000, "ValueError", max_size=90_000)
         assert 4_000 == len(result.for_model())
+
+
+class Table:
+    """A table whose library gives its rows by `to_dict`."""
+
+    columns = ("a",)
+
+    def to_dict(self, orient: str) -> Any:
+        """Give the rows, where they are asked for."""
+        return [{"a": 1}] if orient == "records" else {"a": {0: 1}}
+
+
+class Rows:
+    """A table whose library gives its rows by `to_dicts`."""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Give the rows."""
+        return [{"a": 1}, {"a": Decimal("2.5")}]
+
+
+class TestOtherLibraries:
+    def results_of(self, value: Any) -> list[Any]:
+        """Return what a model, JSON and the journal get where a tool returns *value*."""
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool("give", shared=True)
+            def give() -> Any:
+                """Give it."""
+                return value
+
+            result = registry.execute(ToolCall("1", "give", {}, "ann"))
+            (written,) = [one.event.result for one in registry.journal.read(type="agent_tool_result")]
+            return [
+                json.loads(result.for_model()),
+                json.loads(registry.toolset("ann").call_json("give", "{}")),
+                written,
+            ]
+
+    def test_tables(self) -> None:
+        """A table is its rows, by the method of its own that gives them."""
+        assert [[{"a": 1}, {"a": "2.5"}]] * 3 == self.results_of(Rows())
+        assert [[{"a": 1}]] * 3 == self.results_of(Table())
+
+    def test_arrays(self) -> None:
+        """Arrays and scalars of numpy are lists and numbers, also inside of others."""
+        numpy = pytest.importorskip("numpy")
+        value = {"rows": numpy.array([[1, 2], [3, 4]]), "one": numpy.float64(0.5), "yes": numpy.bool_(True)}
+        assert [{"rows": [[1, 2], [3, 4]], "one": 0.5, "yes": True}] * 3 == self.results_of(value)
+
+    def test_what_json_has_not(self) -> None:
+        """A NaN inside of an array reaches no JSON."""
+        numpy = pytest.importorskip("numpy")
+        text = ToolResult("1", "t", "ann", Outcome.OK, numpy.array([float("nan")])).for_model()
+        assert "no JSON form" in text
+
+    def test_models(self) -> None:
+        """A pydantic model is its fields."""
+        pydantic = pytest.importorskip("pydantic")
+        made = pydantic.create_model("Made", a=(int, ...), b=(date, ...))(a=1, b=date(2030, 1, 2))
+        assert [{"a": 1, "b": "2030-01-02"}] * 3 == self.results_of(made)
 
 
 class TestErrors:
