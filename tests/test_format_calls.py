@@ -411,6 +411,14 @@ def result_fits(api_format: str, made: dict[str, Any]) -> None:
             sdk("mcp.types").CallToolResult.model_validate(made)
 
 
+class Broken:
+    """A table that cannot give its rows."""
+
+    def tolist(self) -> Any:
+        """Fail."""
+        raise RuntimeError("bad")
+
+
 class TestResults:
     @pytest.mark.parametrize("api_format", NAMES)
     @pytest.mark.parametrize("result", [
@@ -418,6 +426,7 @@ class TestResults:
         ToolResult("1", "weather", "ann", result="Rain."),
         ToolResult("1", "weather", "ann", result=None),
         ToolResult("1", "weather", "ann", result=object()),
+        ToolResult("1", "weather", "ann", result=[Broken()]),
         ToolResult("1", "weather", "ann", result=BLOCKS_OF),
         ToolResult("1", "weather", "ann", result=BLOCKS_OF[1]),
         ToolResult("1", "weather", "ann", result=["see", BLOCKS_OF[1]]),

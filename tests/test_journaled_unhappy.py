@@ -402,6 +402,32 @@ class TestResults:
         assert ["odd"] == house.ran
         assert [Outcome.TOOL_ERROR] == [one.outcome for one in house.events(AgentToolResult)]
 
+    @pytest.mark.parametrize("error", [RuntimeError, UnicodeDecodeError, SystemExit])
+    def test_what_raises_while_it_is_written(self, house: House, error: type[BaseException]) -> None:
+        """What code of the result's own raises is the tool's error: recorded, replayed, and nothing is in doubt."""
+
+        class Table:
+            """A table that cannot give its rows."""
+
+            def tolist(self) -> Any:
+                """Fail."""
+                raise UnicodeDecodeError("utf-8", b"x", 0, 1, "bad") if error is UnicodeDecodeError else error("bad")
+
+        @house.registry.tool("table", owned_by="ann")
+        def table() -> Any:
+            """Give a table."""
+            house.ran.append("table")
+            return {"rows": Table()}
+
+        for replayed in (False, True):
+            with house.registry.run("r") as run:
+                result = house.call("table")
+                assert [] == run.in_doubt
+            assert (Outcome.TOOL_ERROR, replayed) == (result.outcome, result.replayed)
+            assert error.__name__ == result.error_type
+        assert ["table"] == house.ran
+        assert [Outcome.TOOL_ERROR] == [one.outcome for one in house.events(AgentToolResult)]
+
     @pytest.mark.parametrize("given", [None, "no", 2.5, True])
     def test_what_is_not_as_declared(self, house: House, given: Any) -> None:
         """A plain value that is none of the return hint is a `tool_error`, too: nothing is raised, or left in doubt."""

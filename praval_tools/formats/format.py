@@ -14,7 +14,6 @@ from praval_tools.formats.taking import writable_value
 from praval_tools.model.calls import ToolCall, ToolResult
 from praval_tools.model.content import Content, blocks_of
 from praval_tools.model.encode import encode, json_text
-from praval_tools.model.form import Unencodable
 from praval_tools.model.jsontext import BadArguments, parse
 
 Wire = dict[str, Any]
@@ -96,7 +95,7 @@ def json_value(result: ToolResult) -> Any:
     """Return the value of a result that worked as JSON; its text where it has no JSON form, or is to be cut."""
     try:
         value = encode(result.result)
-    except Unencodable:
+    except Exception:  # the seam to whatever a tool returned, whose text says what is wrong
         return result.for_model()
     fits = result.max_size is None or len(json_text(writable_value(value))) <= result.max_size
     return value if fits else result.for_model()

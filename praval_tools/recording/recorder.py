@@ -24,7 +24,6 @@ from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Deny
 from praval_tools.model.definition import MISS, SCALARS
-from praval_tools.model.form import Unencodable
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
 from praval_tools.recording import noting
@@ -383,7 +382,7 @@ class Recorder:
                 return compiled.encode_result(result.result), result
             with running(frame_of(run.frame[SITE])):
                 return compiled.encode_result(result.result), result
-        except Unencodable as error:
+        except (Exception, SystemExit) as error:  # the tool seam: what it returned may run code of its own
             return None, replace(broke(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms)
 
     def _detail(self, book: Book, result: ToolResult) -> str | None:
@@ -409,8 +408,8 @@ class Recorder:
             if job.error is None:
                 try:
                     value = run.tool.definition_.compiled.encode_result(job.value)
-                except Unencodable as wrong:
-                    error, kind = str(wrong), type_name(wrong)
+                except (Exception, SystemExit) as wrong:  # the tool seam, as above
+                    error, kind = said(wrong), type_name(wrong)
             else:
                 error, kind = said(job.error), type_name(job.error)
             record = noting.late(book.note, value, error, kind)
