@@ -339,6 +339,29 @@ class TestTimeouts:
             assert (Outcome.TIMEOUT, True) == (result.outcome, result.replayed)
         second.registry.close()
 
+    def test_a_late_result_that_raises_while_it_is_written(self, house: House) -> None:
+        """It is written down as an error that came late."""
+
+        class Table:
+            """A table that cannot give its rows."""
+
+            def tolist(self) -> Any:
+                """Fail."""
+                raise RuntimeError("no rows")
+
+        @house.registry.tool("table", owned_by="ann", timeout=0.02)
+        def table() -> Any:
+            """Come late."""
+            house.gate.wait(30)
+            return Table()
+
+        with house.registry.run("r"):
+            assert Outcome.TIMEOUT is house.call("table").outcome
+        house.gate.set()
+        house.registry.drain()
+        (late,) = house.again().events(LateResult)
+        assert (Outcome.TOOL_ERROR, "no rows") == (late.outcome, late.error)
+
     def test_a_tool_that_swallows_cancellation(self, tmp_path: Path) -> None:
         """An async tool that answers its time-out by a value has finished; that is recorded, and nothing is late."""
         house = House(tmp_path / "runs.db", "async")
