@@ -206,3 +206,10 @@ ACTS = (
     *WIDENING, ToolUnassigned, ToolBlocked, ToolDisabled, ToolUnshared, ToolUnregistered, GrantRevoked, AgentRetired,
 )  # fmt: skip
 """What is done at run time and kept in a journal; what code declares at every start is not."""
+
+
+def narrowing(event: Any) -> Any:
+    """Return what of the act *event* allows nothing new; None: no part of it."""
+    if isinstance(event, ToolConfigured) and event.changes.get("requires_approval") is True:
+        return msgspec.structs.replace(event, changes={"requires_approval": True})
+    return None if isinstance(event, WIDENING) else event

@@ -32,6 +32,7 @@ class Keeper:
     def __init__(self, store: Store, clock: Clock, *, lenient: bool) -> None:
         self._store, self._clock, self._lenient = store, clock, lenient
         self._looked = False
+        self._owed: list[tuple[State, tuple[Event, ...]]] = []
 
     def stamped(self, events: Iterable[Event]) -> list[Event]:
         """Return *events*, those that are acts with id, time and process."""
@@ -54,6 +55,26 @@ class Keeper:
         Raises:
             JournalError: They could not be written.
         """
+        self.catch_up()
+        return self._written(base, events, checked=checked)
+
+    def owe(self, base: State, events: Iterable[Event]) -> None:
+        """Note that *events*, planned for *base*, count and could not be written, where the operator minds that."""
+        if not self._lenient:
+            self._owed.append((base, tuple(events)))
+
+    def catch_up(self) -> None:
+        """
+        Write what counts already, and could not be written then.
+
+        Raises:
+            JournalError: It still cannot be.
+        """
+        while self._owed:
+            self._written(*self._owed[0], checked=False)
+            del self._owed[0]
+
+    def _written(self, base: State, events: Iterable[Event], *, checked: bool) -> State | None:
         after, records, rows, uses = base, list[Record](), list[StateRow](), list[Uses]()
         for event in events:
             before, after = after, apply(after, event)

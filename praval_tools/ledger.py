@@ -23,7 +23,7 @@ from praval_tools.errors import (
     ToolUsageError,
     outside,
 )
-from praval_tools.facts import ACTS, WIDENING, ActKept, Event, GrantRevoked, RegistryCleared, ToolRegistered
+from praval_tools.facts import ACTS, WIDENING, ActKept, Event, GrantRevoked, RegistryCleared, ToolRegistered, narrowing
 from praval_tools.kept import released
 from praval_tools.naming import shorten
 from praval_tools.state import State, apply, apply_all
@@ -54,6 +54,12 @@ class Keeping(Protocol):
 
     def write(self, base: State, events: Iterable[Event], *, checked: bool) -> State | None:
         """Make the acts among *events* durable; return the state after them, None: *base* is not the present."""
+
+    def owe(self, base: State, events: Iterable[Event]) -> None:
+        """Note that *events* count, and could not be written."""
+
+    def catch_up(self) -> None:
+        """Write what could not be written."""
 
     def excused(self, error: JournalError) -> None:
         """Raise *error*, unless the operator wants to live with it."""
@@ -266,6 +272,8 @@ class Ledger:
         """Keep and publish *change*; False: it is not one of the present state, and nothing was done."""
         keeper = self.keeper
         if keeper is None or not any(isinstance(one, ACTS) for one in change.events):
+            if keeper is not None and not change.events:
+                keeper.catch_up()  # an act that changes nothing may be one that is tried again
             if not self._publish(change):
                 return False
             if keeper is not None and any(isinstance(one, RegistryCleared) for one in change.events):
@@ -294,6 +302,7 @@ class Ledger:
         try:
             after = keeper.write(change.base, change.events, checked=False)
         except JournalError as error:
+            keeper.owe(change.base, change.events)
             keeper.excused(error)
             return True
         if after is not None:
@@ -308,8 +317,9 @@ class Ledger:
         except JournalError:
             for event in change.events:
                 known = not isinstance(event, GrantRevoked) or event.grant in kept.state.grants
-                if known and not isinstance(event, WIDENING):
-                    kept.take([event])
+                if known and (part := narrowing(event)) is not None:
+                    kept.take([part])
+            keeper.owe(kept.base, kept.events)
             self._publish(kept)
             raise
         kept.take(replace(one, id="") if isinstance(one, ACTS) and not one.stored else one for one in change.events)

@@ -875,6 +875,61 @@ class TestStoresThatFail:
         assert "ok" != outcome(registry, tool, agent)
         assert not registry.explain(agent, tool).allowed
 
+    @pytest.mark.parametrize("again", ["the same act", "another act"])
+    @pytest.mark.parametrize(("what", "act", "tool", "agent"), NARROWING, ids=_names(NARROWING))
+    def test_a_narrowing_is_made_up_for(self, what: str, act: Any, tool: str, agent: str, again: str) -> None:
+        """Done again, or followed by another act, it raises until it is durable; then it is there at the next start."""
+        store = Failing()
+        registry = self.begin(store)
+        grants = registry.grants(agent="granted")
+        with pytest.raises(JournalError):
+            act(registry)
+
+        def once_more() -> None:
+            if again == "another act":
+                registry.disable("careful")
+            elif what == "revoke":
+                registry.revoke(grants[0])
+            else:
+                act(registry)
+
+        with pytest.raises(JournalError, match="disk is full"):
+            once_more()
+        store.full = False
+        once_more()
+
+        assert "ok" != outcome(Started(store), tool, agent)
+
+    def test_what_narrows_in_a_change_is_made_up_for(self) -> None:
+        """The same of a change of which only a part counts."""
+        store = Failing()
+        registry = self.begin(store)
+        with pytest.raises(JournalError), registry.change():
+            registry.block("open", "clerk")
+            registry.share_tool("look")
+        store.full = False
+        registry.block("open", "clerk")
+
+        assert ["forbidden"] * 2 == [outcome(Started(store), one) for one in ("open", "look")]
+
+    @pytest.mark.parametrize("more", [{}, {"description": "Open."}])
+    def test_an_approval_is_asked_for_all_the_same(self, more: dict[str, Any]) -> None:
+        """That a tool needs an approval narrows, whatever else is configured with it; the rest is as before."""
+        store = Failing()
+        registry = self.begin(store)
+        before = registry.get_tool("open").description
+
+        with pytest.raises(JournalError, match="disk is full"):
+            registry.configure("open", requires_approval=True, **more)
+
+        assert before == registry.get_tool("open").description
+        store.full = False
+        assert "approval_required" == outcome(registry, "open")
+        registry.configure("open", requires_approval=True, **more)
+        again = Started(store)
+        assert "approval_required" == outcome(again, "open")
+        assert more.get("description", before) == again.get_tool("open").description
+
     def test_both_in_one_change(self) -> None:
         """Of a change that does both, what narrows counts, what widens does not, and it raises."""
         store = Failing()
