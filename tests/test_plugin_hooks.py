@@ -349,6 +349,22 @@ def praval_tools_engines():
         with pytest.raises(ValueError, match="did you mean 'thread'"):
             registry.tool("three", engine="thred")(_one)
 
+    @pytest.mark.parametrize("idempotent", [False, True])
+    def test_what_one_lost_is_in_doubt(self, site: Site, registry: ToolRegistry, idempotent: bool) -> None:
+        """Nobody knows whether it ran: in its run opened again it is in doubt, and goes to the engine if idempotent."""
+        site.install("acme", self.SOURCE)
+        load_plugins(registry)
+        registry.journal = "memory"
+        registry.tool("one", shared=True, engine="acme.broken", idempotent=idempotent)(_one)
+        call = ToolCall("1", "one", {}, "ann")
+        with registry.run("r"):
+            assert Outcome.ENGINE_LOST is registry.execute(call).outcome
+        with registry.run("r") as run:
+            again = registry.execute(call)
+
+            assert (Outcome.ENGINE_LOST if idempotent else Outcome.IN_DOUBT, False) == (again.outcome, again.replayed)
+            assert ["1"] == [one.tool_call_id for one in run.in_doubt]
+
 
 class TestJournals:
     SOURCE = (

@@ -574,6 +574,36 @@ class TestMatching:
             assert (Outcome.OK, 1) == once()
         assert 3 == len(ran)
 
+    def test_a_given_id_comes_first(self, rig: Rig) -> None:
+        """Of equal calls each id finds its own record, in whatever order they come."""
+        ran: list[int] = []
+
+        @rig.registry.tool("count", owned_by="ann")
+        def count() -> int:
+            """Count."""
+            ran.append(1)
+            return len(ran)
+
+        for ids in (["a", "b", "c"], ["c", "a", "b"]):
+            with rig.registry.run("r"):
+                results = {one: rig.registry.execute(ToolCall(one, "count", {}, "ann")).result for one in ids}
+            assert {"a": 1, "b": 2, "c": 3} == results
+        assert 3 == len(ran)
+
+    @pytest.mark.parametrize("match", ["content", "id", "position"])
+    @pytest.mark.parametrize("other", [{"name": "aadd"}, {"agent": "bob"}])
+    def test_a_mismatch_of_tool_or_agent(self, rig: Rig, match: Any, other: dict[str, str]) -> None:
+        """The same arguments under the id, or at the place, of another tool's or agent's call are an error."""
+        rig.registry.assign_tool_to_agent("add", "bob")
+        with rig.registry.run("r"):
+            rig.call("c", 1)
+        asked = {"name": "add", "agent": "ann"} | other
+        with rig.registry.run("r", match), pytest.raises(ReplayMismatchError) as caught:
+            rig.registry.execute(ToolCall("c", arguments={"number": 1}, **asked))
+
+        assert f"{asked['name']}({{'number': 1}}) by '{asked['agent']}'" == caught.value.asked
+        assert [1] == rig.ran
+
     def test_a_new_id_stands_for_its_record(self, rig: Rig) -> None:
         """An id that found its record by content stands for that call from then on, at once and later."""
         with rig.registry.run("r"):

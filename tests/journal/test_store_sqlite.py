@@ -393,6 +393,22 @@ class TestWaiting:
             assert "done" == store.append([note("after")])[0].status
             assert ["before", "orphan", "after"] == _ids(store)
 
+    def test_those_who_wait_share_a_commit(self, path: Path) -> None:
+        """What 64 callers append while a commit is under way is one commit."""
+        with SqlStore(path) as store:
+            store.append([note("before")])
+            commits: list[int] = []
+            write = store._writer._transactions.write
+            store._writer._transactions.write = lambda items: commits.append(len(items)) or write(items)  # type: ignore[method-assign,func-returns-value]
+            with _locked(path):
+                waiting = [store.submit([note("first")])]
+                while not commits:
+                    pass
+                waiting += [store.submit([note(str(at))]) for at in range(64)]
+            assert {"done"} == {one.result(60)[0].status for one in waiting}
+            assert 66 == store.count()
+        assert [1, 64] == commits
+
     def test_one_wake_up_per_group(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """64 tasks that wait are woken by one call into their loop, not by 64."""
         woken = []
