@@ -32,7 +32,8 @@ def written(value: Any, *, quick: bool) -> list[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRAVAL_TOOLS_KEY", "the same for both")
         if not quick:
-            patch.setattr(noting.Note, "quickly", lambda *_, **__: None)
+            patch.setattr(noting, "quick_start", lambda *_, **__: None)
+            patch.setattr(noting, "quick_end", lambda *_, **__: None)
             patch.setattr(Roads, "short", lambda *_, **__: None)
         registry = ToolRegistry(journal="memory")
         registry.tool("echo", owned_by="ann")(echo)

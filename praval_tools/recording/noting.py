@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -83,8 +83,6 @@ class _Decided(msgspec.Struct, omit_defaults=True, gc=False):
 class _Body(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
     """What `to_json` writes of an event in which nothing is secret or special; far cheaper."""
 
-    EVENT: ClassVar[EventType]
-
     v: int
     type: EventType
     id: str
@@ -99,8 +97,6 @@ class _Body(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
 class _CallBody(_Body, omit_defaults=True, kw_only=True, gc=False):
     """An `AgentToolCall`."""
 
-    EVENT: ClassVar = EventType.AGENT_TOOL_CALL
-
     arguments: Any
     decision: _Decided | None = None
     chain: tuple[str, ...] = ()
@@ -109,13 +105,10 @@ class _CallBody(_Body, omit_defaults=True, kw_only=True, gc=False):
     attempt: int = 1
     digest: str = ""
     given: str = ""
-    toolcall_reason: str = ""
 
 
 class _ResultBody(_Body, omit_defaults=True, kw_only=True, gc=False):
     """An `AgentToolResult` that is ok."""
-
-    EVENT: ClassVar = EventType.AGENT_TOOL_RESULT
 
     outcome: Outcome
     result: Any
@@ -132,7 +125,7 @@ _UNWRITTEN: Final = (TypeError, ValueError, OverflowError)
 def _record(said: Any, body: bytes, attempt: int | None) -> Record:
     """Return the record of an event, or of what stands for one, that is written as *body*."""
     return Record(
-        type=said.type.value, body=body, id=said.id, time=said.time, process=said.process, run_id=said.run_id,
+        type=said.type._value_, body=body, id=said.id, time=said.time, process=said.process, run_id=said.run_id,
         call_id=said.tool_call_id, agent=said.agent, tool=said.tool_name, attempt=attempt,
     )  # fmt: skip
 
@@ -177,17 +170,10 @@ class Note(msgspec.Struct):
         event, self.secrets = self.plan.event(event, self.secrets)
         return _record(event, to_json(event), attempt)
 
-    def quickly(self, kind: type[_Body], of_call: int | None, **said: Any) -> Record | None:
-        """Return an event in which nothing is secret, without the codec; None: it needs it."""
-        call, clock = self.call, self.clock
-        body = kind(
-            v=VERSION, type=kind.EVENT, id=clock.new_id(), time=clock.now(), process=process(),
-            tool_call_id=call.tool_call_id or "", run_id=call.run_id, tool_name=self.tool, agent=self.agent, **said,
-        )  # fmt: skip
-        try:
-            return _record(body, _WRITE(body), of_call)
-        except _UNWRITTEN:
-            return None
+    @property
+    def exact(self) -> bool:
+        """Whether the tool and the agent are written as the call names them."""
+        return self.tool == self.call.name and self.agent == self.call.agent
 
     @property
     def digests(self) -> dict[str, str]:
@@ -198,48 +184,42 @@ class Note(msgspec.Struct):
 
 # ── written quickly ─────────────────────────────────────────────────────────────────────────────
 
-_STARTS: Final = EventType.AGENT_TOOL_CALL
+_STARTS: Final = EventType.AGENT_TOOL_CALL  # a member of an enumeration is looked up by code of its own
 _ENDS: Final = EventType.AGENT_TOOL_RESULT
-_START_NAME: Final = _STARTS.value
-_END_NAME: Final = _ENDS.value
+_OK: Final = Outcome.OK
 
 
 def quick_start(
-    clock: Clock, call: ToolCall, arguments: Any, decision: _Decided, fingerprint: str, digest: str
-) -> Record | None:
-    """Return the record of the first start of a call in which nothing is secret or special; None: see `began`."""
-    name, time, here, call_id = clock.new_id(), clock.now(), process(), call.tool_call_id or ""
+    clock: Clock, call: ToolCall, arguments: Any, decision: _Decided, fingerprint: str, *,
+    digest: str = "", given: str = "", attempt: int = 1, of_call: int | None = INTENT,
+) -> Record | None:  # fmt: skip
+    """Return the record of the start of a call in which nothing is secret or special; None: see `began`."""
     body = _CallBody(  # in the order of the fields, which is far quicker
-        v=VERSION, type=_STARTS, id=name, time=time, tool_call_id=call_id, tool_name=call.name, process=here,
-        agent=call.agent, run_id=call.run_id, arguments=arguments, decision=decision, chain=call.on_behalf_of,
-        parent_id=call.parent_id, fingerprint=fingerprint, digest=digest,
+        v=VERSION, type=_STARTS, id=clock.new_id(), time=clock.now(), tool_call_id=call.tool_call_id or "",
+        tool_name=call.name, process=process(), agent=call.agent, run_id=call.run_id, arguments=arguments,
+        decision=decision, chain=call.on_behalf_of, parent_id=call.parent_id, fingerprint=fingerprint, digest=digest,
     )  # fmt: skip
+    if given or attempt != 1:  # seldom, and as two keywords more they are dear
+        body.given, body.attempt = given, attempt
     try:
-        written = _WRITE(body)
+        return _record(body, _WRITE(body), of_call)
     except _UNWRITTEN:
         return None
-    return Record(
-        type=_START_NAME, body=written, id=name, time=time, process=here, run_id=call.run_id, call_id=call_id,
-        agent=call.agent, tool=call.name, attempt=INTENT,
-    )  # fmt: skip
 
 
-def quick_end(clock: Clock, call: ToolCall, result: ToolResult, value: Any) -> Record | None:
-    """Return the record of a first attempt that gave *value*, with nothing secret or special; None: see `ended`."""
-    name, time, here, call_id = clock.new_id(), clock.now(), process(), call.tool_call_id or ""
+def quick_end(
+    clock: Clock, call: ToolCall, result: ToolResult, value: Any, of_call: int | None = 1
+) -> Record | None:
+    """Return the record of a call that gave *value*, with nothing secret or special; None: see `ended`."""
     body = _ResultBody(
-        v=VERSION, type=_ENDS, id=name, time=time, tool_call_id=call_id, tool_name=call.name, process=here,
-        agent=call.agent, run_id=call.run_id, outcome=Outcome.OK, result=value, error=None,
-        latency_ms=result.latency_ms,
+        v=VERSION, type=_ENDS, id=clock.new_id(), time=clock.now(), tool_call_id=call.tool_call_id or "",
+        tool_name=call.name, process=process(), agent=call.agent, run_id=call.run_id, outcome=_OK, result=value,
+        error=None, latency_ms=result.latency_ms, attempts=result.attempts,
     )  # fmt: skip
     try:
-        written = _WRITE(body)
+        return _record(body, _WRITE(body), of_call)
     except _UNWRITTEN:
         return None
-    return Record(
-        type=_END_NAME, body=written, id=name, time=time, process=here, run_id=call.run_id, call_id=call_id,
-        agent=call.agent, tool=call.name, attempt=1,
-    )  # fmt: skip
 
 
 # ── written ──────────────────────────────────────────────────────────────────────────────────────
@@ -253,8 +233,12 @@ def began(note: Note, run: Run, attempt: int | None) -> Record:
         "fingerprint": run.tool.fingerprint, "attempt": run.attempts + 1, "toolcall_reason": call.reason,
     }  # fmt: skip
     clean, secrets = note.plan.arguments(arguments)
-    if clean is arguments and not secrets and not repairs and not call.reason and is_plain(arguments):
-        made = note.quickly(_CallBody, attempt, decision=decided(run.path.decision), **said)
+    usual = note.exact and not repairs and not call.reason
+    if usual and clean is arguments and not secrets and is_plain(arguments):
+        made = quick_start(
+            note.clock, call, arguments, decided(run.path.decision), run.tool.fingerprint, **note.digests,
+            attempt=run.attempts + 1, of_call=attempt,
+        )  # fmt: skip
         if made is not None:
             return made
     event = AgentToolCall(**note.head(), **said, decision=noted(run.path.decision), repairs=repairs)
@@ -284,9 +268,9 @@ def ended(note: Note, result: ToolResult, value: Any, detail: str | None, attemp
         "outcome": result.outcome, "result": value, "error": result.error, "latency_ms": result.latency_ms,
         "attempts": result.attempts,
     }  # fmt: skip
-    ok = result.outcome is Outcome.OK
-    if ok and note.plan.result(value, note.secrets) is value and not note.secrets and is_plain(value):
-        made = note.quickly(_ResultBody, attempt, **said)
+    usual = note.exact and result.outcome is Outcome.OK
+    if usual and note.plan.result(value, note.secrets) is value and not note.secrets and is_plain(value):
+        made = quick_end(note.clock, note.call, result, value, attempt)
         if made is not None:
             return made
     error = result.exception if result.outcome is Outcome.TOOL_ERROR else None

@@ -105,7 +105,9 @@ class Short(msgspec.Struct, eq=False):
     def began(self, call: ToolCall, request: Request | None) -> Record | None:
         """Return the record of a call that is about to start; None: it cannot be written quickly."""
         road, digest = self.road, "" if request is None else request.digest
-        return noting.quick_start(road.runtime.clock, call, self.arguments, road.decided, road.fingerprint, digest)
+        return noting.quick_start(
+            road.runtime.clock, call, self.arguments, road.decided, road.fingerprint, digest=digest
+        )
 
     def enter(self, call: ToolCall) -> Enter:
         """Return the step that enters the function."""
