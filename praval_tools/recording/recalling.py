@@ -34,7 +34,7 @@ def recalled(
         entry = run.recording.recall(short.request(call))
         if entry is None:
             return None
-        return noting.replayed(entry, entry.call_id, short.road.tool, short.road.lane.road.most)
+        return noting.replayed(entry, entry.call_id, short.road.tool, short.road.most)
     finally:
         run.inside.pop()
         run.left()

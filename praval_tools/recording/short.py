@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
-from praval_tools.execution.frames import Site, frame_of, running
-from praval_tools.execution.lanes import Lane
+from praval_tools.execution.frames import frame_of, running
+from praval_tools.execution.lanes import Lane, Road
 from praval_tools.execution.roads import new_lane
 from praval_tools.execution.runtime import Runtime
 from praval_tools.execution.steps import Enter, Run
@@ -23,15 +24,12 @@ from praval_tools.journal.redact import Plan
 from praval_tools.journal.replay import Entry, Request, digest_of
 from praval_tools.journal.values import is_plain
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.decision import Decision
 from praval_tools.model.definition import SCALARS, Definition
 from praval_tools.model.form import Unencodable
 from praval_tools.model.permissions import Principal
-from praval_tools.model.tool import Tool
 from praval_tools.recording import noting
 from praval_tools.recording.finding import Finder, parent
 from praval_tools.recording.openrun import OpenRun
-from praval_tools.state import State
 
 _MOST_ROADS: Final = 16_384
 _UNSEEN: Final[bool | None] = None
@@ -39,33 +37,25 @@ _UNSEEN: Final[bool | None] = None
 _OK: Final = Outcome.OK
 
 
-class Road(msgspec.Struct, eq=False):
+class JournaledRoad(Road, frozen=True, eq=False):
     """
-    What is the same for all calls of one agent to one tool that are plain and quick to write.
+    A road, and what is the same for all calls on it that are plain and quick to write.
 
     Args:
         runtime: The registry's.
         lane: Enters the function.
-        state: In which it is true.
-        site: Who calls what.
-        tool: The tool.
         definition: Of the tool.
         plan: What is secret in its calls.
         fingerprint: Of the tool.
-        decision: Why the agent may call it.
-        decided: What is written of that.
+        decided: What is written of the decision.
         encode: Gives the tool's value as JSON.
     """
 
     runtime: Runtime
     lane: Lane
-    state: State
-    site: Site
-    tool: Tool[..., Any]
     definition: Definition
     plan: Plan
     fingerprint: str
-    decision: Decision
     decided: Any
     encode: Callable[[Any], Any]
 
@@ -91,7 +81,7 @@ class Place(msgspec.Struct, eq=False):
 class Short(msgspec.Struct, eq=False):
     """A call on its short road, with its own copy of the arguments."""
 
-    road: Road
+    road: JournaledRoad
     arguments: dict[str, Any]
 
     def request(self, call: ToolCall) -> Request:
@@ -119,7 +109,7 @@ class Short(msgspec.Struct, eq=False):
         road = self.road
         return ToolResult(
             call.tool_call_id, call.name, call.agent, _OK, value, None, None, seconds * 1000, 1, (), False,
-            road.decision, None, road.lane.road.most,
+            road.decision, None, road.most,
         )  # fmt: skip
 
     def ended(self, call: ToolCall, result: ToolResult) -> Record | None:
@@ -144,9 +134,9 @@ class Short(msgspec.Struct, eq=False):
     def run(self, call: ToolCall, attempts: int) -> Run:
         """Return the call as the long way would have decided it, and entered it so often."""
         road = self.road
-        verdict, bound = road.lane.road.verdict, road.definition.bound(self.arguments, ())
+        bound = road.definition.bound(self.arguments, ())
         return Run(
-            road.runtime, call, road.site.who, road.tool, bound, verdict, verdict.paths[0], road.state,
+            road.runtime, call, road.site.who, road.tool, bound, road.verdict, road.verdict.paths[0], road.state,
             attempts=attempts,
         )  # fmt: skip
 
@@ -162,7 +152,7 @@ class Roads:
 
     def __init__(self, runtime: Runtime, finder: Finder) -> None:
         self._runtime, self._finder = runtime, finder
-        self._roads: tuple[Any, dict[tuple[Principal, str], Road | bool]] = (None, {})
+        self._roads: tuple[Any, dict[tuple[Principal, str], JournaledRoad | bool]] = (None, {})
 
     def short(self, call: ToolCall, who: Principal | None, *, awaited: bool | None) -> Short | None:
         """Return *call* on its short road; None: it must go the long way, or not with such a driver."""
@@ -178,18 +168,18 @@ class Roads:
             road = self._made(who, call.name)
             if road is not None or not (self._runtime.ledger.changing or self._runtime.turnstile.closed):
                 known[who, call.name] = road or False
-        if not isinstance(road, Road) or road.tool.is_async is not awaited:
+        if not isinstance(road, JournaledRoad) or road.tool.is_async is not awaited:
             return None
         arguments = road.taken(call)
         return None if arguments is None else Short(road, arguments)
 
-    def _made(self, who: Principal, name: str) -> Road | None:
+    def _made(self, who: Principal, name: str) -> JournaledRoad | None:
         lane = new_lane(self._runtime, who, name)
         if lane is None or lane.road.tool.definition_.runs_code or not noting.is_text(who.agent):
             return None
-        of = lane.road
-        tool, decided = of.tool, noting.decided(of.decision)
-        return Road(
-            self._runtime, lane, of.state, of.site, tool, tool.definition_, self._finder.plan(tool), tool.fingerprint,
-            of.decision, decided, tool.definition_.compiled.encode_result,
+        tool, decided = lane.road.tool, noting.decided(lane.road.decision)
+        return JournaledRoad(
+            **asdict(lane.road), runtime=self._runtime, lane=lane, definition=tool.definition_,
+            plan=self._finder.plan(tool), fingerprint=tool.fingerprint, decided=decided,
+            encode=tool.definition_.compiled.encode_result,
         )  # fmt: skip
