@@ -30,6 +30,17 @@ def praval_tools_register_tools():
     return [query, {name}_count]
 '''
 
+HELPER = """
+@tool
+def hidden() -> str:
+    "Hide."
+    return "hidden"
+@agent("helper", tools=["hidden"])
+def helper():
+    return helper.call("hidden")
+"""
+"""A tool, and an agent that lists it."""
+
 
 class Site:
     """A folder that packages are installed into, as pip leaves them."""

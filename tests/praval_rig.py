@@ -22,7 +22,7 @@ from praval_tools import reset_tool_registry  # noqa: E402
 from praval_tools.integrations.praval import uninstall  # noqa: E402
 
 __all__ = [
-    "MCPClient", "MCPServerConfig", "Model", "clean", "get_reef", "praval", "praval_registry", "scripted",
+    "MCPClient", "MCPServerConfig", "Model", "clean", "fresh", "get_reef", "praval", "praval_registry", "scripted",
 ]  # fmt: skip
 
 Step = str | list[tuple[str, Any]] | Callable[[], Any]
@@ -100,3 +100,10 @@ def clean() -> Iterator[None]:
         reef = get_reef()
         wipe()
         reef.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Nothing of Praval's is left before and after."""
+    with clean():
+        yield

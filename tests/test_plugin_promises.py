@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from plugin_rig import Site, loaded, names, site  # noqa: F401
+from plugin_rig import HELPER, Site, loaded, names, site  # noqa: F401
 
 from praval_tools import Agent, Tool, ToolError, ToolRegistry, load_plugins, plugin_reports
 from praval_tools.installed import find
@@ -286,18 +286,7 @@ class TestUsersTools:
         assert 1 == registry.execute_tool("acme_count")
 
 
-AGENT = (
-    HEAD
-    + """
-@tool
-def hidden() -> str:
-    "Hide."
-    return "hidden"
-@agent("helper", tools=["hidden"])
-def helper():
-    return helper.call("hidden")
-"""
-)
+AGENT = HEAD + HELPER
 TRUSTED: dict[str, Any] = {"plugins": {"acme": {"trust": True}}}
 
 

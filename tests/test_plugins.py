@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_rig import Site, loaded, names, site  # noqa: F401
+from plugin_rig import HELPER, Site, loaded, names, site  # noqa: F401
 
 import praval_tools
 from praval_tools import (
@@ -331,14 +331,7 @@ class TestGranting:
 def ask() -> str:
     "Ask."
     return "asked"
-@tool
-def hidden() -> str:
-    "Hide."
-    return "hidden"
-@agent("helper", tools=["hidden"])
-def helper():
-    return helper.call("hidden")
-''')  # fmt: skip
+''' + HELPER)  # fmt: skip
         (report,) = load_plugins(registry, config={"plugins": {"acme": {"trust": True}}})
 
         assert ((), "helper", True) == (

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from praval_rig import Model, clean, praval, scripted
+from praval_rig import Model, clean, fresh, praval, scripted  # noqa: F401
 
 from praval_tools import AccessWarning, Agent, Allow, Ask, Deny, Tool, ToolAccessError, ToolRegistry, ToolUsageError
 from praval_tools.integrations.praval import attach, install, uninstall
@@ -24,13 +24,6 @@ from praval_tools.journal.events import AgentToolCall, AgentToolResult, Approval
 from praval_tools.naming import wire_name
 
 HOME = Path(__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Nothing of Praval's is left before and after."""
-    with clean():
-        yield
 
 
 @pytest.fixture

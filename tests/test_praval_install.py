@@ -13,20 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from praval_rig import MCPClient, MCPServerConfig, Model, clean, get_reef, praval, scripted
+from praval_rig import MCPClient, MCPServerConfig, Model, clean, fresh, get_reef, praval, scripted  # noqa: F401
 from praval_rig import praval_registry as module
 
 import praval_tools
 from praval_tools import DuplicateToolError, Tool, ToolRegistry, ToolUsageError
 from praval_tools.compat import praval as compat
 from praval_tools.integrations.praval import TESTED, attach, install, uninstall
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Nothing of Praval's is left before and after."""
-    with clean():
-        yield
 
 
 @pytest.fixture

@@ -13,19 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from praval_rig import Model, clean, praval, scripted
+from praval_rig import Model, fresh, praval, scripted  # noqa: F401
 
 from praval_tools import RegistryClosedError, Tool, ToolRegistry
 from praval_tools.integrations.praval import attach, install, migrate
 
 HOME = Path(__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Nothing of Praval's is left before and after."""
-    with clean():
-        yield
 
 
 @pytest.fixture

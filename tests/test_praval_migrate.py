@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from praval_rig import clean, praval
+from praval_rig import clean, fresh, praval  # noqa: F401
 
 from praval_tools import DuplicateToolError, Tool, ToolRegistry, ToolUsageError
 from praval_tools.integrations.praval import Moved, attach, install, migrate
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Nothing of Praval's is left before and after."""
-    with clean():
-        yield
 
 
 def work(name: str) -> Any:
