@@ -17,9 +17,10 @@ from praval_tools.execution.roads import new_lane
 from praval_tools.execution.runtime import Runtime
 from praval_tools.model.arguments import quick
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.definition import MISS, SCALARS
+from praval_tools.model.definition import MISS
 from praval_tools.model.encode import encode, json_text
 from praval_tools.model.form import Unencodable
+from praval_tools.model.jsontext import SCALARS
 from praval_tools.model.permissions import Principal
 
 _MOST_LANES: Final = 16_384

@@ -27,6 +27,7 @@ from praval_tools.model.encode import Encoder
 from praval_tools.model.fingerprint import fingerprint
 from praval_tools.model.form import Mismatch, Unencodable
 from praval_tools.model.forms import is_closed
+from praval_tools.model.jsontext import SCALARS
 from praval_tools.model.metadata import ToolMetadata
 from praval_tools.model.place import Place
 from praval_tools.model.signature import Signature, read_signature
@@ -71,10 +72,6 @@ def _given(arguments: Any, wrong: Mismatch) -> str:
         except (KeyError, IndexError, TypeError):
             break
     return shown_json(here)
-
-
-SCALARS: Final = frozenset({str, int, float, bool, type(None)})
-"""Values of these types are JSON, whatever the hints say, and nobody changes them."""
 
 
 class Definition(msgspec.Struct, eq=False, weakref=True):

@@ -19,7 +19,8 @@ _SHOWN: Final = 400
 _SHORT: Final = 120
 """Text of this length cannot be nested too deeply: a level takes two characters."""
 _LONG: Final = 65_536
-_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+"""Values of these types are JSON, whatever the hints say, and nobody changes them."""
 _INT_LIMIT: Final = 10**4300
 """Python writes no integer of more digits as text, so none travels as JSON."""
 
@@ -185,7 +186,7 @@ def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
             problems = [Problem(path=path_text(path[:3]) + "…", reason=f"is nested more than {max_depth} levels deep")]
             break
         kind = type(here)
-        if kind in _PLAIN:
+        if kind in SCALARS:
             reason = _plain_problem(here, kind)
             if reason:
                 problems.append(Problem(path=path_text(path), reason=reason, given=shorten(here)))
@@ -195,12 +196,12 @@ def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
                 if type(key) is not str or _plain_problem(key, str):
                     reason = f"has the key {shorten(key)}, which is no text"
                     problems.append(Problem(path=path_text(path), reason=reason))
-                elif type(item) not in _PLAIN or _plain_problem(item, type(item)):
+                elif type(item) not in SCALARS or _plain_problem(item, type(item)):
                     stack.append((item, (*path, key)))
         elif isinstance(here, list | tuple):
             foreign = foreign or kind is not list
             for index, item in enumerate(here):
-                if type(item) not in _PLAIN or _plain_problem(item, type(item)):
+                if type(item) not in SCALARS or _plain_problem(item, type(item)):
                     stack.append((item, (*path, index)))
         else:
             problems.append(Problem(path=path_text(path), reason=f"is no JSON value but {kind.__name__}",
@@ -213,9 +214,9 @@ def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
 def plain_copy(value: Any) -> Any:
     """Return a copy of a JSON value that shares nothing with it: plain dicts and lists throughout."""
     if isinstance(value, dict):
-        return {key: item if type(item) in _PLAIN else plain_copy(item) for key, item in value.items()}
+        return {key: item if type(item) in SCALARS else plain_copy(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [item if type(item) in _PLAIN else plain_copy(item) for item in value]
+        return [item if type(item) in SCALARS else plain_copy(item) for item in value]
     return value
 
 

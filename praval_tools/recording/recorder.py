@@ -23,7 +23,8 @@ from praval_tools.journal.stats import UsageStats
 from praval_tools.model.approval import Allow, ApprovalRequest
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.decision import Deny
-from praval_tools.model.definition import MISS, SCALARS
+from praval_tools.model.definition import MISS
+from praval_tools.model.jsontext import SCALARS
 from praval_tools.model.permissions import Principal
 from praval_tools.model.tool import Tool
 from praval_tools.recording import noting

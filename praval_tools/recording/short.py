@@ -24,8 +24,9 @@ from praval_tools.journal.redact import Plan
 from praval_tools.journal.replay import Entry, Request, digest_of
 from praval_tools.journal.values import is_plain
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.definition import SCALARS, Definition
+from praval_tools.model.definition import Definition
 from praval_tools.model.form import Unencodable
+from praval_tools.model.jsontext import SCALARS
 from praval_tools.model.permissions import Principal
 from praval_tools.recording import noting
 from praval_tools.recording.finding import Finder, parent
