@@ -287,7 +287,7 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             )
         return ToolCall(
             call.tool_call_id, call.name, call.arguments, self._who.agent, call.run_id,
-            call.on_behalf_of or chain, reason=call.reason,
+            call.on_behalf_of or chain, reason=call.reason, engine=call.engine,
         )  # fmt: skip
 
     def explain(self, name: str | Tool[..., Any], arguments: Any = None) -> Decision:

@@ -156,6 +156,39 @@ class TestWhere:
                 assert ([sync] * 2, [awaited] * 2) == (now, asyncio.run(later()))
                 registry.add_policy(lambda *_: None)
 
+    @pytest.mark.parametrize("journal", [None, "memory"])
+    @pytest.mark.parametrize(("mine", "more", "place"), [
+        ("thread", {}, AWAY), ("inline", {"engine": "thread"}, HERE), ("thread", {"engine": "inline"}, AWAY),
+        ("inline", {"timeout": 30}, AWAY),
+    ])  # fmt: skip
+    def test_a_call_runs_where_it_says(self, journal: str | None, mine: str, more: dict[str, Any], place: str) -> None:
+        """A call's own engine counts before its tool's, from sync and async code, in a batch, and in a run."""
+        with ToolRegistry(engine="inline", journal=journal) as registry:
+            registry.tool("place", shared=True, description="Tell.", **more)(lambda: threading.get_ident())
+            tools, call = registry.toolset("ann"), ToolCall(None, "place", {}, "ann", engine=mine)
+            for _ in range(3):
+                assert place == where_of(registry.execute(call).result)
+                assert place == where_of(tools.execute(call).result)
+                assert place == where_of(tools.execute_batch([call])[0].result)
+                assert place == where_of(asyncio.run(registry.aexecute(call)).result)
+                assert place == where_of(asyncio.run(tools.aexecute(call)).result)
+            if journal is not None:
+                with registry.run("r"):
+                    assert [place] * 3 == [where_of(tools.execute(call).result) for _ in range(3)]
+
+    @pytest.mark.parametrize("engine", ["", "nowhere", 5, "x" * 10_000])
+    def test_a_call_names_no_engine(self, engine: Any) -> None:
+        """What is no engine is told, and nothing runs."""
+        ran: list[str] = []
+        with ToolRegistry() as registry:
+            registry.tool("note", shared=True, description="Note.")(lambda: ran.append("note"))
+            for _ in range(2):
+                result = registry.execute(ToolCall("1", "note", {}, "ann", engine=engine))
+                assert ("tool_error", "unknown-engine") == (result.outcome, result.error_type)
+                assert "no loaded plugin brings" in str(result.error)
+                assert len(str(result.error)) < 500
+        assert [] == ran
+
     def test_async_tools_run(self) -> None:
         """On the loop of async code that calls, in its thread; from sync code in another."""
 

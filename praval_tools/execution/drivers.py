@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.approvals import Answer
-from praval_tools.execution.engines import EngineError, submitted
+from praval_tools.execution.engines import EngineError, engine_of, submitted
 from praval_tools.execution.failures import StaleError, StoppedError, said
 from praval_tools.execution.loops import ExpiredError, interrupted, limit, loop_runs_here
 from praval_tools.execution.results import broke, cancelled, late, stopped_by, succeeded
@@ -156,7 +156,7 @@ async def _awaitable(answer: Any) -> Any:
 
 def _run(runtime: Runtime, run: Run) -> ToolResult | None:
     started, tool = runtime.clock.monotonic(), run.tool
-    engine = tool.metadata.engine or runtime.options.engine
+    engine = engine_of(runtime, run)
     try:
         if tool.is_async:
             _refuse_in_loop(f"Tool {tool.name!r} is async")
@@ -235,7 +235,7 @@ def _no_room(run: Run, error: Exception) -> ToolResult:
 async def _away(runtime: Runtime, run: Run) -> ToolResult | None:
     """Run a sync tool, in place where it is quick, else in a thread."""
     tool, started = run.tool, runtime.clock.monotonic()
-    engine = tool.metadata.engine or runtime.options.engine
+    engine = engine_of(runtime, run)
     quick = engine == "inline" or (engine is None and tool.metadata.speed == "instant")
     if quick and tool.metadata.timeout is None:
         try:

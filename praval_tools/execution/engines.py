@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from praval_tools.execution.failures import said
 from praval_tools.execution.threads import Job
 from praval_tools.model.calls import Outcome
+from praval_tools.naming import shorten
 
 if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
@@ -27,15 +28,22 @@ class UnknownEngineError(EngineError):
     outcome: ClassVar[Outcome] = Outcome.TOOL_ERROR
 
 
+def engine_of(runtime: Runtime, run: Run) -> str | None:
+    """Return where the function of a call is to run: the call says it, else its tool, else the registry."""
+    own = run.call.engine
+    return own if own is not None else run.tool.metadata.engine or runtime.options.engine
+
+
 def submitted(runtime: Runtime, run: Run) -> Job:
-    """Return the call as a job of the engine that its tool asks for: the threads of the registry, or a plugin's."""
-    name = str(run.tool.metadata.engine or runtime.options.engine)
+    """Return the call as a job of its engine: the threads of the registry, or a plugin's."""
+    name = str(engine_of(runtime, run))
     if name in ("None", "inline", "thread"):
         return runtime.threads.submit(run.enter)
     job, engine = Job(run.enter), runtime.hooks.engines.get(name)
     if engine is None:
-        text = f"Tool {run.tool.name!r} runs on engine {name!r}, which no loaded plugin brings; load that plugin."
-        job.refuse(UnknownEngineError(text))
+        what = "This call of tool" if run.call.engine is not None else "Tool"
+        fix = "which no loaded plugin brings; load that plugin."
+        job.refuse(UnknownEngineError(f"{what} {run.tool.name!r} runs on engine {shorten(name)}, {fix}"))
         return job
     try:
         engine.submit(lambda: job.run() if job.claim() else None)

@@ -157,7 +157,7 @@ class Executor:
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = quick(arguments)
-        if arguments is None or lanes is None or who is None or type(name) is not str:
+        if arguments is None or lanes is None or who is None or type(name) is not str or call.engine is not None:
             return self.run(call, who)
         result, lane = None, lanes.sync.get(name)
         if lane is not None:
@@ -180,7 +180,7 @@ class Executor:
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = quick(arguments)
-        if arguments is None or lanes is None or who is None or type(name) is not str:
+        if arguments is None or lanes is None or who is None or type(name) is not str or call.engine is not None:
             return await self.arun(call, who)
         lane = lanes.awaited.get(name) or self.lane(who, name, lanes).awaited.get(name)
         if lane is None:

@@ -54,6 +54,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         on_behalf_of: For whom the agent acts, the nearest first.
         parent_id: The id of the call from whose tool this one was made; filled in by the call.
         reason: Why the model makes it, where it was asked; kept in the journal, not given to the tool.
+        engine: Where its function is to run; None: as its tool says, or else the registry.
     """
 
     tool_call_id: str | None = None
@@ -64,6 +65,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     on_behalf_of: tuple[str, ...] = ()
     parent_id: str | None = None
     reason: str = ""
+    engine: str | None = None
 
     def with_id(self) -> ToolCall:
         """Return the call with an id, made where none was given, or what is given is no text."""

@@ -117,7 +117,7 @@ class Recorder:
                 return noting.replayed(entry, own, tool, None if tool is None else self.runtime.most(tool))
             course.call = ToolCall(
                 entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, request.parent,
-                call.reason,
+                call.reason, call.engine,
             )  # fmt: skip
             place = Place(run, entry, request)
             if short is not None and before == "new":

@@ -62,7 +62,7 @@ class JournaledRoad(Road, frozen=True, eq=False):
 
     def taken(self, call: ToolCall) -> dict[str, Any] | None:
         """Return a copy of the call's arguments, where they are a strict match without secrets; else None."""
-        if type(call.arguments) is not dict or call.reason or call.agent != self.site.actor:
+        if type(call.arguments) is not dict or call.reason or call.engine or call.agent != self.site.actor:
             return None
         arguments = self.definition.strictly(call.arguments)
         if arguments is None or not is_plain(arguments):
