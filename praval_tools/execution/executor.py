@@ -19,7 +19,6 @@ from praval_tools.model.arguments import quick
 from praval_tools.model.calls import Outcome, ToolCall, ToolResult
 from praval_tools.model.definition import MISS
 from praval_tools.model.encode import encode, json_text
-from praval_tools.model.form import Unencodable
 from praval_tools.model.jsontext import SCALARS
 from praval_tools.model.permissions import Principal
 
@@ -147,7 +146,7 @@ class Executor:
         record = self.ledger.state.record(name)
         try:
             return json_text(encode(value)) if record is None else record.tool.definition_.compiled.result_json(value)
-        except Unencodable as error:
+        except (Exception, SystemExit) as error:  # the tool seam: what it returned may run code of its own
             raise unencodable(name, error) from error
 
     # ── results ──────────────────────────────────────────────────────────────────────────────────

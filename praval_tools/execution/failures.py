@@ -18,7 +18,6 @@ from praval_tools.errors import (
     UnknownToolCallError,
 )
 from praval_tools.model.calls import Outcome, ToolResult
-from praval_tools.model.form import Unencodable
 from praval_tools.naming import shorten
 
 _APART: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
@@ -100,10 +99,11 @@ def failed(tool: str, error: BaseException, message: str) -> ToolExecutionError:
     return made
 
 
-def unencodable(tool: str, error: Unencodable) -> ToolExecutionError:
-    """Return the error for a value that has no JSON form."""
-    made = failed(tool, error, str(error))
-    made.result = ToolResult(None, tool, None, Outcome.TOOL_ERROR, None, str(error), made.error_type, exception=error)
+def unencodable(tool: str, error: BaseException) -> ToolExecutionError:
+    """Return the error for a value that has no JSON form, or whose own code raises while it is written."""
+    text = said(error)
+    made = failed(tool, error, text)
+    made.result = ToolResult(None, tool, None, Outcome.TOOL_ERROR, None, text, made.error_type, exception=error)
     return made
 
 
