@@ -27,7 +27,7 @@ from _measure import Figure
 from journal_store import _CALLERS, _CALLS, _callers, _plain, _raw, _rows, _settled
 
 from praval_tools import ToolRegistry
-from praval_tools.toolset import Toolset
+from praval_tools.registry.toolset import Toolset
 
 _REPLAYED = 10_000
 

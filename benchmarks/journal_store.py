@@ -28,8 +28,8 @@ from typing import Any, Final
 
 from praval_tools.clock import SystemClock
 from praval_tools.journal import INTENT, Item, Record
-from praval_tools.journal.rows import row
-from praval_tools.journal.sql import SqlStore
+from praval_tools.journal.storage.rows import row
+from praval_tools.journal.storage.sql_store import SqlStore
 
 _CALLERS: Final = 64
 _RUNS = 8

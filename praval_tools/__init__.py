@@ -3,9 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from praval_tools.agents import Agent
-from praval_tools.declare import agent, current_agent, tool
-from praval_tools.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
+from praval_tools.access.records import AgentProfile, Block, Grant
 from praval_tools.errors import (
     AccessWarning,
     ConfigError,
@@ -50,28 +48,31 @@ from praval_tools.errors import (
     UnknownToolWarning,
     UnusedCallsError,
 )
-from praval_tools.execution.frames import current_call
-from praval_tools.model.approval import Allow, ApprovalRequest
-from praval_tools.model.arguments import Repair
-from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.content import Content
-from praval_tools.model.context import ToolContext
-from praval_tools.model.decision import Ask, Decision, Deny, Tried
-from praval_tools.model.metadata import ToolMetadata
-from praval_tools.model.permissions import AgentProfile, Block, Grant
-from praval_tools.model.secret import Secret
-from praval_tools.model.tool import AsyncTool, Tool, ToolDefinition
-from praval_tools.naming import normalize_name
-from praval_tools.registry import ToolRegistry
-from praval_tools.toolset import BoundTool, Toolset
+from praval_tools.execution.context import current_call
+from praval_tools.names import normalize_name
+from praval_tools.registry.agents import Agent
+from praval_tools.registry.decorators import agent, current_agent, tool
+from praval_tools.registry.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.toolset import BoundTool, Toolset
+from praval_tools.schema.arguments import Repair
+from praval_tools.schema.secret import Secret
+from praval_tools.tools.approval import Allow, ApprovalRequest
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.content import Content
+from praval_tools.tools.context import ToolContext
+from praval_tools.tools.decision import Ask, Decision, Deny, Tried
+from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.tool import AsyncTool, Tool, ToolDefinition
 
 if TYPE_CHECKING:
-    from praval_tools.collection import ToolCollection
-    from praval_tools.discovery import discover_tools
-    from praval_tools.hookspecs import hookimpl, hookspec
-    from praval_tools.model.compare import compare
-    from praval_tools.plugin_host import PluginReport, autoload, load_plugins, plugin_reports
-    from praval_tools.problems import RegistryProblem
+    from praval_tools.access.problems import RegistryProblem
+    from praval_tools.plugins.hookspecs import hookimpl, hookspec
+    from praval_tools.plugins.loader import autoload, load_plugins, plugin_reports
+    from praval_tools.plugins.report import PluginReport
+    from praval_tools.registry.collection import ToolCollection
+    from praval_tools.registry.discovery import discover_tools
+    from praval_tools.tools.compatibility import compare
 
 __version__ = "0.1.0"
 
@@ -93,9 +94,10 @@ __all__ = [
 ]  # fmt: skip
 
 _LATER = {
-    "RegistryProblem": "problems", "ToolCollection": "collection", "compare": "model.compare",
-    "discover_tools": "discovery", "hookimpl": "hookspecs", "hookspec": "hookspecs",
-    **dict.fromkeys(("PluginReport", "autoload", "load_plugins", "plugin_reports"), "plugin_host"),
+    "RegistryProblem": "access.problems", "ToolCollection": "registry.collection", "compare": "tools.compatibility",
+    "discover_tools": "registry.discovery", "hookimpl": "plugins.hookspecs", "hookspec": "plugins.hookspecs",
+    "PluginReport": "plugins.report",
+    **dict.fromkeys(("autoload", "load_plugins", "plugin_reports"), "plugins.loader"),
 }  # fmt: skip
 """What is imported once somebody asks for it: plugins cost nothing where there are none."""
 

@@ -18,7 +18,7 @@ from clocks import HandClock
 from hypothesis import HealthCheck, settings
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
-from praval_tools.recording import short
+from praval_tools.runs import fast_recording
 
 # another one at every run, and the same one in all processes of a run, so that they name the cases of tests alike
 os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(params=[True, None], ids=["short", "long"])
 def roads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the short road of journaled calls with the first call, or with the second, as it is."""
-    monkeypatch.setattr(short, "_UNSEEN", request.param)
+    monkeypatch.setattr(fast_recording, "_UNSEEN", request.param)
 
 
 @pytest.fixture

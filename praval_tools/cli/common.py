@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from praval_tools.naming import near
+from praval_tools.names import near
 
 OK, PROBLEM, USAGE, REFUSED = 0, 1, 2, 3
 
 DEFAULT_JOURNAL = "praval_tools.db"
 """Where the command line keeps what has no other place: a file in the working directory."""
 
-_APP, _JOURNAL = "praval_tools.cli.app", "praval_tools.cli.journal"
+_APP, _JOURNAL = "praval_tools.cli.app_option", "praval_tools.cli.journal"
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )

@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from praval_tools.cli.acting import DEATHS, Part, played
 from praval_tools.cli.common import PROBLEM, USAGE, Failure, shown, traceback_option
-from praval_tools.cli.leaving import JOURNAL, REPORT, Draft, draft
+from praval_tools.cli.demo_files import JOURNAL, REPORT, Draft, draft
+from praval_tools.cli.demo_output import Show, working
+from praval_tools.cli.demo_processes import DEATHS, Part, played
 from praval_tools.cli.output import look_of, screen
-from praval_tools.cli.show import Show, working
-from praval_tools.demo.packages import PACKAGE, installed
+from praval_tools.demo.input_files import UnreadableDataError
+from praval_tools.demo.plugin_scene import PACKAGE, installed
 from praval_tools.demo.question import Question, ask
-from praval_tools.demo.reading import UnreadableDataError
 from praval_tools.demo.steps import Closed, Died, Resumed
 from praval_tools.errors import ToolUsageError
 

@@ -29,7 +29,7 @@ from praval_tools.cli.common import (
     traceback_option,
 )
 from praval_tools.errors import ToolError
-from praval_tools.installed import allowed, find
+from praval_tools.plugins.discovery import allowed, find
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -37,28 +37,28 @@ _PLUGGED = "praval_tools.cli.plugged"
 
 COMMANDS = {
     "demo": ("demo", "Watch four agents answer a question about real data, or about yours."),
-    "list": ("looking", "List the tools, or those that one agent may call."),
-    "show": ("looking", "Show one tool: parameters, result, owner, who may call it."),
-    "agents": ("looking", "List the agents: what they own, list and request."),
-    "matrix": ("looking", "Show agents x tools, with the deciding rule in each cell."),
-    "why": ("calling", "Explain why an agent may call a tool, or may not, rule by rule."),
-    "call": ("calling", "Call a tool as an agent, with every check."),
-    "export": ("exporting", "Write an agent's tools in a provider's format."),
-    "assign": ("giving", "Let an agent call a tool, for ever or within limits."),
-    "unassign": ("giving", "Take a tool from an agent."),
-    "block": ("giving", "Refuse a tool to an agent, whatever permits it."),
-    "unblock": ("giving", "Lift the blocks of an agent from a tool."),
-    "transfer": ("switching", "Hand a tool over to another owner."),
-    "share": ("switching", "Let every agent call a tool."),
-    "unshare": ("switching", "Share a tool no more."),
-    "disable": ("switching", "Switch off a tool, namespace, category or tag, for everybody."),
-    "enable": ("switching", "Switch it on again."),
-    "audit": ("auditing", "Show who called what, what was changed, and why."),
-    "runs": ("running", "List the runs; show one, resolve its calls in doubt."),
-    "journal": ("storing", "Say where the journal is and what it holds; forget old events."),
-    "stats": ("counting", "Show how often each tool is used, and how it goes."),
+    "list": ("listings", "List the tools, or those that one agent may call."),
+    "show": ("listings", "Show one tool: parameters, result, owner, who may call it."),
+    "agents": ("listings", "List the agents: what they own, list and request."),
+    "matrix": ("listings", "Show agents x tools, with the deciding rule in each cell."),
+    "why": ("call", "Explain why an agent may call a tool, or may not, rule by rule."),
+    "call": ("call", "Call a tool as an agent, with every check."),
+    "export": ("export", "Write an agent's tools in a provider's format."),
+    "assign": ("grants", "Let an agent call a tool, for ever or within limits."),
+    "unassign": ("grants", "Take a tool from an agent."),
+    "block": ("grants", "Refuse a tool to an agent, whatever permits it."),
+    "unblock": ("grants", "Lift the blocks of an agent from a tool."),
+    "transfer": ("tool_state", "Hand a tool over to another owner."),
+    "share": ("tool_state", "Let every agent call a tool."),
+    "unshare": ("tool_state", "Share a tool no more."),
+    "disable": ("tool_state", "Switch off a tool, namespace, category or tag, for everybody."),
+    "enable": ("tool_state", "Switch it on again."),
+    "audit": ("audit", "Show who called what, what was changed, and why."),
+    "runs": ("runs", "List the runs; show one, resolve its calls in doubt."),
+    "journal": ("journal", "Say where the journal is and what it holds; forget old events."),
+    "stats": ("stats", "Show how often each tool is used, and how it goes."),
     "plugins": ("plugins", "List the plugins, show what one asks for, start one of your own."),
-    "check": ("checking", "Import the app, resolve every reference, report what is wrong."),
+    "check": ("check", "Import the app, resolve every reference, report what is wrong."),
 }
 
 
@@ -68,7 +68,7 @@ def plugged(ctx: click.Context) -> dict[str, click.Command]:
     if found is None:
         found = {}
         if allowed() != frozenset() and find():
-            found = import_module("praval_tools.cli.extending").commands(COMMANDS)
+            found = import_module("praval_tools.cli.plugin_commands").commands(COMMANDS)
         ctx.meta[_PLUGGED] = found
     return found
 

@@ -10,16 +10,16 @@ from rich.padding import Padding
 from rich.text import Text
 
 from praval_tools import PluginReport, ToolRegistry, get_tool_registry, plugin_reports
-from praval_tools.cli.app import app_options
+from praval_tools.cli.app_option import app_options
 from praval_tools.cli.common import PROBLEM, USAGE, Branch, Failure, chosen_app, json_option, shown
-from praval_tools.cli.extending import fill
-from praval_tools.cli.journals import registry_of
+from praval_tools.cli.journal_option import registry_of
 from praval_tools.cli.output import cell, grid, print_all, print_json, screen
+from praval_tools.cli.plugin_commands import fill
+from praval_tools.cli.plugin_template import render, rendered_name
 from praval_tools.cli.progress import watched
-from praval_tools.cli.rendering import render, rendered_name
-from praval_tools.installed import find, normalized
-from praval_tools.naming import near
-from praval_tools.plugin_host.probing import as_json, probed
+from praval_tools.names import near, normalized
+from praval_tools.plugins.discovery import find
+from praval_tools.plugins.probe import as_json, probed
 
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 where any plugin failed.")
 

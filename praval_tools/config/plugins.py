@@ -9,11 +9,10 @@ from typing import Any
 from attrs import field, frozen
 
 from praval_tools.config import files
+from praval_tools.config.decode import structured
 from praval_tools.config.files import Document
-from praval_tools.config.structured import structured
 from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError
-from praval_tools.installed import normalized
-from praval_tools.naming import check_agent_name, check_tool_name
+from praval_tools.names import check_agent_name, check_tool_name, normalized
 
 
 @frozen(kw_only=True)

@@ -5,6 +5,6 @@ The demo: four agents with owned, shared, requested, listed and lent tools answe
 `praval-tools --app praval_tools.demo:registry matrix`.
 """
 
-from praval_tools.demo.house import registry
+from praval_tools.demo.app import registry
 
 __all__ = ["registry"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from praval_tools.demo.reading import read, read_csv
+from praval_tools.demo.input_files import read, read_csv
 from praval_tools.demo.table import Column, Table
 from praval_tools.errors import ToolUsageError
-from praval_tools.naming import near
+from praval_tools.names import near
 
 SHIPPED = "flights.csv.gz"
 QUARTER = "part of the file"

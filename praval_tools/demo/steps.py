@@ -8,11 +8,11 @@ from typing import Any
 from attrs import field, frozen
 
 from praval_tools import Allow, ApprovalRequest, Decision, Deny, ToolRegistry, ToolResult
-from praval_tools.demo.account import Account
-from praval_tools.demo.figures import Average, Comparison
+from praval_tools.access.events import Event
 from praval_tools.demo.question import Question
+from praval_tools.demo.run_report import Account
+from praval_tools.demo.statistics import Average, Comparison
 from praval_tools.demo.tools import Report, Word
-from praval_tools.facts import Event
 from praval_tools.journal import RecordedCall
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from praval_tools.naming import near
+from praval_tools.names import near
 
 Kind = Literal["number", "yes/no", "text"]
 Only = Mapping[str, Sequence[str]] | None

@@ -11,8 +11,8 @@ from attrs import define, field, frozen
 
 from praval_tools import Tool, ToolContext, ToolRegistry, tool
 from praval_tools.demo.effects import Effect, Effects
-from praval_tools.demo.figures import Average, Comparison, averages, compare
-from praval_tools.demo.reading import words
+from praval_tools.demo.input_files import words
+from praval_tools.demo.statistics import Average, Comparison, averages, compare
 from praval_tools.demo.table import Table
 
 Only = dict[str, list[str]] | None

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.model.approval import Allow, ApprovalRequest
-from praval_tools.model.decision import Deny
-from praval_tools.naming import shorten
+from praval_tools.names import shorten
+from praval_tools.tools.approval import Allow, ApprovalRequest
+from praval_tools.tools.decision import Deny
 
 UNANSWERED: Final = object()
 """What a handler answers where somebody else is to: the call waits."""

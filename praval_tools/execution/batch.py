@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatchError, ToolError, ToolUsageError
+from praval_tools.execution.engines.threads import NoRoomError
 from praval_tools.execution.failures import StaleError
-from praval_tools.execution.threads import NoRoomError
-from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.naming import shorten
+from praval_tools.names import shorten
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.approvals import Answer
-from praval_tools.execution.engines import EngineError, engine_of, submitted
+from praval_tools.execution.effects import Append, Approve, Enter, Run, Sleep, Step, Steps, Wait
+from praval_tools.execution.engines.custom import EngineError, engine_of, submitted
+from praval_tools.execution.engines.threads import NoRoomError, finished
+from praval_tools.execution.event_loops import ExpiredError, interrupted, limit, loop_runs_here
+from praval_tools.execution.exclusive import NoTurnError
 from praval_tools.execution.failures import StaleError, StoppedError, said
-from praval_tools.execution.loops import ExpiredError, interrupted, limit, loop_runs_here
 from praval_tools.execution.results import broke, cancelled, late, stopped_by, succeeded
-from praval_tools.execution.steps import Append, Approve, Enter, Run, Sleep, Step, Steps, Wait
-from praval_tools.execution.threads import NoRoomError, finished
-from praval_tools.execution.turnstile import NoTurnError
-from praval_tools.model.approval import ApprovalRequest
-from praval_tools.model.calls import Outcome, ToolResult
-from praval_tools.model.decision import Deny
-from praval_tools.model.signature import is_async
+from praval_tools.schema.signature import is_async
+from praval_tools.tools.approval import ApprovalRequest
+from praval_tools.tools.call import Outcome, ToolResult
+from praval_tools.tools.decision import Deny
 
 if TYPE_CHECKING:
+    from praval_tools.execution.engines.threads import Job
     from praval_tools.execution.runtime import Runtime
-    from praval_tools.execution.threads import Job
 
 
 def drive(runtime: Runtime, steps: Steps) -> ToolResult:

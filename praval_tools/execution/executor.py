@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from praval_tools.access.records import Principal
+from praval_tools.execution.context import CALL, Frame
 from praval_tools.execution.drivers import drive, drive_async
+from praval_tools.execution.event_loops import ExpiredError
 from praval_tools.execution.failures import StoppedError, raised, type_name, unencodable
-from praval_tools.execution.frames import CALL, Frame
-from praval_tools.execution.lanes import Lane, Road
-from praval_tools.execution.lookup import Lookup
-from praval_tools.execution.loops import ExpiredError
+from praval_tools.execution.fast_path import Lane, Road
+from praval_tools.execution.fast_path_rules import new_lane
 from praval_tools.execution.pipeline import pipeline
 from praval_tools.execution.results import late, stopped
-from praval_tools.execution.roads import new_lane
 from praval_tools.execution.runtime import Runtime
-from praval_tools.model.arguments import quick
-from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.definition import MISS
-from praval_tools.model.encode import encode, json_text
-from praval_tools.model.jsontext import SCALARS
-from praval_tools.model.permissions import Principal
+from praval_tools.schema.arguments import quick
+from praval_tools.schema.encode import encode, json_text
+from praval_tools.schema.json_input import SCALARS
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.implementation import MISS
 
 _MOST_LANES: Final = 16_384
 _OK: Final = Outcome.OK  # a member of an enumeration is looked up by code of its own
@@ -51,7 +50,6 @@ class Executor:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime, self.ledger = runtime, runtime.ledger
-        self.lookup = Lookup(runtime)
         self._tick = runtime.clock.monotonic
         self._lanes: WeakValueDictionary[Principal, Lanes] = WeakValueDictionary()
 

@@ -17,8 +17,8 @@ from praval_tools.errors import (
     ToolTimeoutError,
     UnknownToolCallError,
 )
-from praval_tools.model.calls import Outcome, ToolResult
-from praval_tools.naming import shorten
+from praval_tools.names import shorten
+from praval_tools.tools.call import Outcome, ToolResult
 
 _APART: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
 """Built-in exceptions whose constructors or meaning forbid a second base."""

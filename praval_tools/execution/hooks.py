@@ -10,14 +10,14 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.execution.approvals import UNANSWERED
-from praval_tools.model.jsontext import plain_copy
+from praval_tools.schema.json_input import plain_copy
 
 if TYPE_CHECKING:
+    from praval_tools.access.records import AgentProfile
+    from praval_tools.execution.effects import Run, Steps
     from praval_tools.execution.pipeline import Course
-    from praval_tools.execution.steps import Run, Steps
     from praval_tools.formats import Format
-    from praval_tools.model.approval import ApprovalRequest
-    from praval_tools.model.permissions import AgentProfile
+    from praval_tools.tools.approval import ApprovalRequest
 
 Noted = Callable[..., object]
 """A hook that takes note of something, in its plugin's name; what it raises is contained there."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.naming import shorten
+from praval_tools.names import shorten
 
 Key = tuple[str | None, str | None]
 _MINUTE = 60.0

@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from praval_tools.access import Facts, Paid, Path, Verdict, choose, judge
+from praval_tools.access.records import Principal
+from praval_tools.access.rules import Facts, Paid, Path, Verdict, choose, judge
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError
-from praval_tools.execution.frames import CALL, Site, frame_of, running
+from praval_tools.execution.context import CALL, Site, frame_of, running
+from praval_tools.execution.effects import Approve, Run, Sleep, Step, Steps
 from praval_tools.execution.hooks import announced
 from praval_tools.execution.policies import asked_policies
 from praval_tools.execution.results import refused, stopped_by
 from praval_tools.execution.retries import retry_in
-from praval_tools.execution.steps import Approve, Run, Sleep, Step, Steps
-from praval_tools.model.approval import Allow, ApprovalRequest
-from praval_tools.model.arguments import plain_copy
-from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.decision import Ask, Decision
-from praval_tools.model.definition import Bound, Definition
-from praval_tools.model.permissions import Principal
-from praval_tools.model.repair import Repair
-from praval_tools.model.tool import Tool
-from praval_tools.naming import OPERATOR, shorten
+from praval_tools.names import OPERATOR, shorten
+from praval_tools.schema.arguments import plain_copy
+from praval_tools.schema.coercion import Repair
+from praval_tools.tools.approval import Allow, ApprovalRequest
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.decision import Ask, Decision
+from praval_tools.tools.implementation import Bound, Definition
+from praval_tools.tools.tool import Tool
 
 if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime

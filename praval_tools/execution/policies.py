@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from praval_tools.access.state import Policy, State
+from praval_tools.execution.context import Site, frame_of, running
 from praval_tools.execution.failures import said
-from praval_tools.execution.frames import Site, frame_of, running
-from praval_tools.model.decision import Ask, Decision, Deny
-from praval_tools.model.tool import Tool
-from praval_tools.naming import shorten
-from praval_tools.state import Policy, State
+from praval_tools.names import shorten
+from praval_tools.tools.decision import Ask, Decision, Deny
+from praval_tools.tools.tool import Tool
 
 
 def asked_policies(

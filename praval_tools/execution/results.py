@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from praval_tools.access.records import Principal
+from praval_tools.execution.context import SITE
+from praval_tools.execution.event_loops import ExpiredError
 from praval_tools.execution.failures import StoppedError, type_name
-from praval_tools.execution.frames import SITE
-from praval_tools.execution.loops import ExpiredError
-from praval_tools.model.calls import Outcome, ToolCall, ToolResult
-from praval_tools.model.decision import Decision
-from praval_tools.model.definition import Bound
-from praval_tools.model.permissions import Principal
-from praval_tools.naming import near, shorten
+from praval_tools.names import near, shorten
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.decision import Decision
+from praval_tools.tools.implementation import Bound
 
 if TYPE_CHECKING:
+    from praval_tools.execution.effects import Run
     from praval_tools.execution.runtime import Runtime
-    from praval_tools.execution.steps import Run
 
 
 def refused(

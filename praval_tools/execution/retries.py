@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from praval_tools.errors import RetryableToolError
-from praval_tools.model.calls import Outcome, ToolResult
+from praval_tools.tools.call import Outcome, ToolResult
 
 if TYPE_CHECKING:
+    from praval_tools.execution.effects import Run
     from praval_tools.execution.runtime import Runtime
-    from praval_tools.execution.steps import Run
 
 
 def retry_in(runtime: Runtime, run: Run, result: ToolResult) -> float | None:

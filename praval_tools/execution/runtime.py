@@ -11,27 +11,27 @@ from weakref import WeakSet
 
 import msgspec
 
-from praval_tools.access import Verdict
-from praval_tools.authority import operator_only
+from praval_tools.access.commands import operator_only
+from praval_tools.access.queries import callable_tools
+from praval_tools.access.records import Principal
+from praval_tools.access.rules import Verdict
+from praval_tools.access.store import Ledger
 from praval_tools.clock import Clock
 from praval_tools.errors import NotOwnerError, ToolError, ToolExecutionError, ToolUsageError
 from praval_tools.execution.approvals import Approvals
-from praval_tools.execution.engines import ended
+from praval_tools.execution.context import SITE, Site, actor, calls_inside, frame_of, innermost, running
+from praval_tools.execution.engines.custom import ended
+from praval_tools.execution.engines.threads import ThreadEngine
+from praval_tools.execution.event_loops import BackgroundLoop, loop_runs_here
+from praval_tools.execution.exclusive import Turnstile
 from praval_tools.execution.failures import said
-from praval_tools.execution.frames import SITE, Site, actor, calls_inside, frame_of, innermost, running
-from praval_tools.execution.gauges import Gauges
 from praval_tools.execution.hooks import NO_HOOKS, Hooks
+from praval_tools.execution.in_flight import Gauges
 from praval_tools.execution.limits import Limits
-from praval_tools.execution.loops import BackgroundLoop, loop_runs_here
-from praval_tools.execution.threads import ThreadEngine
-from praval_tools.execution.turnstile import Turnstile
-from praval_tools.ledger import Ledger
-from praval_tools.model.arguments import MAX_BYTES, MAX_DEPTH
-from praval_tools.model.metadata import wrong_values
-from praval_tools.model.permissions import Principal
-from praval_tools.model.tool import Tool
-from praval_tools.naming import OPERATOR
-from praval_tools.views import callable_tools
+from praval_tools.names import OPERATOR
+from praval_tools.schema.arguments import MAX_BYTES, MAX_DEPTH
+from praval_tools.tools.metadata import wrong_values
+from praval_tools.tools.tool import Tool
 
 _CHECKED = ("strict_arguments", "timeout", "retries", "errors", "max_result_size", "engine")
 

@@ -14,13 +14,13 @@ import msgspec
 
 from praval_tools.errors import UnknownFormatError
 from praval_tools.formats import anthropic, gemini, mcp, openai_chat, openai_responses
+from praval_tools.formats.call_reason import REASON, with_reason, without_reason
 from praval_tools.formats.format import Format, Offer
-from praval_tools.formats.nulls import with_defaults
-from praval_tools.formats.reason import REASON, with_reason, without_reason
 from praval_tools.formats.strict import Cost, strict
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.model.jsontext import BadArguments, parse
-from praval_tools.naming import wire_name
+from praval_tools.formats.strict_nulls import with_defaults
+from praval_tools.names import wire_name
+from praval_tools.schema.json_input import BadArguments, parse
+from praval_tools.tools.call import ToolCall, ToolResult
 
 __all__ = [
     "FORMATS", "REASON", "Format", "Offer", "assistant_message", "export", "format_of", "offered",

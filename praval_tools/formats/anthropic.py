@@ -15,12 +15,12 @@ from praval_tools.formats.format import (
     shown_blocks,
     writable,
 )
-from praval_tools.formats.roots import flat
+from praval_tools.formats.response_fields import index_of, items_of, numbered, of, text_of
+from praval_tools.formats.schema_root import flat
 from praval_tools.formats.strict import Cost, Rules
-from praval_tools.formats.taking import index_of, items_of, numbered, of, text_of
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.model.content import Content
-from praval_tools.naming import wire_name
+from praval_tools.names import wire_name
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.content import Content
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 

@@ -9,12 +9,12 @@ import msgspec
 from attrs import frozen
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.formats.response_fields import writable_value
 from praval_tools.formats.strict import Cost, Rules
-from praval_tools.formats.taking import writable_value
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.model.content import Content, blocks_of
-from praval_tools.model.encode import encode, json_text
-from praval_tools.model.jsontext import BadArguments, parse
+from praval_tools.schema.encode import encode, json_text
+from praval_tools.schema.json_input import BadArguments, parse
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.content import Content, blocks_of
 
 Wire = dict[str, Any]
 

@@ -15,11 +15,11 @@ from praval_tools.formats.format import (
     shown_blocks,
     writable,
 )
-from praval_tools.formats.roots import flat
-from praval_tools.formats.taking import items_of, numbered, of, text_of
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.model.content import Content, described
-from praval_tools.naming import wire_name
+from praval_tools.formats.response_fields import items_of, numbered, of, text_of
+from praval_tools.formats.schema_root import flat
+from praval_tools.names import wire_name
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.content import Content, described
 
 _CARRIED: Final = ("image", "audio", "resource")
 

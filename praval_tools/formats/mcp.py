@@ -16,9 +16,9 @@ from praval_tools.formats.format import (
     shown_blocks,
     writable,
 )
-from praval_tools.formats.taking import items_of, numbered, of, text_of
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.model.content import Content
+from praval_tools.formats.response_fields import items_of, numbered, of, text_of
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.content import Content
 
 
 def export(offer: Offer) -> Wire:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from praval_tools.formats.format import Format, Offer, Wire, id_of, writable
-from praval_tools.formats.openai_rules import STRICT, arguments_text, prepare
-from praval_tools.formats.taking import items_of, numbered, of, text_of
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.naming import wire_name
+from praval_tools.formats.openai_common import STRICT, arguments_text, prepare
+from praval_tools.formats.response_fields import items_of, numbered, of, text_of
+from praval_tools.names import wire_name
+from praval_tools.tools.call import ToolCall, ToolResult
 
 
 def export(offer: Offer) -> Wire:

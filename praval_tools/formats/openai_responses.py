@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from praval_tools.formats.format import Format, Offer, Wire, data_url, id_of, shown_blocks, writable
-from praval_tools.formats.openai_rules import STRICT, arguments_text, prepare
-from praval_tools.formats.taking import index_of, items_of, numbered, of, text_of
-from praval_tools.model.calls import ToolCall, ToolResult
-from praval_tools.model.content import Content
-from praval_tools.naming import wire_name
+from praval_tools.formats.openai_common import STRICT, arguments_text, prepare
+from praval_tools.formats.response_fields import index_of, items_of, numbered, of, text_of
+from praval_tools.names import wire_name
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.content import Content
 
 _LAST: Final = ("response.completed", "response.incomplete")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from praval_tools.formats.roots import target
+from praval_tools.formats.schema_root import target
 
 _NEVER: Final = frozenset(
     (

@@ -2,9 +2,9 @@
 
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, EventType
 from praval_tools.journal.journal import Journal, JournalEntry, RecordedCall, open_journal
-from praval_tools.journal.memory import MemoryStore
-from praval_tools.journal.opening import open_store
-from praval_tools.journal.protocol import (
+from praval_tools.journal.storage.memory import MemoryStore
+from praval_tools.journal.storage.open_store import open_store
+from praval_tools.journal.storage.protocol import (
     INTENT,
     Answer,
     Item,

@@ -19,15 +19,15 @@ from cattrs import BaseValidationError, transform_error
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.preconf.msgspec import MsgspecJsonConverter, make_converter
 
+from praval_tools.access.bounds.bounds import Bounds
+from praval_tools.access.records import Grant
 from praval_tools.errors import EventFormatError, Problem
 from praval_tools.journal.events import CLASSES, TYPES, Act, EventType, JournalEvent
-from praval_tools.journal.values import packed, unpacked
-from praval_tools.model.bounds import Bounds
-from praval_tools.model.calls import Outcome
-from praval_tools.model.encode import json_text
-from praval_tools.model.permissions import Grant
-from praval_tools.model.repair import Repair
-from praval_tools.naming import near, shorten
+from praval_tools.journal.value_codec import packed, unpacked
+from praval_tools.names import near, shorten
+from praval_tools.schema.coercion import Repair
+from praval_tools.schema.encode import json_text
+from praval_tools.tools.call import Outcome
 
 VERSION: Final = 1
 """Of the form; a reader refuses every other, so raise it with a converter for the old ones."""

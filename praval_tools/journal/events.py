@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Final, Literal, get_args
 from attrs import Attribute, field, frozen
 from attrs.validators import instance_of
 
-from praval_tools import facts
+from praval_tools.access import events
+from praval_tools.access.records import AgentProfile, Block, Delegation, Grant
 from praval_tools.errors import Problem
-from praval_tools.model.calls import Outcome
-from praval_tools.model.decision import Decision
-from praval_tools.model.permissions import AgentProfile, Block, Delegation, Grant
-from praval_tools.model.repair import Repair
+from praval_tools.schema.coercion import Repair
+from praval_tools.tools.call import Outcome
+from praval_tools.tools.decision import Decision
 
 _HOST: Final = socket.gethostname()
 
@@ -439,9 +439,10 @@ class PluginFailed(Recorded):
 
 
 Act = (
-    facts.ToolAssigned | facts.ToolUnassigned | facts.ToolBlocked | facts.ToolUnblocked | facts.OwnershipTransferred
-    | facts.ToolDisabled | facts.ToolEnabled | facts.ToolShared | facts.ToolUnshared | facts.ToolConfigured
-    | facts.ToolListed | facts.ToolUnregistered | facts.GrantRevoked | facts.GrantSpent | facts.AgentRetired
+    events.ToolAssigned | events.ToolUnassigned | events.ToolBlocked | events.ToolUnblocked
+    | events.OwnershipTransferred | events.ToolDisabled | events.ToolEnabled | events.ToolShared
+    | events.ToolUnshared | events.ToolConfigured | events.ToolListed | events.ToolUnregistered
+    | events.GrantRevoked | events.GrantSpent | events.AgentRetired
 )  # fmt: skip
 """What is done at run time to who may do what, and is still there when the next process starts."""
 
@@ -481,9 +482,9 @@ def subject_of(event: JournalEvent) -> Subject:
         return Subject(run_id=event.run_id, tool_call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name)
     if isinstance(event, LoopBegan | ModelReplied):
         return Subject(run_id=event.run_id, agent=event.agent)
-    about = getattr(event, "grant", None) if isinstance(event, facts.ToolAssigned) else getattr(event, "block", event)
+    about = getattr(event, "grant", None) if isinstance(event, events.ToolAssigned) else getattr(event, "block", event)
     tool = event.name if isinstance(event, _SWITCHES) and event.kind == "tool" else getattr(about, "tool", None)
     return Subject(agent=getattr(about, "agent", None), tool=tool)
 
 
-_SWITCHES: Final = (facts.ToolDisabled, facts.ToolEnabled)
+_SWITCHES: Final = (events.ToolDisabled, events.ToolEnabled)

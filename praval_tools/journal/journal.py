@@ -22,15 +22,15 @@ from praval_tools.journal.events import (
     JournalEvent,
     process,
 )
-from praval_tools.journal.keys import load_key
-from praval_tools.journal.opening import open_store
-from praval_tools.journal.protocol import Item, Record, RunInfo, Store
-from praval_tools.journal.redact import Redactor
+from praval_tools.journal.redaction.marker_key import load_key
+from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import Entry, Recording
 from praval_tools.journal.stats import UsageStats
-from praval_tools.model.calls import Outcome
-from praval_tools.model.encode import encode
-from praval_tools.naming import shorten
+from praval_tools.journal.storage.open_store import open_store
+from praval_tools.journal.storage.protocol import Item, Record, RunInfo, Store
+from praval_tools.names import shorten
+from praval_tools.schema.encode import encode
+from praval_tools.tools.call import Outcome
 
 NOT_GIVEN: Final[Any] = msgspec.UNSET
 

@@ -14,11 +14,11 @@ import msgspec
 from praval_tools.errors import EventFormatError, ReplayMismatchError
 from praval_tools.journal.codec import VERSION, reader
 from praval_tools.journal.events import EventType
-from praval_tools.journal.protocol import Record
-from praval_tools.journal.values import packed
-from praval_tools.model.calls import Outcome
-from praval_tools.model.jsonvalue import canonical
-from praval_tools.naming import shorten
+from praval_tools.journal.storage.protocol import Record
+from praval_tools.journal.value_codec import packed
+from praval_tools.names import shorten
+from praval_tools.schema.json_values import canonical
+from praval_tools.tools.call import Outcome
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -15,10 +15,10 @@ from typing import Any, Final
 from praval_tools.clock import Clock, SystemClock
 from praval_tools.errors import StatsWarning, outside
 from praval_tools.journal.events import AgentToolResult, CallRefused, JournalEvent
-from praval_tools.journal.files import write_whole
+from praval_tools.journal.storage.atomic_files import write_whole
 from praval_tools.journal.usage import VERSION, ToolUsage, Usage, is_duration, read_tools
-from praval_tools.model.calls import Outcome
-from praval_tools.naming import OPERATOR, shorten
+from praval_tools.names import OPERATOR, shorten
+from praval_tools.tools.call import Outcome
 
 _FOLD_AT: Final = 1_024
 _OK: Final = Outcome.OK

@@ -6,8 +6,8 @@ import math
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from praval_tools.journal.sketch import Sketch
-from praval_tools.model.calls import Outcome
+from praval_tools.journal.quantile_sketch import Sketch
+from praval_tools.tools.call import Outcome
 
 VERSION: Final = 1
 """Of the JSON of a file."""

@@ -8,21 +8,21 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.agents import Agent
 from praval_tools.errors import ModelError, ToolUsageError
-from praval_tools.execution.frames import current_call
+from praval_tools.execution.context import current_call
 from praval_tools.formats import FORMATS, format_of
-from praval_tools.formats.taking import numbered, plain
-from praval_tools.loop.course import Course, Terms
-from praval_tools.loop.reading import read_reply
-from praval_tools.loop.running import Means, drive, drive_async
+from praval_tools.formats.response_fields import numbered, plain
+from praval_tools.loop.drivers import Means, drive, drive_async
+from praval_tools.loop.replies import read_reply
+from praval_tools.loop.state_machine import Course, Terms
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
-from praval_tools.model.calls import ToolCall
-from praval_tools.model.jsontext import BadArguments, check_values
-from praval_tools.naming import shorten
-from praval_tools.offers import fits, labels
-from praval_tools.recording.openrun import leave
-from praval_tools.recording.talks import Talk, run_here
+from praval_tools.names import shorten
+from praval_tools.registry.agents import Agent
+from praval_tools.registry.export_cache import fits, labels
+from praval_tools.runs.model_log import Talk, run_here
+from praval_tools.runs.open_run import leave
+from praval_tools.schema.json_input import BadArguments, check_values
+from praval_tools.tools.call import ToolCall
 
 Prompt = str | Sequence[Any]
 _AT_ONCE: Final = 16

@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, ClassVar, Final
 
 from praval_tools.errors import ModelError, ToolUsageError
-from praval_tools.formats.taking import of, text_of
+from praval_tools.formats.response_fields import of, text_of
 from praval_tools.loop.values import ModelRequest
-from praval_tools.naming import shorten
+from praval_tools.names import shorten
 
 _LATER: Final = frozenset({408, 409, 425, 429})
 _BROKEN: Final = frozenset({"APIConnectionError", "APITimeoutError", "TransportError"})

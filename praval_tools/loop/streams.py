@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from praval_tools.errors import ModelError
 from praval_tools.formats.openai_chat import take
-from praval_tools.formats.taking import items_of, of, plain, text_of
+from praval_tools.formats.response_fields import items_of, of, plain, text_of
 
 
 class Assembler(Protocol):

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from praval_tools.model.calls import ToolCall, ToolResult
+from praval_tools.tools.call import ToolCall, ToolResult
 
 
 class StopReason(StrEnum):

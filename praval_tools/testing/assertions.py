@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from praval_tools import Decision, Tool, ToolRegistry, get_tool_registry
-from praval_tools.agents import Agent
+from praval_tools.registry.agents import Agent
 
 
 def assert_can_call(

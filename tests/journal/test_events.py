@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journal_strategies import EXAMPLES, NOON, events_of, every_event, json_values, values
 
-from praval_tools import Outcome, ToolRegistry, facts, journal, tool
+from praval_tools import Outcome, ToolRegistry, journal, tool
+from praval_tools.access import events
 from praval_tools.errors import EventFormatError, RedactionKeyError, ToolError
 from praval_tools.journal.codec import VERSION, from_json, to_json
 from praval_tools.journal.events import (
@@ -34,7 +35,7 @@ from praval_tools.journal.events import (
     noted,
     subject_of,
 )
-from praval_tools.journal.values import Opaque, packed, unpacked
+from praval_tools.journal.value_codec import Opaque, packed, unpacked
 
 GOLDEN = Path(__file__).parent / "golden_events.jsonl"
 LATER = datetime(9000, 1, 1, tzinfo=UTC)
@@ -94,7 +95,7 @@ class TestIdentity:
 
         registry.subscribe(seen.append)
         registry.assign_tool_to_agent("pay", "ann", where={"amount": {"maximum": 5}}, expires=LATER, max_calls=2)
-        act = next(one for one in seen if isinstance(one, facts.ToolAssigned))
+        act = next(one for one in seen if isinstance(one, events.ToolAssigned))
         read = from_json(to_json(act))
 
         assert act == read
@@ -235,7 +236,7 @@ class TestRefusals:
     def test_what_is_declared_is_no_event_of_the_journal(self) -> None:
         """A declaration holds functions and is not stored; writing it says so."""
         with pytest.raises(EventFormatError, match="RegistryCleared has no type.*declared in code"):
-            to_json(facts.RegistryCleared())  # type: ignore[arg-type]
+            to_json(events.RegistryCleared())  # type: ignore[arg-type]
 
     def test_values_of_a_wrong_type_are_not_written_as_junk(self) -> None:
         """A field that holds what JSON has no form for is an error that names the event."""

@@ -26,13 +26,13 @@ from type_strategies import ask
 from praval_tools import Outcome, Problem, Secret, Tool
 from praval_tools.errors import RedactionKeyError
 from praval_tools.journal.codec import from_json, to_json
-from praval_tools.journal.echoes import Secrets, written_forms
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, DecisionNote, EventType
-from praval_tools.journal.keys import VARIABLE, load_key
-from praval_tools.journal.names import DEFAULT, SecretNames, counts
-from praval_tools.journal.redact import MARKER, Plan, Redactor
-from praval_tools.model.encode import json_text
-from praval_tools.model.repair import Repair
+from praval_tools.journal.redaction.marker_key import VARIABLE, load_key
+from praval_tools.journal.redaction.redactor import MARKER, Plan, Redactor
+from praval_tools.journal.redaction.secret_names import DEFAULT, SecretNames, counts
+from praval_tools.journal.redaction.secret_search import Secrets, written_forms
+from praval_tools.schema.coercion import Repair
+from praval_tools.schema.encode import json_text
 
 KEY = bytes(range(32))
 REDACTOR = Redactor(key=KEY)
@@ -476,7 +476,7 @@ class TestNames:
 
 RACER = """
 import sys
-from praval_tools.journal.keys import load_key
+from praval_tools.journal.redaction.marker_key import load_key
 
 print("ready", flush=True)
 for path in sys.stdin:

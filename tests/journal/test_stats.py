@@ -22,7 +22,7 @@ from journal_strategies import NOON, every_event
 from praval_tools import Outcome
 from praval_tools.errors import StatsWarning
 from praval_tools.journal.events import AgentToolResult, CallRefused, LateResult
-from praval_tools.journal.sketch import Sketch
+from praval_tools.journal.quantile_sketch import Sketch
 from praval_tools.journal.stats import UsageStats
 
 UNCOUNTED = {Outcome.UNKNOWN_TOOL, Outcome.APPROVAL_REQUIRED}

@@ -17,8 +17,8 @@ from sqlalchemy import event
 
 from praval_tools.errors import JournalError
 from praval_tools.journal import Answer, Item, MemoryStore, Record, StateRow, Store, Uses
-from praval_tools.journal.group import MOST_ROWS
-from praval_tools.journal.sql import SqlStore
+from praval_tools.journal.storage.group_commit import MOST_ROWS
+from praval_tools.journal.storage.sql_store import SqlStore
 
 _runs = st.sampled_from(["a", "b", None])
 _calls = st.sampled_from(["1", "2", "ä\0", "'); DROP"])

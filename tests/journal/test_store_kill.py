@@ -11,7 +11,7 @@ from journal_children import child, grant
 from journal_rig import note
 
 from praval_tools.journal import Record
-from praval_tools.journal.sql import SqlStore
+from praval_tools.journal.storage.sql_store import SqlStore
 
 _KILLS = 32
 _GRANTED = 10_000_000

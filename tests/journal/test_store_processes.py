@@ -14,7 +14,7 @@ from journal_rig import intent, note, record, result
 
 from praval_tools.errors import RunBusyError
 from praval_tools.journal import Item, StateRow, Status
-from praval_tools.journal.sql import SqlStore
+from praval_tools.journal.storage.sql_store import SqlStore
 
 
 def _at_once(name: str, processes: int, *arguments: object) -> list[list[str]]:

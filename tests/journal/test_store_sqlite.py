@@ -28,8 +28,8 @@ from sqlalchemy.dialects.postgresql import psycopg
 import praval_tools
 from praval_tools.errors import JournalError, JournalFileError, RunBusyError, ToolUsageError
 from praval_tools.journal import Item, StateRow, Uses, open_store
-from praval_tools.journal.sql import SqlStore
-from praval_tools.journal.tables import SCHEMA, VERSIONS, Statements, metadata
+from praval_tools.journal.storage.sql_store import SqlStore
+from praval_tools.journal.storage.tables import SCHEMA, VERSIONS, Statements, metadata
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from praval_tools_data.frames import Table, numeric, read_table, said
 from praval_tools_data.problem import Problem
+from praval_tools_data.tables import Table, numeric, read_table, said
 
 _BARS: Final = 100
 _BINS: Final = 30

@@ -13,9 +13,9 @@ from praval_tools import Tool, ToolContext, tool
 from praval_tools_files.roots import Roots
 
 from praval_tools_data.errors import DataFormatError, DataLimitError
-from praval_tools_data.isolated import GRACE, ask
 from praval_tools_data.results import Aggregation, ColumnSummary, Groups, Name, Page, Picture, Summary
 from praval_tools_data.settings import DataSettings
+from praval_tools_data.worker_process import GRACE, ask
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 
@@ -74,7 +74,7 @@ class DataTools:
                 "points": limits.max_points,
                 **more,
             }
-            module = "praval_tools_data.plots" if more["do"] == "plot" else "praval_tools_data.work"
+            module = "praval_tools_data.plots" if more["do"] == "plot" else "praval_tools_data.operations"
             return ask(module, request, file, timeout=limits.timeout + GRACE, cancelled=lambda: context.cancelled)
 
     def _common(self) -> dict[str, Any]:

@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 from praval_tools import Agent, Outcome, ToolCall
 
-from praval_tools_data import plots, plugin, work
+from praval_tools_data import operations, plots, plugin
 from praval_tools_data.errors import DataSettingsError
-from praval_tools_data.frames import read_table
 from praval_tools_data.problem import Problem
 from praval_tools_data.settings import DataSettings
+from praval_tools_data.tables import read_table
 
 Make = Callable[..., Agent]
 Refused = Callable[..., str]
@@ -32,7 +32,7 @@ LIMITS = {
 
 def done(data: bytes, do: str = "read", format: str = "csv", **more: Any) -> Any:
     """Work on *data* as the process of its own does, by the same code, in this one, which is there already."""
-    run = plots.run if do == "plot" else work.run
+    run = plots.run if do == "plot" else operations.run
     return run({**LIMITS, "do": do, "format": format, "file": _file(data), **more})
 
 

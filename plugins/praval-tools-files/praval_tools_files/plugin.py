@@ -10,11 +10,11 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import frozen
 from praval_tools import Tool, ToolContext, tool
 
-from praval_tools_files.reading import Invalid, Listing, TextPart, list_folder, read_text
+from praval_tools_files.read import Invalid, Listing, TextPart, list_folder, read_text
 from praval_tools_files.roots import Roots
-from praval_tools_files.searching import Found, search_text
+from praval_tools_files.search import Found, search_text
 from praval_tools_files.settings import FilesSettings
-from praval_tools_files.writing import Mode, Written, write_text
+from praval_tools_files.write import Mode, Written, write_text
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 

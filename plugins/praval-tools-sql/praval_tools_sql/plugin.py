@@ -10,9 +10,9 @@ from annotated_types import Ge, MaxLen, MinLen
 from attrs import frozen
 from praval_tools import Tool, ToolContext, tool
 
-from praval_tools_sql.isolated import GRACE, ask
 from praval_tools_sql.results import Change, Column, Description, ForeignKey, Index, Rows, TableName, Tables
 from praval_tools_sql.settings import SqlSettings
+from praval_tools_sql.worker_process import GRACE, ask
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 

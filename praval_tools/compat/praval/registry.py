@@ -8,13 +8,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from attrs import define, field
 
-from praval_tools import default
+from praval_tools.compat.praval.conversion import Mark, mark_of, name_for, ours, principal, refreshed, stand_in, viewed
 from praval_tools.compat.praval.errors import tool_error
-from praval_tools.compat.praval.mapping import Mark, mark_of, name_for, ours, principal, refreshed, stand_in, viewed
 from praval_tools.compat.praval.model import Tool
 from praval_tools.errors import DuplicateToolError, ToolError
-from praval_tools.model.tool import Tool as OurTool
-from praval_tools.registry import ToolRegistry as OurRegistry
+from praval_tools.registry import default
+from praval_tools.registry.registry import ToolRegistry as OurRegistry
+from praval_tools.tools.tool import Tool as OurTool
 
 ASSIGNED: Final = "assigned through Praval's interface"
 SHARED: Final = "shared with every agent"

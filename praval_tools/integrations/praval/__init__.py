@@ -5,9 +5,9 @@ The published `praval` package on a registry of `praval_tools`; extra `praval`.
 `migrate` brings in the tools of the old system.
 """
 
-from praval_tools.integrations.praval.attaching import Attachment, attach
-from praval_tools.integrations.praval.installing import Installation, install, uninstall
-from praval_tools.integrations.praval.loading import TESTED
-from praval_tools.integrations.praval.migrating import Migration, Moved, migrate
+from praval_tools.integrations.praval.attachment import Attachment, attach
+from praval_tools.integrations.praval.installation import Installation, install, uninstall
+from praval_tools.integrations.praval.migration import Migration, Moved, migrate
+from praval_tools.integrations.praval.praval_modules import TESTED
 
 __all__ = ["TESTED", "Attachment", "Installation", "Migration", "Moved", "attach", "install", "migrate", "uninstall"]

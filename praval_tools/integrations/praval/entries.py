@@ -9,10 +9,10 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.naming import wire_name
+from praval_tools.names import wire_name
 
 if TYPE_CHECKING:
-    from praval_tools.integrations.praval.attaching import Attachment
+    from praval_tools.integrations.praval.attachment import Attachment
 
 _NOTHING: Final = object()
 

@@ -1,0 +1,33 @@
+"""Bounds for one tool: compiled for its schema, and refused where they could not see what they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from praval_tools.access.bounds.bounds import Bounds
+from praval_tools.access.bounds.write_only import one_way
+from praval_tools.errors import GrantError
+from praval_tools.tools.implementation import Definition
+
+
+def bounds_on(definition: Definition, where: Mapping[str, Any], tool: str) -> Bounds:
+    """
+    Return what *where* bounds for the tool of this name and definition.
+
+    Raises:
+        GrantError: With every reason why it cannot be enforced, or nothing could meet it.
+        ToolDefinitionError: A hint of the tool leads nowhere.
+    """
+    bounds = Bounds.compile(where, definition.compiled.parameters_schema, tool)
+    if unseen := list(_unseen(definition, bounds)):
+        raise GrantError(tool, unseen)
+    return bounds
+
+
+def _unseen(definition: Definition, bounds: Bounds) -> Iterator[str]:
+    """Yield what the bounds speak of and could not see: they are checked on what the tool gets, as JSON again."""
+    for one in definition.signature.parameters if definition.given is None else ():
+        if bounds.whole is not None or one.name in bounds.schemas:
+            for lost in one_way(one.hint):
+                yield f"where: {lost} cannot be read back from what the tool gets, so no bounds on {one.name!r} hold"

@@ -1,0 +1,1 @@
+"""Engines: where the function of a tool runs."""

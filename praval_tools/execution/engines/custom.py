@@ -1,0 +1,60 @@
+"""Engines that plugins bring: they are given work, and have it called in a thread of theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.failures import said
+from praval_tools.names import shorten
+from praval_tools.tools.call import Outcome
+
+if TYPE_CHECKING:
+    from praval_tools.execution.effects import Run
+    from praval_tools.execution.runtime import Runtime
+
+
+class EngineError(Exception):
+    """A call could not be given to its engine."""
+
+    code: ClassVar[str] = "engine-lost"
+    outcome: ClassVar[Outcome] = Outcome.ENGINE_LOST
+
+
+class UnknownEngineError(EngineError):
+    """There is no such engine; the function cannot have run."""
+
+    code: ClassVar[str] = "unknown-engine"
+    outcome: ClassVar[Outcome] = Outcome.TOOL_ERROR
+
+
+def engine_of(runtime: Runtime, run: Run) -> str | None:
+    """Return where the function of a call is to run: the call says it, else its tool, else the registry."""
+    own = run.call.engine
+    return own if own is not None else run.tool.metadata.engine or runtime.options.engine
+
+
+def submitted(runtime: Runtime, run: Run) -> Job:
+    """Return the call as a job of its engine: the threads of the registry, or a plugin's."""
+    name = str(engine_of(runtime, run))
+    if name in ("None", "inline", "thread"):
+        return runtime.threads.submit(run.enter)
+    job, engine = Job(run.enter), runtime.hooks.engines.get(name)
+    if engine is None:
+        what = "This call of tool" if run.call.engine is not None else "Tool"
+        fix = "which no loaded plugin brings; load that plugin."
+        job.refuse(UnknownEngineError(f"{what} {run.tool.name!r} runs on engine {shorten(name)}, {fix}"))
+        return job
+    try:
+        engine.submit(lambda: job.run() if job.claim() else None)
+    except Exception as error:  # the seam to a plugin's engine: the call ends, and says why
+        job.refuse(EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {said(error)}"))
+    return job
+
+
+def ended(engine: Any) -> None:
+    """End an engine with its registry, by whichever way it has for that."""
+    for way in ("shutdown", "close"):
+        if callable(end := getattr(engine, way, None)):
+            end()
+            return

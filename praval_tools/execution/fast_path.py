@@ -1,0 +1,173 @@
+"""
+The short road of a call where no step waits: check arguments, admit, run, in one generated function per tool.
+
+A lane belongs to one agent, one tool and one state: it answers `MISS` when the state is another one,
+or the arguments are not a strict match, and the pipeline takes over.
+The gauge is raised before the state is read, so that whoever changes the state and then drains
+waits for every call that was admitted before.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from praval_tools.execution.context import Site, frames, settled
+from praval_tools.execution.effects import whole
+from praval_tools.execution.event_loops import DONE, interrupted, into, rest_within
+from praval_tools.execution.failures import StoppedError
+from praval_tools.schema.return_hints import returned_items
+from praval_tools.schema.signature import is_async
+from praval_tools.tools.implementation import MISS, Definition
+
+if TYPE_CHECKING:
+    from praval_tools.access.rules import Verdict
+    from praval_tools.access.state import State
+    from praval_tools.access.store import Ledger
+    from praval_tools.execution.in_flight import Gauge
+    from praval_tools.tools.decision import Decision
+    from praval_tools.tools.tool import Tool
+
+Lane = Any
+"""A function of the arguments and, where the caller has made one, the frame; its attribute `road` is what it is for."""
+
+
+class Road(msgspec.Struct, frozen=True, eq=False):
+    """What a lane stands for, `json` for its value, and the `most` of it to show."""
+
+    tool: Tool[..., Any]
+    verdict: Verdict
+    decision: Decision
+    state: State
+    site: Site
+    json: Callable[[Any], bytes]
+    most: int | None
+
+
+_SYNC = """\
+def make(ledger, state, gauge, site):
+    enter, leave = gauge.append, gauge.pop
+    def lane(arguments, frame=None):
+{before}
+        if frame is None: frame = [site, arguments, None, None, False]
+        outer = get_frame()
+        if outer is not None: frame[2] = settled(outer)
+        token = None
+        try:
+            token = set_frame(frame)
+{within}
+            try:
+                enter(None)
+                if ledger.state is not state: return MISS
+                return {call}
+            finally:
+                frame[4] = True
+                leave()
+        finally:
+            if token is None: set_frame(outer)  # an interrupt was faster
+            else: reset_frame(token)
+    return lane
+"""
+_ASYNC = """\
+def make(ledger, state, gauge, site, rest):
+    enter, leave = gauge.append, gauge.pop
+    async def lane(arguments, frame=None):
+{before}
+        if frame is None: frame = [site, arguments, None, None, False]
+        outer = get_frame()
+        if outer is not None: frame[2] = settled(outer)
+        token = None
+        try:
+            token = set_frame(frame)
+{within}
+            try:
+                enter(None)
+                if ledger.state is not state: return MISS
+                if rest is None: return await {call}
+                work = into(place := [None], {call})
+                waiting = next(work, DONE)
+                if waiting is not DONE: await rest(work, waiting)
+                return place[0]
+            except CancelledError:
+                if interrupted(): raise StoppedError from None
+                raise
+            finally:
+                frame[4] = True
+                leave()
+        finally:
+            try:
+                if token is None: set_frame(outer)  # an interrupt was faster
+                else: reset_frame(token)
+            except ValueError: pass  # collected with its loop, in another context
+    return lane
+"""
+
+
+def sync_lane(definition: Definition, ledger: Ledger, state: State, gauge: Gauge, site: Site) -> Lane:
+    """Return the lane of a sync tool."""
+    make = definition._lane or _made(definition, _SYNC)
+    return make(ledger, state, gauge, site)
+
+
+def async_lane(
+    definition: Definition, ledger: Ledger, state: State, gauge: Gauge, site: Site, seconds: float | None
+) -> Lane:
+    """Return the lane of an async tool, awaited in place under a shared deadline timer."""
+    from asyncio import CancelledError
+
+    make = definition._lane or _made(
+        definition, _ASYNC, CancelledError=CancelledError, StoppedError=StoppedError, interrupted=interrupted,
+        into=into, DONE=DONE,
+    )  # fmt: skip
+    return make(ledger, state, gauge, site, rest_within(seconds))
+
+
+def _made(definition: Definition, template: str, **more: Any) -> Any:
+    """Generate the maker of lanes; the source holds only names of our own and the parameters' identifiers."""
+    fast = definition.compiled.fast
+    checks = [line for block in fast.lines for line in block.split("\n")]
+    before, inside = checks, ["pass"]
+    if definition.runs_code:  # as the agent, though not yet inside of the tool
+        before, inside = ["pass"], ["frame[4] = True", *checks, "frame[4] = False"]
+    scope: dict[str, Any] = {
+        **fast.namespace,
+        **more,
+        "MISS": MISS,
+        "function": definition.function,
+        "get_frame": frames.get,
+        "set_frame": frames.set,
+        "settled": settled,
+        "whole": whole,
+        "reset_frame": frames.reset,
+    }
+    call = fast.call
+    if not definition.signature.is_async and not _is_known(definition.signature.returns):
+        call = f"whole({call}, {definition.name!r})"
+    source = template.format(
+        before="\n".join(f"        {line}" for line in before or ["pass"]),
+        within="\n".join(f"            {line}" for line in inside),
+        call=call,
+    )
+    exec(compile(source, f"<lane of {definition.name}>", "exec"), scope)  # noqa: S102
+    definition._lane = scope["make"]
+    return definition._lane
+
+
+def _is_known(returns: Any) -> bool:
+    """Tell whether the return hint says that it is neither a generator nor a coroutine."""
+    return isinstance(returns, type) and returns is not object and returns is not Any
+
+
+def plain(definition: Definition) -> bool:
+    """Tell whether the function can run in a lane: no generator, nothing to await behind it, no context parameter."""
+    function: Any = definition.function
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None or code.co_flags & 0x220 or definition.context_parameters:
+        return False
+    if not definition.signature.is_async and is_async(inspect.unwrap(function)):
+        return False
+    returns = definition.signature.returns
+    return returned_items(returns) is returns or definition.signature.is_async

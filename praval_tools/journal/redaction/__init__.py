@@ -1,0 +1,1 @@
+"""Redaction: secrets are made unreadable before anything is written."""

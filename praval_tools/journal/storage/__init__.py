@@ -1,0 +1,1 @@
+"""Stores of the journal: in memory, and SQLite with one writer thread."""

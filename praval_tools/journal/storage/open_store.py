@@ -1,0 +1,60 @@
+"""Opening a store by what stands in a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from praval_tools.errors import ToolUsageError
+from praval_tools.journal.storage.memory import MemoryStore
+from praval_tools.journal.storage.protocol import Store
+
+_SQLITE = "sqlite:///"
+
+
+def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | None = None) -> Store:
+    """
+    Open the store at *where*: a path, `sqlite:///runs.db`, `sqlite:////var/lib/runs.db`, or `memory`.
+
+    The SQL machinery is imported here, and only for what needs it.
+
+    Args:
+        where: The place.
+        more: Openers that plugins bring, by the scheme of their URLs.
+
+    Raises:
+        JournalFileError: The path cannot hold a journal, or holds something else; it is left as it is.
+        ToolUsageError: No such kind of store is known.
+    """
+    opener = (more or {}).get(str(where).partition("://")[0]) if "://" in str(where) else None
+    if opener is not None:
+        return opener(str(where))
+    path = path_of(where)
+    if path is None:
+        return MemoryStore()
+    made: Store = import_module("praval_tools.journal.storage.sql_store").SqlStore(path)
+    return made
+
+
+def path_of(where: str | Path) -> Path | None:
+    """
+    Return the file that *where*, as `open_store` takes it, names; None for `memory`. Nothing is opened.
+
+    Raises:
+        ToolUsageError: No such kind of store is known.
+    """
+    text = str(where)
+    if text == "memory":
+        return None
+    if text.startswith(_SQLITE):
+        text = text.removeprefix(_SQLITE)
+    elif "://" in text:
+        kind = text.partition("://")[0]  # the rest may hold a password
+        raise ToolUsageError(
+            f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH or 'memory'; "
+            f"a plugin that brings {kind!r} is to be loaded before.", "journal-url"
+        )
+    if text in ("", ":memory:"):
+        raise ToolUsageError("A journal in memory is called 'memory'; one in a file needs its path.", "journal-url")
+    return Path(text)

@@ -1,0 +1,40 @@
+"""Records as rows and back; times are whole microseconds since 1970, UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from praval_tools.journal.storage.protocol import Record
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+RUN, RUN_SEQ, TIME = 1, 2, 8  # places in a row
+
+
+def micros(time: datetime) -> int:
+    """Return *time* as a number; a naive one raises `TypeError`."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def moment(number: int) -> datetime:
+    """Return the time that `micros` made a number of."""
+    return _EPOCH + timedelta(microseconds=number)
+
+
+def row(record: Record, seq: int, run: int | None, run_seq: int | None) -> tuple[Any, ...]:
+    """Return *record* in the order of the columns of the events."""
+    return (
+        seq, run, run_seq, record.type, record.call_id, record.attempt, record.agent, record.tool,
+        (record.time - _EPOCH) // _MICROSECOND, record.id, record.process, record.body,
+    )  # fmt: skip
+
+
+def record(found: Sequence[Any]) -> Record:
+    """Return the record of a row of the events, followed by the id of its run."""
+    seq, _, run_seq, kind, call_id, attempt, agent, tool, time, name, process, body, run_id = found
+    return Record(
+        type=kind, body=body, id=name, time=_EPOCH + timedelta(microseconds=time), process=process, run_id=run_id,
+        call_id=call_id, agent=agent, tool=tool, attempt=attempt, seq=seq, run_seq=run_seq,
+    )  # fmt: skip

@@ -1,0 +1,192 @@
+"""The seam for SQLite: connections, pragmas and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from praval_tools.errors import JournalError
+from praval_tools.journal.storage.tables import events
+
+PATIENCE: Final = 20.0
+"""Seconds for which another process may keep the write lock."""
+
+_LOOK_SECONDS: Final = 0.001
+_CHECKPOINT_PAGES: Final = 4_000  # 16 MB: pages that many groups change are copied into the file once
+_CACHE_KB: Final = 16_000
+
+_MEANINGS: Final = (
+    ("SQLITE_FULL", "the disk is full", "Free space where {path!r} is; later appends work again."),
+    ("SQLITE_READONLY", "the file is read-only", "Make {path!r} and its folder writable for this user."),
+    ("SQLITE_BUSY", "another process kept the write lock for too long", "See who writes into {path!r}, or try again."),
+    ("SQLITE_CORRUPT", "the file is damaged", "Restore {path!r} from a backup, or move it away to start anew."),
+    ("SQLITE_NOTADB", "the file is damaged", "Restore {path!r} from a backup, or move it away to start anew."),
+    ("SQLITE_CANTOPEN", "the file cannot be opened", "See that {path!r} and its folder are there and writable."),
+    ("SQLITE_TOOBIG", "a record is too big for the database", "Store less in one record, 1 GB at most."),
+    ("SQLITE_IOERR", "the disk cannot be written or read", "See that the disk of {path!r} is well and has room."),
+)  # fmt: skip
+
+_COLUMNS: Final = tuple(events.c.keys())
+_GROUP: Final = (
+    f"CREATE TEMP VIEW journal_group AS SELECT {', '.join(f'NULL AS {one}' for one in _COLUMNS)}",
+    f"""
+    CREATE TEMP TRIGGER journal_group_event INSTEAD OF INSERT ON journal_group WHEN NEW.body IS NOT NULL BEGIN
+        INSERT INTO journal_events VALUES ({", ".join(f"NEW.{one}" for one in _COLUMNS)});
+    END
+    """,  # noqa: S608  # the names of our own columns
+    """
+    CREATE TEMP TRIGGER journal_group_store INSTEAD OF INSERT ON journal_group WHEN NEW.body IS NULL BEGIN
+        SELECT RAISE(ABORT, 'another process has written')
+            FROM journal_store WHERE NEW.run IS NULL AND (seq, revision) <> (NEW.seq, NEW.run_seq);
+        UPDATE journal_store SET seq = NEW.time WHERE NEW.run IS NULL;
+        UPDATE journal_runs SET length = NEW.run_seq, last = max(last, NEW.time) WHERE number = NEW.run;
+    END
+    """,
+)
+"""Makes a connection's own view; what is inserted into it are the rows of a group."""
+
+
+class SqliteDatabase:
+    """
+    One SQLite file, in WAL mode: one writes, many read, and nobody waits for a reader.
+
+    Args:
+        path: The file; it is there and ours.
+        patience: Seconds for which another process may keep the write lock.
+    """
+
+    snapshot = "BEGIN"
+    listed = "SELECT value FROM json_each(:places)"
+
+    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
+        self.name = str(path)  # what errors call it, as it was given
+        self._path, self._patience = path.absolute(), patience
+        self._kept: list[object] = []
+        self._file = self._there()
+        self._open()
+
+    def _open(self) -> None:
+        self._writing = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        self.readers: Engine = create_engine(
+            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=4, max_overflow=60
+        )
+        event.listen(self._writing, "connect", _for_writing)
+        event.listen(self.readers, "connect", _for_reading)
+
+    def _connect(self) -> sqlite3.Connection:
+        uri = f"{self._path.as_uri()}?mode=rw"
+        return sqlite3.connect(uri, uri=True, timeout=self._patience, isolation_level=None, check_same_thread=False)
+
+    def _there(self) -> tuple[int, int] | None:
+        """Return what stands for the file at our path; None: there is none."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def connect(self) -> Connection:
+        """Return a connection for writing."""
+        return self._writing.connect()
+
+    def refuse_other_file(self) -> None:
+        """
+        See that our file is where it was.
+
+        Raises:
+            JournalError: Another file is at our path, or none: what we wrote would be found by nobody.
+        """
+        if self._there() != self._file:
+            raise JournalError(
+                self.name, "the file was moved, removed or replaced while it was open", "Put it back, or start anew."
+            )
+
+    def begin(self, connection: Connection) -> None:
+        """
+        Take the write lock.
+
+        SQLite's own waiting sleeps up to 0.1 s between two looks, which starves a process beside a busy one.
+
+        Raises:
+            JournalError: Another file is at our path.
+        """
+        self.refuse_other_file()
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except OperationalError as error:
+                busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+
+    def at_once(self, rows: int) -> str:
+        """
+        Return the statement that writes a group of so many rows.
+
+        From its start to the disk and back it leaves the interpreter to other threads. Several statements have to get
+        it back after each, `executemany` after each row, for which they wait as long as another thread computes.
+        """
+        return _insertion(rows)
+
+    def rollback(self, connection: Connection) -> None:
+        """Undo the transaction; many errors of SQLite have done so themselves."""
+        if connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+            connection.exec_driver_sql("ROLLBACK")
+
+    def error(self, error: BaseException) -> JournalError:
+        """Return what *error* means."""
+        if isinstance(error, JournalError):
+            return error
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        name = getattr(cause, "sqlite_errorname", "")
+        for begin, problem, fix in _MEANINGS:
+            if name.startswith(begin):
+                made = JournalError(self.name, f"{problem} ({cause})", fix.format(path=self.name))
+                break
+        else:
+            fix = "Nothing of it was written; mend the item, or try again."
+            made = JournalError(self.name, f"{type(cause).__name__}: {cause}", fix)
+        made.__cause__ = cause
+        return made
+
+    def renew(self) -> None:
+        """Open engines of its own in a forked child; closing the parent's connections could undo the parent's work."""
+        self._kept += (self._writing, self.readers)
+        self._open()
+
+    def close(self) -> None:
+        """Close the readers."""
+        self.readers.dispose()
+
+
+@cache
+def _insertion(rows: int) -> str:
+    row = f"({', '.join('?' * len(_COLUMNS))})"
+    return f"INSERT INTO journal_group VALUES {', '.join([row] * rows)}"  # noqa: S608  # question marks
+
+
+def _for_writing(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    for statement in _GROUP:
+        connection.execute(statement)
+    # last, as the others may have to wait for one who closes the file; from here on `begin` waits
+    connection.execute("PRAGMA busy_timeout=0")
+
+
+def _for_reading(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA query_only=ON")

@@ -1,0 +1,147 @@
+"""Rules for names: what a tool and an agent may be called, and what goes over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from reprlib import Repr
+
+from praval_tools.errors import InvalidNameError
+from praval_tools.lazy_regex import Pattern
+
+_WIRE = 64
+"""How long a name may be that travels to a provider."""
+
+OPERATOR = "operator"
+"""What `by=None` stands for outside of any agent: the host program."""
+
+MOST_LETTERS = 128
+"""How long the name of a tool may be."""
+
+_TOOL = Pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_FOLDED = str.maketrans({"-": "_", ".": "_"})
+_CAMEL = Pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEPARATORS = Pattern(r"[-_.]+")
+_FOREIGN = Pattern(r"[^A-Za-z0-9_]+")
+
+
+_short = Repr()
+_short.maxlevel, _short.maxother, _short.maxlong, _short.maxstring = 4, 400, 400, 200
+_short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 40
+
+
+def check_tool_name(name: object) -> str:
+    """
+    Return *name* if it is a legal tool name.
+
+    Raises:
+        InvalidNameError: It is not a string of 1–128 of `[A-Za-z0-9_.-]` that starts with a letter or `_`.
+    """
+    if type(name) is str and _TOOL.fullmatch(name):
+        return name
+    raise InvalidNameError(
+        f"{shorten(name)} is no tool name: use 1 to 128 letters, digits, '_', '-' or '.', "
+        f"the first a letter or '_' (normalize_name makes one from a foreign name)."
+    )
+
+
+def check_agent_name(name: object) -> str:
+    """
+    Return *name* if it is a legal agent name.
+
+    Raises:
+        InvalidNameError: It is not a string of 1–128 printable characters without `:`.
+    """
+    if type(name) is str and 0 < len(name) <= 128 and name.isprintable() and ":" not in name and name.strip() == name:
+        return no_operator(name)
+    raise InvalidNameError(
+        f"{shorten(name)} is no agent name: use 1 to 128 printable characters without ':' and without spaces around."
+    )
+
+
+def name_of(one: object) -> str:
+    """
+    Return the name of a tool or agent that is given by name or as object.
+
+    Raises:
+        InvalidNameError: It is neither.
+    """
+    text = one if isinstance(one, str) else getattr(one, "name", None)
+    if isinstance(text, str):
+        return text
+    raise InvalidNameError(f"{shorten(one)} is neither a name nor a tool or agent; pass one of these.")
+
+
+def is_agent_name(name: str) -> bool:
+    """Tell whether an agent may have this name."""
+    try:
+        return bool(check_agent_name(name))
+    except InvalidNameError:
+        return False
+
+
+def no_operator(name: str) -> str:
+    """Return *name*, or raise `InvalidNameError` where it is the name in which the host program acts."""
+    if name == OPERATOR:
+        raise InvalidNameError(f"{OPERATOR!r} is the host program and no agent; give the agent another name.")
+    return name
+
+
+def fold(name: str) -> str:
+    """Return the key under which *name* clashes with others: case, `-`, `_` and `.` do not count."""
+    return name.lower().translate(_FOLDED)
+
+
+def wire_name(name: str, limit: int = _WIRE) -> str:
+    """
+    Return the name under which a tool travels to a provider: `[A-Za-z_][A-Za-z0-9_-]*`, at most *limit* long.
+
+    A name that is too long ends in a short hash of the whole, so that two long names stay apart.
+    """
+    safe = name.replace(".", "_")
+    if len(safe) <= limit:
+        return safe
+    from hashlib import sha256
+
+    return f"{safe[: limit - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+
+
+@lru_cache(64)
+def keys_of(name: str) -> tuple[str, ...]:
+    """Return what no other tool may have in common with one of this name: its folded name, and that of a cut one."""
+    return (fold(name),) if len(name) <= _WIRE else (fold(name), fold(wire_name(name)))
+
+
+def normalize_name(name: str) -> str:
+    """
+    Turn a foreign name into a legal tool name: CamelCase becomes snake_case, other characters become `_`.
+
+    For imported names only; a declared name is checked, never changed. One that is too long ends in a short hash.
+    """
+    snake = _FOREIGN.sub("_", _CAMEL.sub("_", name)).strip("_").lower()
+    return check_tool_name(wire_name(snake if snake and not snake[0].isdigit() else f"_{snake}", 128))
+
+
+def near(name: str, candidates: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """Return up to *most* of *candidates* that resemble *name*, the likeliest first."""
+    from difflib import get_close_matches
+
+    folded: dict[str, str] = {}
+    for candidate in candidates:
+        folded.setdefault(fold(candidate), candidate)
+    return tuple(folded[match] for match in get_close_matches(fold(name[:128]), folded, most, 0.6))
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """Return `repr(value)`, cut in the middle to *limit* characters."""
+    try:
+        text = repr(value[: 2 * limit]) if isinstance(value, str | bytes) else _short.repr(value)
+    except Exception as error:  # the seam to whatever objects a caller gave
+        text = f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
+    return text if len(text) <= limit else f"{text[: limit * 2 // 3]}…{text[-(limit // 4) :]}"
+
+
+def normalized(name: str) -> str:
+    """Return the name of a distribution as all spellings of it are compared."""
+    text: str = _SEPARATORS.sub("-", name).lower()
+    return text

@@ -1,0 +1,159 @@
+"""
+The hooks of plugins: what a plugin may implement, with which parameters, and when it is called.
+
+An implementation is marked with `@hookimpl` and takes any of the parameters, by their names. Hooks are called by
+distribution name, then entry point; `@hookimpl(tryfirst=True)` and `trylast` move one to an end. Wrappers are refused.
+Every hook acts in the name `plugin:<distribution>`: it may change what that name owns, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pluggy import HookimplMarker, HookspecMarker
+
+from praval_tools.plugins.discovery import GROUP
+from praval_tools.tools.approval import Allow, ApprovalRequest
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.decision import Ask, Deny
+from praval_tools.tools.tool import Tool
+
+if TYPE_CHECKING:
+    import click
+
+    from praval_tools.formats import Format
+
+PROJECT: Final = GROUP
+"""Pluggy's name for the project."""
+
+hookspec = HookspecMarker(PROJECT)
+"""Marks the specification of a hook."""
+
+hookimpl = HookimplMarker(PROJECT)
+"""Marks what a plugin implements."""
+
+
+@hookspec
+def praval_tools_settings() -> type:
+    """
+    Say which settings the plugin takes, as an attrs class.
+
+    Called: once, while the plugin is loaded, before any other hook.
+    Returns: The class; the operator's table `[plugins."<distribution>".settings]` is structured into it.
+    Raises: The plugin is kept out, whole.
+    """
+
+
+@hookspec
+def praval_tools_register_tools(settings: Any) -> Iterable[Tool[..., Any] | Callable[..., Any] | object]:
+    """
+    Bring the plugin's tools.
+
+    Called: once, while the plugin is loaded, with the settings; None where it declares no class for them.
+    Returns: Tools, functions with hints, or objects and classes whose public methods are tools; None: no tools.
+    Raises: The plugin is kept out, whole; so it is where one tool is bad or a name is taken.
+    """
+
+
+@hookspec
+def praval_tools_authorize(
+    agent: str | None, tool: Tool[..., Any], arguments: dict[str, Any]
+) -> Deny | Ask | str | None:
+    """
+    Refuse a call that the access rules allow, or ask for an approval; never allow one.
+
+    Called: at each call, in its thread, after the arguments were checked; *arguments* is a copy of them as JSON.
+    Returns: None: nothing against it; a text or `Deny`: refused; `Ask`: a person is to approve.
+    Raises: The call is refused. So it is by any other answer.
+    """
+
+
+@hookspec
+def praval_tools_before_call(call: ToolCall, tool: Tool[..., Any], arguments: dict[str, Any]) -> None:
+    """
+    Take note that a call is about to run.
+
+    Called: once a call, in its thread, after limits and approval, before its function; *arguments* is a copy.
+    Returns: None.
+    Raises: The call goes on; the failure is reported.
+    """
+
+
+@hookspec
+def praval_tools_after_call(call: ToolCall, tool: Tool[..., Any] | None, result: ToolResult) -> None:
+    """
+    Take note of what came of a call, refusals among them; not of a result that a replay gives again.
+
+    Called: once a call, in its thread, when its result is written; *tool* is None where there is none of that name.
+    Returns: None.
+    Raises: The result stands; the failure is reported.
+    """
+
+
+@hookspec
+def praval_tools_approve(request: ApprovalRequest) -> Allow | Deny | None:
+    """
+    Answer a call that needs an approval, where the operator has set no handler; only asked of a trusted plugin.
+
+    Called: when such a call waits; one after the other until one answers.
+    Returns: `Allow` or `Deny`; None: somebody else is to answer.
+    Raises: It counts as a no, as any other answer does.
+    """
+
+
+@hookspec
+def praval_tools_engines() -> Mapping[str, Any]:
+    """
+    Bring engines: places where functions of tools run.
+
+    Called: once, while the plugin is loaded.
+    Returns: Engines by name, with a dot: `{"acme.pool": engine}`. `engine.submit(work)` has `work()` called, in any
+        thread of this process; `engine.shutdown()` or `close()`, if there is one, ends it with the registry.
+    Raises: The plugin is kept out, whole.
+    """
+
+
+@hookspec
+def praval_tools_journals() -> Mapping[str, Callable[[str], Any]]:
+    """
+    Bring stores for the journal.
+
+    Called: once, while the plugin is loaded.
+    Returns: Openers by URL scheme: `{"acme": open}`, where `open("acme://…")` gives a store.
+    Raises: The plugin is kept out, whole. What an opener raises reaches whoever sets the journal.
+    """
+
+
+@hookspec
+def praval_tools_formats() -> Mapping[str, Format]:
+    """
+    Bring provider formats.
+
+    Called: once, while the plugin is loaded.
+    Returns: Formats by name: `{"acme": praval_tools.formats.Format(…)}`.
+    Raises: The plugin is kept out, whole. What a format's function raises reaches whoever asks for the schemas.
+    """
+
+
+@hookspec
+def praval_tools_sources() -> Mapping[str, Callable[[Mapping[str, Any]], Iterable[Any]]]:
+    """
+    Bring kinds of sources: where tools that a configuration asks for come from.
+
+    Called: once, while the plugin is loaded.
+    Returns: Loaders by the `kind` of a `[[sources]]` table, called with that table; what one returns is taken as from
+        `praval_tools_register_tools`.
+    Raises: The plugin is kept out, whole. Where a loader raises, the tools of that table are.
+    """
+
+
+@hookspec
+def praval_tools_commands(cli: click.Group) -> None:
+    """
+    Add commands to the command line: `cli.add_command(…)`, `@cli.command()`.
+
+    Called: when the command line is asked for help, or for a command that it has not itself.
+    Returns: None.
+    Raises: The plugin's commands are left out; so they are where one has the name of another.
+    """

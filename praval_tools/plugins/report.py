@@ -1,0 +1,163 @@
+"""What became of each plugin."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from attrs import frozen
+
+from praval_tools.errors import ConfigError, PluginError
+from praval_tools.names import shorten
+from praval_tools.plugins import hookspecs
+from praval_tools.plugins.discovery import Found
+
+LOADED: Final = "loaded"
+LEFT_OUT: Final = "left out"
+
+_MOST: Final = 4_000
+_FRAMES: Final = 20
+_STAGES: Final = frozenset((
+    "find", "configuration", "import", "hooks", "settings", "tools", "clash", "timeout",
+    *(name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")),
+))  # fmt: skip
+_MARK: Final = "[secret]"
+_ODD: Final = (Exception, SystemExit)
+
+
+@frozen(kw_only=True)
+class PluginReport:
+    """
+    What became of one plugin, or of one hook of it.
+
+    Args:
+        distribution: What ships it, the normalized name.
+        version: Of that distribution.
+        entry_point: The name of its entry point.
+        stage: `loaded`; `left out` (the operator wants it so, `reason` says where); else where it failed: `find`,
+            `configuration`, `import`, `hooks`, `settings`, `tools`, `clash`, `timeout`, or the name of a hook.
+        tools: The names of its tools.
+        withheld: Tools that the operator's `allow` leaves out, by the names that the plugin gives them.
+        wishes: What it asks for and has not: owners, sharing, categories, agents, answering approvals.
+        hooks: The hooks that it implements.
+        changed: Tools that are not what they were when the journal saw the plugin last.
+        upgraded_from: The version that the journal saw then, where it was another one.
+        reason: Why it was left out.
+        error: What went wrong; None: nothing did.
+        error_type: The class of the plugin's exception; empty where there was none.
+        traceback: Of the plugin's exception, shortened; without any value of its settings.
+    """
+
+    distribution: str
+    version: str = ""
+    entry_point: str = ""
+    stage: str = LOADED
+    tools: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    wishes: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    upgraded_from: str = ""
+    reason: str = ""
+    error: PluginError | None = None
+    error_type: str = ""
+    traceback: str = ""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether its tools and hooks are in force."""
+        return self.stage == LOADED
+
+    @property
+    def failed(self) -> bool:
+        """Whether something went wrong."""
+        return self.error is not None
+
+    def __str__(self) -> str:
+        name = f"{self.distribution} {self.version}".strip()
+        if self.error is not None:
+            return str(self.error)
+        return f"{name}: {self.stage}" + (f" ({self.reason})" if self.reason else "")
+
+
+def failure(found: Found, stage: str, error: BaseException, secrets: Iterable[str] = ()) -> PluginReport:
+    """Return the report of a plugin that failed at *stage*; nothing of it repeats one of *secrets*."""
+    hidden = tuple(secrets)
+    own = _ours(found, error)
+    if own is None and type(error) is ConfigError and stage == "settings":
+        own = stage, _text(error)
+    stage, text = own if own is not None else (stage, _said(error))
+    return PluginReport(
+        distribution=found.distribution, version=found.version, entry_point=found.entry_point, stage=stage,
+        error=PluginError(str(found), stage, plain(cut(without(text, hidden)))),
+        error_type="" if own is not None else plain(kind_of(error)[:128]),
+        traceback="" if own is not None else plain(cut(without(_trace(error), hidden))),
+    )  # fmt: skip
+
+
+def _ours(found: Found, error: BaseException) -> tuple[str, str] | None:
+    """Return stage and problem of an error that the host raised; None: the plugin raised it, whatever its class."""
+    if type(error) is not PluginError or [type(one) for one in error.args] != [str, str, str]:
+        return None
+    plugin, stage, problem = error.args
+    return (stage, problem) if plugin == str(found) and stage in _STAGES else None
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """Return *text* with each of *secrets* replaced by a mark, the longest first."""
+    for secret in sorted({one for one in secrets if one}, key=len, reverse=True):
+        for form in _forms(secret):
+            text = text.replace(form, _MARK)
+    return text
+
+
+def _forms(secret: str) -> list[str]:
+    """Return the spellings in which errors show a text, the longest first."""
+    try:
+        in_urls = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
+    except UnicodeEncodeError:  # half of a surrogate pair is in no URL
+        in_urls = set()
+    spelled = (repr(secret), ascii(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False))
+    return sorted({secret, *in_urls, *(one[1:-1] for one in spelled)}, key=len, reverse=True)
+
+
+def plain(text: str) -> str:
+    """Return *text* as any terminal and file takes it: control characters and half surrogates are spelled out."""
+    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the name of an error's class, which may have a metaclass of its own."""
+    name: str = type.__dict__["__name__"].__get__(type(error))
+    return name
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str.__str__(str(error))  # a text of a class of its own is made a plain one
+    except _ODD as broken:  # the seam to an exception of strangers
+        return f"a message that cannot be shown: {kind_of(broken)}"
+
+
+def cut(text: str, most: int = _MOST) -> str:
+    """Return *text*, or its beginning and end where it is long."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 3]}\n… {len(text) - most:,} characters …\n{text[-(most - most // 3) :]}"
+
+
+def _said(error: BaseException) -> str:
+    if issubclass(type(error), SystemExit):
+        return f"it called sys.exit({shorten(getattr(error, 'code', None))})"
+    text = _text(error)
+    return f"{kind_of(error)}: {text}" if text else kind_of(error)
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES))
+    except _ODD as broken:  # the seam to an exception of strangers
+        return f"a traceback that cannot be shown: {kind_of(broken)}"

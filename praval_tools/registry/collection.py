@@ -1,0 +1,64 @@
+"""A named group of tools that are given to agents together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from praval_tools.access.commands import known
+from praval_tools.names import name_of
+from praval_tools.registry.assignment import brought
+from praval_tools.registry.default import get_tool_registry
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.tool import Tool
+
+
+class ToolCollection:
+    """
+    A named group of tools of one registry.
+
+    Args:
+        name: For people.
+        description: For people.
+        registry: None: the default one.
+    """
+
+    def __init__(self, name: str, description: str = "", registry: ToolRegistry | None = None) -> None:
+        self.name, self.description = name, description
+        self.registry = registry if registry is not None else get_tool_registry()
+        self._names: dict[str, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<ToolCollection {self.name!r}: {len(self)} tools>"
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.get_tools())
+
+    def __iter__(self) -> Iterator[Tool[..., Any]]:
+        return iter(self.get_tools())
+
+    def __contains__(self, tool: object) -> bool:
+        return getattr(tool, "name", tool) in self._names
+
+    def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
+        """Add a tool by name, object or function; what is in no registry is registered."""
+        if isinstance(tool, str):
+            known(self.registry.state, tool)
+        self._names[brought(self.registry, None, tool)] = None
+
+    def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
+        """Take a tool out of the group; False: it was not in it. No agent loses anything."""
+        found = tool in self
+        self._names.pop(name_of(tool), None)
+        return found
+
+    def get_tools(self) -> list[Tool[..., Any]]:
+        """Return the tools that are registered now, in the order in which they were added."""
+        return [tool for name in self._names if (tool := self.registry.get_tool(name)) is not None]
+
+    def assign_to_agent(self, agent: Any, **options: Any) -> int:
+        """Assign every tool to an agent; returns how many assignments stand."""
+        return sum(self.registry.assign_tool_to_agent(tool, agent, **options) for tool in self.get_tools())

@@ -1,0 +1,98 @@
+"""Declaring tools and agents: `@tool`, `@agent`, `Agent`, and who is running now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
+
+from praval_tools.errors import ToolUsageError
+from praval_tools.execution.context import SITE, innermost
+from praval_tools.registry.agents import Agent
+from praval_tools.registry.decorator_arguments import ToolDecorator, spelled
+from praval_tools.registry.default import get_tool_registry
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.metadata import DeclaredFields
+from praval_tools.tools.tool import AsyncTool, Tool
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def tool(function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTool[P, R]: ...
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(name: str | None = None, /, **metadata: Unpack[DeclaredFields]) -> ToolDecorator: ...
+def tool(*args: Any, **metadata: Any) -> Any:
+    """
+    Declare a tool: `@tool`, `@tool()`, `@tool("name", owned_by="calculator")`.
+
+    Args:
+        args: The name, or the function itself.
+        metadata: Fields of `ToolMetadata`; `namespace`, `method_name`, `strict`; `registry` (None: the default
+            one), `register=False` (nowhere), `replace=True` (take the place of the tool of this name).
+
+    Returns:
+        A `Tool`, or an `AsyncTool` for an `async def`: callable with the function's own signature.
+
+    Raises:
+        ToolDefinitionError: With every problem of the function at once.
+        DuplicateToolError: The name is taken.
+    """
+    return spelled(args, metadata, _register)
+
+
+def _register(made: Tool[..., Any], registry: ToolRegistry | None, replace: bool) -> None:
+    (registry if registry is not None else get_tool_registry()).register_tool(made, replace=replace)
+
+
+@overload
+def agent(function: Callable[..., Any], /) -> Agent: ...
+@overload
+def agent(
+    name: str | None = None,
+    /,
+    *,
+    tools: Iterable[Any] = (),
+    tool_categories: Iterable[str] = (),
+    auto_discover_tools: bool = True,
+    registry: ToolRegistry | None = None,
+) -> Callable[[Callable[..., Any]], Agent]: ...
+def agent(first: Any = None, /, **options: Any) -> Any:
+    """
+    Declare an agent: `@agent`, `@agent()`, `@agent("calculator", tools=["math_add"], tool_categories=["arithmetic"])`.
+
+    Named after the function by default. Calling the agent calls the function, with `current_agent()` set.
+
+    Raises:
+        DuplicateAgentError: The registry has an agent of this name.
+    """
+    if callable(first) and not isinstance(first, Agent):
+        return Agent(_named(first), function=first, **options)
+    name = options.pop("name", None) if first is None else first
+    return lambda function: Agent(name or _named(function), function=function, **options)
+
+
+def _named(function: Any) -> str:
+    """Return what an agent is named after: its function, or the class of what is called."""
+    inner = function
+    while (deeper := getattr(inner, "func", None)) is not None:  # functools.partial
+        inner = deeper
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def current_agent() -> Agent:
+    """
+    Return the agent that is running: whose function or tool is on the stack of this context.
+
+    Raises:
+        ToolUsageError: No agent is running.
+    """
+    frame = innermost()
+    if frame is None or (who := frame[SITE].who) is None:
+        raise ToolUsageError("No agent is running here; current_agent() works inside an agent's function or tool.")
+    registry: Any = frame[SITE].registry
+    return Agent.handle(registry, who) if who.delegation is not None else registry.agent(who.agent)
+
+

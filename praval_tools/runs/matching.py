@@ -1,0 +1,157 @@
+"""Which run a call belongs to, and what it is looked for by in there."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from praval_tools.errors import ReplayMismatchError, ToolArgumentsError, ToolUsageError
+from praval_tools.execution.context import call_of, calls_inside, current_call
+from praval_tools.execution.effects import Wait
+from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.redaction.redactor import Plan, Redactor
+from praval_tools.journal.replay import Entry, Request, digest_of
+from praval_tools.names import shorten
+from praval_tools.runs import call_records
+from praval_tools.runs.open_run import OpenRun, current_run
+from praval_tools.schema.coercion import Repair
+from praval_tools.tools.call import ToolCall
+from praval_tools.tools.implementation import Definition
+from praval_tools.tools.tool import Tool
+
+Mended = tuple[Definition, dict[str, Any], tuple[Repair, ...]]
+"""The definition of a tool, arguments that fit it, and what was repaired in them."""
+
+
+class Finder:
+    """
+    Finds the run of a call, and says what the call is looked for by.
+
+    Args:
+        runtime: The registry's.
+        redactor: What is secret.
+    """
+
+    def __init__(self, runtime: Runtime, redactor: Redactor) -> None:
+        self._runtime, self._redactor = runtime, redactor
+        self._plans: WeakKeyDictionary[Definition, Plan] = WeakKeyDictionary()
+        self._plain = redactor.plan()
+        self.runs: dict[str, OpenRun] = {}
+
+    def tool(self, call: ToolCall) -> Tool[..., Any] | None:
+        """Return the tool that is called; None: there is none of that name."""
+        record = self._runtime.ledger.state.record(call.name) if isinstance(call.name, str) else None
+        return None if record is None else record.tool
+
+    def plan(self, tool: Tool[..., Any] | None) -> Plan:
+        """Return what is to be redacted in the calls of *tool*."""
+        if tool is None or not tool.definition_.usable:
+            return self._plain
+        plan = self._plans.get(tool.definition_)
+        if plan is None:
+            compiled = tool.definition_.compiled
+            plan = self._plans[tool.definition_] = self._redactor.plan(
+                compiled.parameters_schema, compiled.result_schema
+            )
+        return plan
+
+    def run_of(self, recorder: Any, call: ToolCall) -> OpenRun | None:
+        """
+        Return the run of *recorder* to which *call* belongs; None: it belongs to none.
+
+        Raises:
+            ToolUsageError: The run is not open here.
+        """
+        if call.run_id is not None:
+            run = self.runs.get(call.run_id)
+            if run is None:
+                raise ToolUsageError(
+                    f"The call names run {shorten(call.run_id)}, which is not open here; open it around the call: "
+                    f"with registry.run({shorten(call.run_id)}): …",
+                    "run-closed",
+                )
+        else:
+            run = current_run.get()
+            while run is not None and run.recorder is not recorder:
+                run = run.outer
+        return run
+
+    def request(self, call: ToolCall, tool: Tool[..., Any] | None) -> tuple[Request, Mended | None]:
+        """Return what the call is looked for by, and its arguments, mended, where they fit the tool."""
+        name = call.name if call_records.is_text(call.name) else shorten(call.name)
+        options, given, mended = self._runtime.options, call_records.json_of(call.arguments), None
+        arguments = given
+        if tool is not None and tool.definition_.usable:
+            strict = tool.metadata.strict_arguments
+            try:
+                arguments, repairs = tool.definition_.mended(
+                    call.arguments, strict=options.strict_arguments if strict is None else strict,
+                    max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
+                )  # fmt: skip
+                mended = tool.definition_, arguments, repairs
+            except ToolArgumentsError:  # the call will say so; it is looked for as it was given
+                pass
+        plan = self.plan(tool)
+        clean = plan.arguments(arguments, bound=mended is not None)[0]
+        digest = digest_of(clean)
+        other = digest if arguments == given else digest_of(plan.arguments(given, bound=False)[0])
+        request = Request(
+            call.tool_call_id, call.agent, name, call.parent_id or parent(), clean, digest,
+            "" if other == digest else other, "" if mended is None or tool is None else tool.fingerprint,
+        )  # fmt: skip
+        return request, mended
+
+    def turn(self, run: OpenRun, entry: Entry, *, held: list[Entry]) -> Generator[Any, Any, None]:
+        """
+        Wait until nobody else settles *entry*, and put it into what is *held* by the caller.
+
+        Raises:
+            ToolUsageError: It is the call inside of which this one is made, or waits for that.
+        """
+        while (settling := run.recording.begin(entry, held)) is not None:
+            with entry.awaited_by(list(self._callers())) as free:
+                if not free:
+                    raise ToolUsageError(
+                        f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
+                        f"is made from: both would wait for ever. Give this call another id."
+                    )
+                yield Wait(settling, entry.call_id)
+
+    def _callers(self) -> Iterator[Entry]:
+        """Yield the calls of open runs that this one is made from; they wait as long as it does."""
+        for frame in calls_inside(self._runtime.home):
+            call = call_of(frame)
+            run = self.runs.get(call.run_id or "")
+            entry = None if run is None else run.recording.entries.get(call.tool_call_id or "")
+            if entry is not None:
+                yield entry
+
+
+def placed(call: ToolCall) -> ToolCall:
+    """Return *call* with the id of that inside which it is made."""
+    above = None if call.parent_id is not None else parent()
+    return call if above is None else replace(call, parent_id=above)
+
+
+def parent() -> str | None:
+    """Return the id of the call that is being served in this context."""
+    above = current_call()
+    return None if above is None else above.tool_call_id
+
+
+def check_fingerprint(run: OpenRun, entry: Entry, request: Request) -> None:
+    """
+    Refuse a recorded call whose tool is not as it was.
+
+    Raises:
+        ReplayMismatchError: The tool is another one now, or gone.
+    """
+    if entry.fingerprint and entry.fingerprint != request.fingerprint:
+        now = f"fingerprint {request.fingerprint[:12]}" if request.fingerprint else "gone"
+        raise ReplayMismatchError(
+            run.run_id, entry.call_id, f"{entry} with fingerprint {entry.fingerprint[:12]}",
+            f"{request}, where the tool is {now}",
+        )  # fmt: skip

@@ -1,0 +1,91 @@
+"""A run while it is open in this process."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from contextvars import ContextVar, Token
+from typing import Any, NoReturn
+
+from praval_tools.errors import ToolUsageError
+from praval_tools.journal.events import process
+from praval_tools.journal.replay import Recording
+from praval_tools.journal.storage.protocol import Lease
+
+
+class OpenRun:
+    """A run that is open here: its lease, what was recorded of it, and how many calls are inside."""
+
+    def __init__(self, recorder: Any, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
+        self.recorder, self.lease, self.recording = recorder, lease, recording
+        self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
+        self.process, self.closed = process(), False
+        self.outer = current_run.get()
+        self.loops: set[str] = set()
+        self.inside: list[None] = []  # its `append` and `pop` are atomic: who closes and who comes see each other
+
+    def close(self) -> None:
+        """Take no calls any more; the lease goes with the last that is inside."""
+        self.closed = True
+        self.left()
+
+    def entered(self) -> None:
+        """
+        Let a call in that has put itself `inside`, which it leaves in any case, and then says `left`.
+
+        Who comes does that itself, in its own `try`: an interrupt may come before and behind each function.
+
+        Raises:
+            ToolUsageError: The run is not open here any more.
+        """
+        if self.closed or self.process != process():
+            self._refuse()
+
+    def left(self) -> None:
+        """Let the lease go, where the run is closed and nobody is inside."""
+        if self.closed and not self.inside:
+            self.lease.release()
+
+    def _refuse(self) -> NoReturn:
+        """
+        Refuse a call that comes too late, or from a forked process.
+
+        Raises:
+            ToolUsageError: The run is not open here any more.
+        """
+        if self.closed:
+            raise ToolUsageError(
+                f"Run {self.run_id!r} was closed; calls of its tasks come too late. Await them inside of the run.",
+                "run-closed",
+            )
+        raise ToolUsageError(
+            f"Run {self.run_id!r} is open in the process that this one was forked from; a run is open in one "
+            f"place at a time. Open a run of its own here.",
+            "run-closed",
+        )
+
+
+current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)
+"""The run to which the calls of this context belong; where it is another registry's, its `outer` ones may be ours."""
+
+
+class within:  # used as a function; a class costs a third of a generator
+    """Make calls in this context belong to *run*; None: leave it as it is."""
+
+    __slots__ = ("_run", "_token")
+
+    def __init__(self, run: OpenRun | None) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        run = self._run
+        self._token = None if run is None or current_run.get() is run else current_run.set(run)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            leave(self._token)
+
+
+def leave(token: Token[OpenRun | None]) -> None:
+    """Let calls in this context belong to where they did before; to no effect where it is another context."""
+    with suppress(ValueError):
+        current_run.reset(token)

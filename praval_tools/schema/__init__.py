@@ -1,0 +1,1 @@
+"""Type hints to JSON Schema, and JSON to typed Python values."""

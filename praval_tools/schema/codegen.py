@@ -1,0 +1,212 @@
+"""
+Source lines that take a tool's arguments apart, for a function made once per tool.
+
+They accept exactly what strict structuring accepts, with the common checks written out in place.
+What they do not accept at once they give back as MISS; who called asks the slower ways then, and those know why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Annotated, Any, Final, Literal, NewType, get_origin
+
+import msgspec
+from attrs import NOTHING
+
+from praval_tools.schema.constraints import read_constraints
+from praval_tools.schema.json_values import INT_LIMIT
+from praval_tools.schema.signature import Parameter, Signature
+from praval_tools.schema.type_handler import Mismatch, encodable
+from praval_tools.schema.type_hints import is_union
+
+StructureOf = Callable[[Any], Callable[[Any], Any]]
+"""Hint → function that structures one JSON value, or raises `Mismatch`."""
+
+_NAMES: Final = {"Mismatch": Mismatch, "ok_text": encodable, "LOW": -INT_LIMIT, "HIGH": INT_LIMIT, "LEFT_OUT": object()}
+"""What the lines refer to beside `arguments`, `MISS`, `function` and `context`, which the caller supplies."""
+
+_CHECKS: Final[dict[Any, tuple[str, ...]]] = {
+    float: (
+        "if type({v}) is not float:",
+        "    if type({v}) is not int: return MISS",
+        "    try: {v} = float({v})",
+        "    except OverflowError: return MISS",
+        "elif {v} - {v}: return MISS",  # not a number, which is true, where it is not finite
+    ),
+    int: ("if type({v}) is not int or not LOW < {v} < HIGH: return MISS",),
+    bool: ("if {v} is not True and {v} is not False: return MISS",),
+    str: ("if type({v}) is not str or not ({v}.isascii() or ok_text({v})): return MISS",),
+    None: ("if {v} is not None: return MISS",),
+    type(None): ("if {v} is not None: return MISS",),
+}
+
+
+class FastBody(msgspec.Struct, frozen=True):
+    """
+    The middle of a function `def fast(arguments)` for one tool.
+
+    Args:
+        lines: Statements that read the dict `arguments` and assign locals, or `return MISS`.
+        call: The call of `function` with those locals, and with `context` where the tool takes one.
+        namespace: What the lines refer to, besides `arguments`, `function`, `context` and `MISS`.
+    """
+
+    lines: tuple[str, ...]
+    call: str
+    namespace: dict[str, Any]
+
+
+def fast_body(signature: Signature, structure_of: StructureOf, *, by_name: bool) -> FastBody:
+    """
+    Return the lines for *signature*.
+
+    Args:
+        signature: What the function takes; without problems.
+        structure_of: Makes the function for a hint that has no lines of its own.
+        by_name: Pass every argument by its name: the function is wrapped, so positions may mean something else.
+    """
+    namespace = dict(_NAMES)
+    normal = [one for one in signature.parameters if one.kind == "normal"]
+    extra = next((one for one in signature.parameters if one.kind == "extra"), None)
+    lines: list[str] = []
+    lines += _required(normal)
+    lines += _optional(normal, namespace, counted=extra is None)
+    if extra is None:
+        lines += _count(normal)
+    else:
+        lines += _extra(normal, extra, signature, namespace, structure_of)
+    for index, one in enumerate(normal):
+        lines += _checked(index, one, namespace, structure_of)
+    return FastBody(tuple(lines), _call(signature, by_name), namespace)
+
+
+def _required(normal: Sequence[Parameter]) -> Iterator[str]:
+    names = [(index, one.name) for index, one in enumerate(normal) if one.default is NOTHING]
+    if names:
+        yield "try:"
+        yield from (f"    a{index} = arguments[{name!r}]" for index, name in names)
+        yield "except KeyError: return MISS"
+
+
+def _optional(normal: Sequence[Parameter], namespace: dict[str, Any], *, counted: bool) -> Iterator[str]:
+    optional = [(index, one) for index, one in enumerate(normal) if one.default is not NOTHING]
+    if optional and counted:
+        yield f"n = {len(normal) - len(optional)}"
+    for index, one in optional:
+        namespace[f"d{index}"] = one.default
+        yield f"a{index} = arguments.get({one.name!r}, LEFT_OUT)"
+        if counted:
+            yield f"if a{index} is not LEFT_OUT: n += 1"
+
+
+def _count(normal: Sequence[Parameter]) -> Iterator[str]:
+    if any(one.default is not NOTHING for one in normal):
+        yield "if len(arguments) != n: return MISS"
+    else:
+        yield f"if len(arguments) != {len(normal)}: return MISS"
+
+
+def _extra(
+    normal: Sequence[Parameter],
+    extra: Parameter,
+    signature: Signature,
+    namespace: dict[str, Any],
+    structure_of: StructureOf,
+) -> Iterator[str]:
+    namespace["KNOWN"] = frozenset(one.name for one in normal)
+    namespace["TAKEN"] = taken_names(signature)
+    namespace["ok_extra"] = structure_of(extra.hint)
+    namespace["ok_name"] = structure_of(str)
+    yield "extra = {}"
+    yield "try:"
+    yield "    for key, value in arguments.items():"
+    yield "        if key not in KNOWN:"
+    yield "            if key in TAKEN: return MISS"
+    yield "            extra[ok_name(key)] = ok_extra(value)"
+    yield "except (Mismatch, TypeError): return MISS"
+
+
+def taken_names(signature: Signature) -> frozenset[str]:
+    """Return the names that no extra argument can have."""
+    return frozenset((*signature.taken, *(one.name for one in signature.parameters if one.kind == "context")))
+
+
+def _checked(
+    index: int, one: Parameter, namespace: dict[str, Any], structure_of: StructureOf
+) -> Iterator[str]:
+    check = _check(f"a{index}", one.hint, namespace, structure_of)
+    if one.default is NOTHING:
+        yield from check
+        return
+    yield f"if a{index} is LEFT_OUT: a{index} = d{index}"
+    yield "else:"
+    yield from (f"    {line}" for line in check)
+
+
+def _check(local: str, hint: Any, namespace: dict[str, Any], structure_of: StructureOf) -> Iterator[str]:
+    hint = _unwrapped(hint)
+    if _is_simple(hint):
+        yield from (line.replace("{v}", local) for line in _CHECKS[hint])
+    elif (inner := _simple_optional(hint)) is not None:
+        yield f"if {local} is not None:"
+        yield from (f"    {line.replace('{v}', local)}" for line in _CHECKS[inner])
+    elif (texts := _text_choices(hint)) is not None:
+        namespace[f"c{local}"] = texts
+        yield f"if type({local}) is not str: return MISS"
+        yield f"{local} = c{local}.get({local}, LEFT_OUT)"
+        yield f"if {local} is LEFT_OUT: return MISS"
+    else:
+        namespace[f"s{local}"] = structure_of(hint)
+        yield f"try: {local} = s{local}({local})"
+        yield "except Mismatch: return MISS"
+
+
+def _unwrapped(hint: Any) -> Any:
+    """Return *hint* without wrappers that accept just what is in them: a description, a NewType."""
+    while True:
+        if get_origin(hint) is Annotated and not read_constraints(hint.__metadata__).values:
+            hint = hint.__origin__
+        elif isinstance(hint, NewType):
+            hint = hint.__supertype__
+        else:
+            return hint
+
+
+def _is_simple(hint: Any) -> bool:
+    return hint is None or (type(hint) is type and hint in _CHECKS)
+
+
+def _simple_optional(hint: Any) -> Any:
+    if not is_union(hint):
+        return None
+    plain = [one for one in hint.__args__ if one is not type(None)]
+    return plain[0] if len(plain) == 1 and len(hint.__args__) == 2 and _is_simple(plain[0]) else None
+
+
+def _text_choices(hint: Any) -> dict[str, Any] | None:
+    """Return text → value for a Literal or Enum of nothing but text; a look-up then is the whole check."""
+    if get_origin(hint) is Literal:
+        found = {one: one for one in hint.__args__}
+    elif isinstance(hint, type) and issubclass(hint, Enum):
+        found = {one.value: one for one in hint if type(one.value) is str}
+        if len(found) != len(hint):
+            return None
+    else:
+        return None
+    return found if all(type(text) is str for text in found) else None
+
+
+def _call(signature: Signature, by_name: bool) -> str:
+    arguments: list[str] = []
+    index = 0
+    for one in signature.parameters:
+        if one.kind == "extra":
+            arguments.append("**extra")
+            continue
+        if one.kind == "context":
+            local = "context"
+        else:
+            local, index = f"a{index}", index + 1
+        arguments.append(f"{one.name}={local}" if by_name or one.by_keyword else local)
+    return f"function({', '.join(arguments)})"

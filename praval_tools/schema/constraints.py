@@ -1,0 +1,228 @@
+"""
+What `Annotated` adds to a hint: a description, and constraints that JSON Schema can say.
+
+Constraints are checked on the JSON value, before it becomes Python, exactly as a validator of the schema does.
+Metadata is known by its class's module and attributes, so that annotated-types and pydantic need no import here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from praval_tools.schema.json_values import canonical
+from praval_tools.schema.type_handler import JsonSchema, Mismatch
+
+_NUMBERS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_LENGTHS: Final = {
+    "min_length": {"string": "minLength", "array": "minItems", "object": "minProperties"},
+    "max_length": {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
+}
+_KNOWN: Final = (*_NUMBERS, "multiple_of", *_LENGTHS, "pattern")
+_HARMLESS: Final = frozenset({"Unit", "Strict", "AllowInfNan"})
+_EXACT_INTEGER: Final = 2**53
+
+
+class Constraints(msgspec.Struct, frozen=True):
+    """
+    What the metadata of one `Annotated` says.
+
+    Args:
+        values: Constraint by the name that annotated-types gives it.
+        description: The first text in it.
+        problems: What in it cannot be said in JSON Schema, or contradicts itself.
+    """
+
+    values: dict[str, Any]
+    description: str
+    problems: tuple[str, ...]
+
+    def keywords(self, takes: frozenset[str]) -> JsonSchema:
+        """Return the JSON Schema keywords for values of the JSON types *takes*."""
+        made: JsonSchema = {}
+        for name, value in self.values.items():
+            if name in _LENGTHS:
+                made.update({_LENGTHS[name][kind]: value for kind in sorted(takes & _LENGTHS[name].keys())})
+            else:
+                made[_NUMBERS.get(name, {"multiple_of": "multipleOf"}.get(name, name))] = value
+        return made
+
+    def misplaced(self, takes: frozenset[str]) -> list[str]:
+        """Return the names of the constraints that say nothing about values of the JSON types *takes*."""
+        return [name for name in self.values if not takes & _targets(name)]
+
+
+def _targets(name: str) -> frozenset[str]:
+    if name in _LENGTHS:
+        return frozenset(_LENGTHS[name])
+    return frozenset({"string"}) if name == "pattern" else frozenset({"number", "integer"})
+
+
+def read_constraints(metadata: Iterable[Any]) -> Constraints:
+    """Return what *metadata* says; what is unknown to us counts as meant for others."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    description = ""
+    for one in _flat(metadata):
+        text = one if type(one) is str else getattr(one, "documentation", None) or _pydantic_description(one)
+        if isinstance(text, str):
+            description = description or text
+        if isinstance(one, re.Pattern):
+            _take(values, "pattern", one, problems)
+            continue
+        if not _is_ours(one):
+            continue
+        found = [(name, value) for name in _KNOWN if (value := getattr(one, name, None)) is not None]
+        for name, value in found:
+            if not (name == "min_length" and value == 0):
+                _take(values, name, value, problems)
+        if not found and type(one).__name__ not in _HARMLESS and not text:
+            problems.append(f"{one!r} has no JSON Schema form; check it in the function")
+    return Constraints(values, description, (*problems, *_contradictions(values)))
+
+
+def _flat(metadata: Iterable[Any]) -> Iterator[Any]:
+    for one in metadata:
+        if _is_ours(one) and getattr(one, "__is_annotated_types_grouped_metadata__", False):
+            yield from _flat(one)
+        elif type(one).__name__ == "FieldInfo" and _is_ours(one):
+            yield one
+            yield from _flat(one.metadata)
+        else:
+            yield one
+
+
+def _is_ours(one: Any) -> bool:
+    return type(one).__module__.partition(".")[0] in ("annotated_types", "pydantic")
+
+
+def _pydantic_description(one: Any) -> Any:
+    return (one.description or "") if type(one).__name__ == "FieldInfo" and _is_ours(one) else None
+
+
+def _take(values: dict[str, Any], name: str, value: Any, problems: list[str]) -> None:
+    """Add one constraint; of two bounds the tighter one counts."""
+    try:
+        value = _READERS[name](value)
+    except (TypeError, ValueError) as error:
+        problems.append(str(error))
+        return
+    if name not in values or values[name] == value:
+        values[name] = value
+    elif name in ("ge", "gt", "min_length"):
+        values[name] = max(values[name], value)
+    elif name in ("le", "lt", "max_length"):
+        values[name] = min(values[name], value)
+    else:
+        problems.append(f"it has two different constraints of the kind {name}; keep one")
+
+
+def _bound(value: Any) -> int | float:
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"a bound of {value!r} has no JSON Schema form; bounds are finite numbers")
+    return value
+
+
+def _step(value: Any) -> int | float:
+    if (step := _bound(value)) <= 0:
+        raise ValueError(f"MultipleOf({value!r}) has no JSON Schema form; it must be greater than 0")
+    return step
+
+
+def _length(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"a length of {value!r} makes no sense; lengths are integers from 0")
+    return value
+
+
+def _pattern(value: Any) -> str:
+    if isinstance(value, re.Pattern):
+        if value.flags & ~re.UNICODE or not isinstance(value.pattern, str):
+            raise ValueError(f"the flags of {value!r} have no JSON Schema form; write them into the pattern")
+        value = value.pattern
+    try:
+        validator(canonical({"pattern": value}))
+    except ValueError as error:
+        raise ValueError(f"the pattern {value!r} is no regular expression of JSON Schema: {error}") from None
+    return str(value)
+
+
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(_NUMBERS, _bound),
+    "multiple_of": _step,
+    **dict.fromkeys(_LENGTHS, _length),
+    "pattern": _pattern,
+}
+
+
+def _contradictions(values: dict[str, Any]) -> Iterator[str]:
+    low, above = values.get("ge", -math.inf), values.get("gt", -math.inf)
+    high, below = values.get("le", math.inf), values.get("lt", math.inf)
+    if low > high or above >= high or low >= below or above >= below:
+        yield "its bounds exclude every number"
+    if values.get("min_length", 0) > values.get("max_length", math.inf):
+        yield "its least length is greater than its greatest"
+
+
+@cache
+def validator(schema_text: str) -> Any:
+    """
+    Return a validator of the schema that *schema_text* is.
+
+    For what Python would judge otherwise: regular expressions, and multiples of fractions.
+    """
+    import json
+
+    import jsonschema_rs
+
+    return jsonschema_rs.validator_for(json.loads(schema_text), validate_formats=True)
+
+
+def checker(keywords: JsonSchema) -> Callable[[Any], None]:
+    """Return a function that raises `Mismatch` for a JSON value which breaks one of *keywords*."""
+    checks = [_check(name, limit) for name, limit in keywords.items()]
+
+    def check(value: Any) -> None:
+        for one in checks:
+            one(value)
+
+    return check
+
+
+def _check(name: str, limit: Any) -> Callable[[Any], None]:
+    if name in ("pattern", "multipleOf") or (type(limit) is int and abs(limit) > _EXACT_INTEGER):
+        kinds: tuple[type, ...] = (str,) if name == "pattern" else (int, float)
+        holds: Callable[[Any], bool] = validator(canonical({name: limit})).is_valid
+        reason = f"does not match {limit}" if name == "pattern" else f"breaks {name} {limit}"
+    else:
+        kinds, holds, reason = _COMPARED[name](limit)
+
+    def check(value: Any) -> None:
+        if type(value) in kinds and not holds(value):
+            raise Mismatch(reason)
+
+    return check
+
+
+_NUMBER_TYPES: Final = (int, float)
+_Comparison = tuple[tuple[type, ...], Callable[[Any], bool], str]
+_COMPARED: Final[dict[str, Callable[[Any], _Comparison]]] = {
+    "minimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value >= limit), f"is less than {limit}"),
+    "exclusiveMinimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value > limit), f"is not over {limit}"),
+    "maximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value <= limit), f"is greater than {limit}"),
+    "exclusiveMaximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value < limit), f"is not under {limit}"),
+    "minLength": lambda limit: ((str,), lambda value: len(value) >= limit, f"is shorter than {limit}"),
+    "maxLength": lambda limit: ((str,), lambda value: len(value) <= limit, f"is longer than {limit}"),
+    "minItems": lambda limit: ((list,), lambda value: len(value) >= limit, f"has fewer than {limit} items"),
+    "maxItems": lambda limit: ((list,), lambda value: len(value) <= limit, f"has more than {limit} items"),
+    "minProperties": lambda limit: ((dict,), lambda value: len(value) >= limit, f"has fewer than {limit} keys"),
+    "maxProperties": lambda limit: ((dict,), lambda value: len(value) <= limit, f"has more than {limit} keys"),
+}

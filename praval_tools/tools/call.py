@@ -1,0 +1,157 @@
+"""A call and what came of it."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from praval_tools.schema.encode import encode, json_text
+from praval_tools.schema.type_handler import Unencodable
+from praval_tools.tools.content import blocks_of, described
+from praval_tools.tools.truncation import cut, cut_json
+
+if TYPE_CHECKING:
+    from praval_tools.schema.arguments import Repair
+    from praval_tools.tools.decision import Decision
+
+_ERROR: Final = 4_000
+"""Most characters of an error that a model sees."""
+
+
+class Outcome(StrEnum):
+    """How a call ended."""
+
+    OK = "ok"
+    TOOL_ERROR = "tool_error"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    UNKNOWN_TOOL = "unknown_tool"
+    FORBIDDEN = "forbidden"
+    DISABLED = "disabled"
+    APPROVAL_REQUIRED = "approval_required"
+    APPROVAL_DENIED = "approval_denied"
+    LIMITED = "limited"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    IN_DOUBT = "in_doubt"
+    ENGINE_LOST = "engine_lost"
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """
+    One request of an agent to run a tool.
+
+    Making one never fails: `arguments` may be a dict, JSON text, bytes or junk, and is judged by the call.
+
+    Args:
+        tool_call_id: Stands for this call; None: one is made where something needs it.
+        name: The tool's name.
+        arguments: A dict, or JSON text of an object; None and empty text mean none.
+        agent: Who calls; None is forbidden, except through an agent or its toolset, which fill in their own name.
+        run_id: The journaled run that it belongs to.
+        on_behalf_of: For whom the agent acts, the nearest first.
+        parent_id: The id of the call from whose tool this one was made; filled in by the call.
+        reason: Why the model makes it, where it was asked; kept in the journal, not given to the tool.
+        engine: Where its function is to run; None: as its tool says, or else the registry.
+    """
+
+    tool_call_id: str | None = None
+    name: str = ""
+    arguments: Any = None
+    agent: str | None = None
+    run_id: str | None = None
+    on_behalf_of: tuple[str, ...] = ()
+    parent_id: str | None = None
+    reason: str = ""
+    engine: str | None = None
+
+    def with_id(self) -> ToolCall:
+        """Return the call with an id, made where none was given, or what is given is no text."""
+        if type(self.tool_call_id) is str and self.tool_call_id:
+            return self
+        return msgspec.structs.replace(self, tool_call_id=os.urandom(16).hex())
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """
+    What came of one call; `success` is true where the tool ran and returned.
+
+    Args:
+        tool_call_id: The id of the call, None where none was given and nothing needed one.
+        name: The tool's name as it was called.
+        agent: Who called; None for the operator.
+        outcome: How it ended.
+        result: The tool's value, as Python.
+        error: Text for a model; None where the outcome is ok.
+        error_type: The class of the tool's exception, or the error's stable code.
+        latency_ms: Milliseconds from the request to the result.
+        attempts: How often the function was entered.
+        repairs: What was mended in the arguments.
+        replayed: The value was recorded earlier and the tool did not run.
+        decision: Why the agent could call it, or not.
+        exception: What the tool raised, as it is; for the host program alone.
+        max_size: Characters of the value that a model sees; None: all.
+    """
+
+    tool_call_id: str | None
+    name: str
+    agent: str | None = None
+    outcome: Outcome = Outcome.OK
+    result: Any = None
+    error: str | None = None
+    error_type: str | None = None
+    latency_ms: float | None = None
+    attempts: int = 0
+    repairs: tuple[Repair, ...] = ()
+    replayed: bool = False
+    decision: Decision | None = None
+    exception: BaseException | None = None
+    max_size: int | None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether the outcome is `ok`."""
+        return self.outcome is Outcome.OK
+
+    def for_model(self, limit: int | None = None) -> str:
+        """
+        Return the text that a model reads: the value as JSON or text, or type and message of the error.
+
+        Never a traceback, and never an exception: a value that has no JSON form is said to have none.
+        JSON that is cut stays valid.
+
+        Args:
+            limit: Most characters; None: the tool's `max_result_size`, 4,000 for an error.
+        """
+        if limit is None:
+            limit = self.max_size
+        if self.outcome is not Outcome.OK:
+            kind = f"{self.error_type}: " if self.error_type and self.outcome is Outcome.TOOL_ERROR else ""
+            return cut(_writable(f"{kind}{self.error or self.outcome.value}"), min(limit or _ERROR, _ERROR))
+        blocks = blocks_of(self.result)
+        if isinstance(self.result, str) or blocks is not None:
+            text = _writable(self.result if blocks is None else described(blocks))
+            return text if limit is None else cut(text, limit)
+        try:
+            value = encode(self.result)
+            return json_text(value).decode() if limit is None else cut_json(value, limit)
+        except Exception as error:  # the seam to whatever a tool returned
+            said = str(error) if isinstance(error, Unencodable) else type(error).__name__
+            return cut(f"The tool returned what cannot be written as JSON: {said}", limit or _ERROR)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the tool's exception may be anything, and stays in its process
+        names = self.__struct_fields__
+        return ToolResult, tuple(None if name == "exception" else getattr(self, name) for name in names)
+
+    def __repr__(self) -> str:
+        shown = ("name", "agent", "outcome", "result", "error", "error_type")
+        given = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
+        return f"ToolResult({', '.join([repr(self.tool_call_id), *given])})"
+
+
+def _writable(text: str) -> str:
+    """Return *text* without halves of surrogate pairs, which no wire carries."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,408 @@
+"""What a tool says about itself, checked when made."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter, is_
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
+
+from attrs import Attribute, evolve, field, fields, frozen
+
+from praval_tools.errors import InvalidNameError, ToolDefinitionError
+from praval_tools.lazy_regex import Pattern
+from praval_tools.names import check_agent_name, check_tool_name, near, shorten
+from praval_tools.schema.docstrings import description_of
+from praval_tools.tools.source import Source
+
+if TYPE_CHECKING:
+    from praval_tools.schema.signature import Signature
+
+RiskLevel = Literal["low", "medium", "high", "critical"]
+Speed = Literal["instant", "fast", "medium", "slow"]
+Safety = Literal["native", "sandboxed", "external"]
+ErrorStyle = Literal["message", "masked"]
+Engine = Literal["inline", "thread"]
+
+_TEXTS: Final = ("version", "author", "approval_reason", "title")
+_FLAGS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
+_HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")
+
+
+_NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | set | frozenset) else value
+
+
+def _as_owner(value: Any) -> Any:
+    """Return the name of an agent that is given as object."""
+    return value if value is None or type(value) is str else getattr(value, "name", value)
+
+
+def _as_extra(value: Any) -> Any:
+    """Return a copy that nobody else holds."""
+    if value is _NO_EXTRA or not isinstance(value, Mapping):
+        return value
+    return MappingProxyType(copy.deepcopy(dict(value)))
+
+
+def _as_exceptions(value: Any) -> Any:
+    return (value,) if isinstance(value, type) else _as_tuple(value)
+
+
+@frozen
+class ToolMetadata:
+    """
+    What a tool says about itself; frozen, and checked when made.
+
+    `registry.get_tool(name).metadata` shows the *present* owner and flags, after transfers and sharing.
+    `parameters` and `return_type` are derived from the function's signature unless given.
+
+    Args:
+        tool_name: The name in the registry: 1–128 of `[A-Za-z0-9_.-]`, the first a letter or `_`.
+        owned_by: The one agent accountable for the tool.
+        description: What a model reads; the docstring without its sections by default.
+        category: One label; `general` means not categorised.
+        shared: Every agent with `auto_discover_tools` may call it.
+        version: The tool's own version.
+        author: Who wrote it; grants nothing.
+        tags: Many labels, which grant nothing.
+        parameters: `{"x": {"type": "float", "required": True, "default": None}}`.
+        return_type: The return hint as Python text.
+        requires_approval: Every call waits for a person.
+        risk_level: How bad a wrong call is.
+        approval_reason: What the person who approves should know.
+        speed: How long it usually takes; `instant` lets a sync tool run on an event loop.
+        safety: Where it runs.
+        read_only: Changes nothing (None: unknown).
+        destructive: May destroy something (None: unknown).
+        idempotent: A second run with the same key has no further effect (None: unknown).
+        open_world: Talks to things outside (None: unknown).
+        timeout: Seconds until a call is given up; None: the registry's.
+        retries: How often a call that may succeed later is tried again; None: the registry's.
+        concurrency_safe: False: it runs alone in its registry.
+        private: True: listing, sharing and categories do not count; only its owner and grants.
+        max_result_size: Characters of a result that a model sees; None: the registry's.
+        retry_on: Exception types after which a call may be tried again.
+        engine: Where it runs; None: chosen by the call.
+        errors: `masked` hides the messages of unexpected exceptions from models; None: the registry's.
+        strict_arguments: True: arguments are never repaired; None: the registry's.
+        title: A name for people.
+        extra: Anything else, kept as it is.
+        source: Where the tool comes from.
+
+    Raises:
+        ToolDefinitionError: With every value that is not allowed.
+    """
+
+    tool_name: str
+    owned_by: str | None = field(default=None, converter=_as_owner)
+    _description: str | None = field(default=None, repr=False)
+    category: str = "general"
+    shared: bool = False
+    version: str = "1.0.0"
+    author: str = ""
+    tags: tuple[str, ...] = field(default=(), converter=_as_tuple)
+    _parameters: Mapping[str, Any] | None = field(default=None, repr=False)
+    _return_type: str | None = field(default=None, repr=False)
+    requires_approval: bool = False
+    risk_level: RiskLevel = "low"
+    approval_reason: str = ""
+    speed: Speed = "medium"
+    safety: Safety = "native"
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    timeout: float | None = None
+    retries: int | None = None
+    concurrency_safe: bool = True
+    private: bool = False
+    max_result_size: int | None = None
+    retry_on: tuple[type[Exception], ...] = field(default=(), converter=_as_exceptions)
+    engine: str | None = None
+    errors: ErrorStyle | None = None
+    strict_arguments: bool | None = None
+    title: str = ""
+    extra: Mapping[str, Any] = field(default=_NO_EXTRA, converter=_as_extra)
+    source: Source | None = None
+    _signature: Signature | None = field(default=None, repr=False, eq=False)
+    _doc: str | None = field(default=None, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if problems := _problems(self):
+            raise ToolDefinitionError(str(self.tool_name), problems)
+
+    def __deepcopy__(self, memo: object) -> ToolMetadata:
+        return self
+
+    @property
+    def description(self) -> str:
+        """What a model reads: as given, else the docstring without its sections."""
+        return self._description if self._description is not None else description_of(self._doc)
+
+    @property
+    def described(self) -> bool:
+        """Whether a model is told anything; asked at every declaration, so it does not read a docstring through."""
+        return bool(self._description or (self._description is None and self._doc and self._doc.strip()))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Each parameter's type, whether it is required, and its default."""
+        if self._parameters is not None:
+            return dict(self._parameters)
+        return self._signature.describe() if self._signature is not None else {}
+
+    @property
+    def return_type(self) -> str:
+        """The return hint as Python text."""
+        if self._return_type is not None:
+            return self._return_type
+        return self._signature.return_text() if self._signature is not None else "Any"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field by name, lists instead of tuples; `source` as its text."""
+        given = {name: getattr(self, name) for name in FIELD_NAMES}
+        given["tags"], given["retry_on"] = list(self.tags), [kind.__name__ for kind in self.retry_on]
+        given["extra"], given["source"] = copy.deepcopy(dict(self.extra)), str(self.source or "")
+        return given
+
+    def replace(self, **changes: Any) -> ToolMetadata:
+        """Return a copy with *changes*, checked again."""
+        return evolve(self, **changes) if changes else self
+
+    def stamped(self, checked: Mapping[str, Any]) -> ToolMetadata:
+        """Return a copy with the fields *checked*, which is looked at no more."""
+        made = object.__new__(ToolMetadata)
+        for put, value in zip(_PUT, _every(self), strict=True):
+            put(made, value)
+        for name, value in checked.items():
+            object.__setattr__(made, name, value)
+        return made
+
+
+_FIELDS: Final = tuple(one.name for one in fields(ToolMetadata))
+_PUT: Final = tuple(vars(ToolMetadata)[name].__set__ for name in _FIELDS)
+_every = attrgetter(*_FIELDS)
+
+
+class Named(Protocol):
+    """What stands for its name: an agent."""
+
+    name: str
+
+
+class ToolFields(TypedDict, total=False):
+    """The fields of `ToolMetadata` as keywords, for type checkers."""
+
+    owned_by: str | Named | None
+    description: str | None
+    category: str
+    shared: bool
+    version: str
+    author: str
+    tags: Iterable[str]
+    parameters: Mapping[str, Any] | None
+    return_type: str | None
+    requires_approval: bool
+    risk_level: RiskLevel
+    approval_reason: str
+    speed: Speed
+    safety: Safety
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    retries: int | None
+    concurrency_safe: bool
+    private: bool
+    max_result_size: int | None
+    retry_on: type[Exception] | Iterable[type[Exception]]
+    engine: Engine | str | None
+    errors: ErrorStyle | None
+    strict_arguments: bool | None
+    title: str
+    extra: Mapping[str, Any]
+    source: Source | None
+
+
+class DeclaredFields(ToolFields, total=False):
+    """Every keyword of `@tool`, for type checkers."""
+
+    name: str | None
+    tool_name: str | None
+    namespace: str | None
+    method_name: str | None
+    metadata: ToolMetadata | None
+    strict: bool
+    register: bool
+    replace: bool
+    registry: Any
+
+
+FIELD_NAMES: Final = tuple(
+    one.alias or one.name for one in fields(ToolMetadata) if one.name not in ("_signature", "_doc")
+)
+"""Every keyword that `@tool` takes, beside `registry` and `register`."""
+
+
+def unknown_fields(given: Iterable[str]) -> list[str]:
+    """Return one sentence for each name that is no field of the metadata."""
+    return [
+        f"unknown keyword {name!r}" + (f"; did you mean {match[0]!r}?" if (match := near(name, FIELD_NAMES)) else "")
+        for name in given
+        if name not in _KNOWN
+    ]
+
+
+_KNOWN: Final = frozenset(FIELD_NAMES)
+
+# ── checks, one per field; only values that differ from the default are looked at ────────────────
+
+Check = Callable[[Any], str | None]
+
+
+def _choice(*allowed: str) -> Check:
+    def check(value: object) -> str | None:
+        if isinstance(value, str) and value in allowed:
+            return None
+        match = near(value, allowed) if isinstance(value, str) else ()
+        hint = f"; did you mean {match[0]!r}?" if match else ""
+        return f"{shorten(value)} is none of {', '.join(map(repr, allowed))}{hint}"
+
+    return check
+
+
+def _kind(kind: type, name: str, *, none: bool = True) -> Check:
+    def check(value: object) -> str | None:
+        return None if type(value) is kind or (none and value is None) else f"{shorten(value)} is not {name}"
+
+    return check
+
+
+def _seconds(value: object) -> str | None:
+    if value is None or (type(value) in (int, float) and 0 < value < math.inf):  # type: ignore[operator]
+        return None
+    return f"{shorten(value)} is not a positive number of seconds"
+
+
+def _count(least: int) -> Check:
+    def check(value: object) -> str | None:
+        fits = value is None or (type(value) is int and value >= least)
+        return None if fits else f"{shorten(value)} is not a whole number from {least} on"
+
+    return check
+
+
+def _tags(value: object) -> str | None:
+    if isinstance(value, tuple) and all(type(tag) is str and tag.strip() for tag in value):
+        return None
+    return f"{shorten(value)} is not a list of texts"
+
+
+def _exceptions(value: object) -> str | None:
+    if isinstance(value, tuple) and all(isinstance(one, type) and issubclass(one, Exception) for one in value):
+        return None
+    return f"{shorten(value)} is not a list of exception types"
+
+
+def _category(value: object) -> str | None:
+    return None if type(value) is str and value.strip() else f"{shorten(value)} is not a non-empty text"
+
+
+def _mapping(value: object) -> str | None:
+    return None if isinstance(value, Mapping) else f"{shorten(value)} is not a mapping"
+
+
+def _named(check: Callable[[object], str]) -> Check:
+    def checked(value: object) -> str | None:
+        try:
+            check(value)
+        except InvalidNameError as error:
+            return str(error)
+        return None
+
+    return checked
+
+
+_agent = _named(check_agent_name)
+
+
+def _owner(value: object) -> str | None:
+    if value is None or (type(value) is str and value.startswith("plugin:") and value.isprintable()):
+        return None
+    return _agent(value)
+
+
+_ENGINE: Final = Pattern(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
+
+
+def _engine(value: object) -> str | None:
+    """A plugin's engine has a dot in its name, so that a misspelled one of ours is found out here."""
+    if isinstance(value, str) and _ENGINE.fullmatch(value):
+        return None
+    problem = _choice("inline", "thread")(value)
+    return f"{problem}, nor a plugin's engine, like 'acme.pool'" if problem and "mean" not in problem else problem
+
+
+_CHECKS: Final[dict[str, Check]] = {
+    "tool_name": _named(check_tool_name),
+    "owned_by": _owner,
+    "category": _category,
+    "tags": _tags,
+    "risk_level": _choice("low", "medium", "high", "critical"),
+    "speed": _choice("instant", "fast", "medium", "slow"),
+    "safety": _choice("native", "sandboxed", "external"),
+    "errors": _choice("message", "masked"),
+    "engine": _engine,
+    "timeout": _seconds,
+    "retries": _count(0),
+    "max_result_size": _count(1),
+    "retry_on": _exceptions,
+    "extra": _mapping,
+    "source": _kind(Source, "a Source"),
+    "description": _kind(str, "a text"),
+    **{name: _kind(str, "a text", none=False) for name in _TEXTS},
+    **{name: _kind(bool, "True or False", none=False) for name in _FLAGS},
+    **{name: _kind(bool, "True, False or None") for name in _HINTS},
+}
+
+
+def wrong_values(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the problem of each value that the field of that name does not take; None says nothing."""
+    for name, value in given.items():
+        if value is not None and (problem := _CHECKS[name](value)) is not None:
+            yield name, problem
+
+
+def _plan(one: Attribute[Any]) -> tuple[str, str, Any, Check]:
+    return one.name, one.alias or one.name, one.default, _CHECKS[one.alias or one.name]
+
+
+_PLAN: Final = tuple(_plan(one) for one in fields(ToolMetadata) if (one.alias or one.name) in _CHECKS)
+_OFTEN: Final = tuple(row for row in _PLAN if row[0] in ("tool_name", "owned_by", "_description", "category", "source"))
+_SELDOM: Final = tuple(row for row in _PLAN if row not in _OFTEN)
+_seldom = attrgetter(*(row[0] for row in _SELDOM))
+_DEFAULTS: Final = tuple(row[2] for row in _SELDOM)
+
+
+def _problems(metadata: ToolMetadata) -> list[str]:
+    """Return what is not allowed; one comparison passes over all that nobody set."""
+    plan = _OFTEN if all(map(is_, _seldom(metadata), _DEFAULTS)) else _PLAN
+    found: list[str] = []
+    for name, alias, default, check in plan:
+        value = getattr(metadata, name)
+        if value is not default and (problem := check(value)) is not None:
+            found.append(f"{alias}: {problem}")
+    if plan is _OFTEN:
+        return found
+    if metadata.read_only and metadata.destructive:
+        found.append("read_only and destructive contradict each other; drop one of them")
+    if metadata.read_only and metadata.idempotent is False:
+        found.append("read_only=True and idempotent=False contradict each other: what changes nothing can be repeated")
+    return found

@@ -1,0 +1,473 @@
+"""The tool: a named callable with metadata and schemas, immutable."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
+
+import msgspec
+from attrs import frozen
+
+from praval_tools.errors import (
+    InvalidNameError,
+    ToolDefinitionError,
+    ToolDefinitionWarning,
+    ToolUsageError,
+    outside,
+)
+from praval_tools.names import check_tool_name
+from praval_tools.schema.arguments import check_given_schema
+from praval_tools.schema.signature import read_signature
+from praval_tools.tools.context import ToolContext
+from praval_tools.tools.declaration_site import place_of
+from praval_tools.tools.implementation import Definition
+from praval_tools.tools.metadata import ToolMetadata, unknown_fields
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ToolDefinition(msgspec.Struct, frozen=True):
+    """Name, description and JSON Schema of a tool: what a model is told."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the three as a dict."""
+        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+
+
+@frozen(eq=False, slots=False, init=False)
+class Tool(Generic[P, R]):
+    """
+    A named callable with metadata and schemas; frozen, compared by identity.
+
+    Calling it is plain Python, with no access check and no record: the host program is the operator.
+    Agents call through their toolset.
+
+    Args:
+        name: Its name in a registry.
+        description: What a model reads.
+        parameters: JSON Schema of the arguments, or `{"q": "string"}` for required properties;
+            None: derived from the function.
+        callable: The function; `func` is another name for it.
+        is_async: Checked against the function where given.
+        namespace: Prefix of the name.
+        method_name: The name after the namespace.
+        more: Every other field of `ToolMetadata`.
+
+    Raises:
+        ToolDefinitionError: With every problem of the definition.
+    """
+
+    name: str
+    metadata: ToolMetadata
+    namespace: str | None
+    method_name: str | None
+    definition_: Definition
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        function = given.get("callable", given.get("func"))
+        if cls is Tool and _is_async(function):
+            return object.__new__(AsyncTool)  # type: ignore[return-value]
+        return object.__new__(cls)
+
+    def __init__(
+        self,
+        name: str,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        callable: Callable[P, R] | None = None,
+        *,
+        func: Callable[P, R] | None = None,
+        is_async: bool | None = None,
+        namespace: str | None = None,
+        method_name: str | None = None,
+        metadata: ToolMetadata | None = None,
+        **more: Any,
+    ) -> None:
+        if callable is not None and func is not None and callable is not func:
+            raise ToolUsageError("callable= and func= are two names of one thing; pass one of them.")
+        function = callable if callable is not None else func
+        if namespace and not name.startswith((f"{namespace}-", f"{namespace}.")):
+            name = f"{namespace}-{method_name or name}"
+        if namespace and method_name is None:
+            method_name = name[len(namespace) + 1 :]
+        strict = parameters is None
+        _build(
+            self, function, name, description, metadata, more, namespace, method_name,
+            strict=strict, given=parameters, is_async=is_async,
+        )  # fmt: skip
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[P, R] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        namespace: str | None = None,
+        method_name: str | None = None,
+        metadata: ToolMetadata | None = None,
+        strict: bool = True,
+        *,
+        func: Callable[P, R] | None = None,
+        **more: Any,
+    ) -> Tool[P, R]:
+        """
+        Make a tool of *function*, registered nowhere.
+
+        Args:
+            function: Any callable with type hints; a named lambda's parameters are unconstrained.
+            name: Its name; `__name__` by default.
+            description: The cleaned docstring by default.
+            namespace: Prefix of the name.
+            method_name: The name after the namespace.
+            metadata: Every other field.
+            strict: False: a missing hint means unconstrained.
+            func: Another name of *function*.
+            more: Fields of `ToolMetadata`.
+
+        Raises:
+            ToolDefinitionError: With every problem of the function.
+        """
+        function = function if function is not None else func
+        own = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
+        given = method_name if namespace and method_name is not None else name
+        if given is None and metadata is not None:
+            given = metadata.tool_name
+        base = given if given is not None else own or type(function).__name__
+        lambda_ = base == "<lambda>"
+        full = f"{namespace}-{base}" if namespace else base
+        kind: Any = AsyncTool if _is_async(function) else Tool
+        made: Tool[P, R] = object.__new__(kind)
+        _build(
+            made, function, full, description, metadata, more, namespace, None if lambda_ else method_name or base,
+            strict=strict,
+        )  # fmt: skip
+        return made
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.definition_.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} owned_by={self.metadata.owned_by!r}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    # ── what it is ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def description(self) -> str:
+        """What a model reads."""
+        return self.metadata.description
+
+    @property
+    def function(self) -> Callable[P, R]:
+        """The function itself."""
+        return self.definition_.function
+
+    callable = func = fn = function
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON Schema of the arguments, a fresh copy."""
+        return copy.deepcopy(self.definition_.compiled.parameters_schema)
+
+    json_schema = parameters
+
+    @property
+    def result_schema(self) -> dict[str, Any] | None:
+        """JSON Schema of the result, from the return hint; None where there is none."""
+        return copy.deepcopy(self.definition_.compiled.result_schema)
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """Name, description and schema."""
+        return ToolDefinition(self.name, self.description, self.parameters)
+
+    _tool_definition = definition
+    _is_tool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return name, description and schema as a dict."""
+        return self.definition.to_dict()
+
+    @property
+    def doc(self) -> str:
+        """The function's docstring, as written."""
+        return self.definition_.doc or ""
+
+    @property
+    def signature(self) -> Any:
+        """The function's `inspect.Signature`."""
+        import inspect
+
+        return inspect.signature(self.definition_.function)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is to be awaited."""
+        return self.definition_.signature.is_async
+
+    @property
+    def qualified_name(self) -> str:
+        """`{namespace}-{method_name}` where both are known, else the name."""
+        if self.namespace and self.method_name:
+            return f"{self.namespace}-{self.method_name}"
+        return self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the present name and description and the schemas; owner, flags and the function don't count."""
+        return self.definition_.fingerprint(self.name, self.description)
+
+    def get_schema(
+        self, api_format: str = "openai-chat", *, strict: bool = False, think_augment: bool = False
+    ) -> dict[str, Any]:
+        """
+        Return the tool in a provider's format; an unknown one is a `ValueError` with the list.
+
+        Args:
+            api_format: `openai-chat`, `openai-responses`, `anthropic`, `gemini`, `mcp`.
+            strict: For the provider's strict mode; a tool that cannot be strict is given as it is without.
+            think_augment: Ask the model for the reason of each call.
+        """
+        export = import_module("praval_tools.formats").export  # formats are made of tools, not tools of formats
+        made: dict[str, Any] = export(
+            api_format, self.name, self.description, self.parameters, self.metadata, result=self.result_schema,
+            strict=strict, think_augment=think_augment,
+        )  # fmt: skip
+        return made
+
+    def describe(self, api_format: str = "openai-chat") -> dict[str, Any]:
+        """Return the tool in a provider's format (deprecated: use `get_schema`)."""
+        warnings.warn("Tool.describe is deprecated, use get_schema", DeprecationWarning, stacklevel=2)
+        return self.get_schema(api_format)
+
+    def get_json_schema(self, api_format: str = "openai-chat") -> dict[str, Any]:
+        """Return the tool in a provider's format (deprecated: use `get_schema`)."""
+        warnings.warn("Tool.get_json_schema is deprecated, use get_schema", DeprecationWarning, stacklevel=2)
+        return self.get_schema(api_format)
+
+    # ── copies ───────────────────────────────────────────────────────────────────────────────────
+
+    def with_metadata(self, **changes: Any) -> Tool[P, R]:
+        """Return a copy with some fields of the metadata changed; the function stays."""
+        return _copy(self, metadata=self.metadata.replace(**changes))
+
+    def with_namespace(
+        self, namespace: str | None, *, force: bool = False, sep: Literal["-", "."] = "-"
+    ) -> Tool[P, R]:
+        """
+        Return a copy under *namespace*; a tool that has one already is returned as it is, unless *force*.
+
+        An existing `.` or `-` prefix counts as a namespace.
+        """
+        base = self.method_name if self.namespace else None
+        if base is None or not self.name.endswith(base):
+            cut_at = max(self.name.find("-"), self.name.find("."))
+            base = self.name[cut_at + 1 :] if cut_at > 0 else self.name
+        if namespace is None or (base != self.name and not force):
+            return self
+        check_tool_name(namespace)
+        name = check_tool_name(f"{namespace}{sep}{base}")
+        metadata = self.metadata.replace(tool_name=name)
+        return _copy(self, name=name, metadata=metadata, namespace=namespace, method_name=base)
+
+    update_namespace = with_namespace
+
+    # ── the operator's calls: checked arguments, no access check, no record ──────────────────────
+
+    def run_raw(self, parameters: Mapping[str, Any]) -> Any:
+        """
+        Check the arguments and run the tool, raising what it raises; an async tool runs on a loop of its own.
+
+        Raises:
+            ToolArgumentsError: The arguments do not fit.
+            ToolUsageError: An async tool, and a loop runs in this thread.
+        """
+        values = self._keywords(parameters)
+        if not self.is_async:
+            return self._whole(self.definition_.function(**values))
+        import asyncio
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(_awaited(self.definition_.function(**values)))
+        raise ToolUsageError(
+            f"Tool {self.name!r} is async and an event loop runs in this thread: await arun_raw instead.",
+            "sync-call-in-event-loop",
+        )
+
+    async def arun_raw(self, parameters: Mapping[str, Any]) -> Any:
+        """Check the arguments and run the tool on this loop, raising what it raises."""
+        outcome = self.definition_.function(**self._keywords(parameters))
+        return await _awaited(outcome) if self.is_async else self._whole(outcome)
+
+    def run(self, parameters: Mapping[str, Any]) -> Any:
+        """Like `run_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
+        try:
+            return self.run_raw(parameters)
+        except Exception as error:  # the promise of this way: the text instead of the exception
+            warnings.warn("Tool.run swallows errors and is deprecated, use run_raw", DeprecationWarning, stacklevel=2)
+            return f"Error executing {self.name}: {error}"
+
+    async def arun(self, parameters: Mapping[str, Any]) -> Any:
+        """Like `arun_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
+        try:
+            return await self.arun_raw(parameters)
+        except Exception as error:  # the promise of this way: the text instead of the exception
+            warnings.warn("Tool.arun swallows errors and is deprecated, use arun_raw", DeprecationWarning, stacklevel=2)
+            return f"Error executing {self.name}: {error}"
+
+    @staticmethod
+    def _whole(outcome: Any) -> Any:
+        """Return what a function gave, the items of a generator as a list."""
+        return list(outcome) if type(outcome).__name__ == "generator" else outcome
+
+    def _keywords(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        values = self.definition_.bind(parameters, strict=bool(self.metadata.strict_arguments)).values
+        for name in self.definition_.context_parameters:
+            values[name] = ToolContext(agent=None, tool_call_id="", idempotency_key="")
+        return values
+
+
+class AsyncTool(Tool[P, Coroutine[Any, Any, R]], Generic[P, R]):
+    """A tool whose function is `async def`; calling it gives an awaitable."""
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self.definition_.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+
+async def _awaited(outcome: Any) -> Any:
+    if hasattr(outcome, "__aiter__"):
+        return [item async for item in outcome]
+    return await outcome if hasattr(outcome, "__await__") else outcome
+
+
+def _inner(function: Any) -> Any:
+    """Return what is called in the end, whose docstring is the one that says something."""
+    while isinstance(function, partial):
+        function = function.func
+    if hasattr(function, "__name__") or not callable(function):
+        return function
+    called = type(function).__call__
+    return called if called.__doc__ else function
+
+
+def _is_async(function: object) -> bool:
+    flags = getattr(getattr(function, "__code__", None), "co_flags", None)
+    if flags is not None:
+        return bool(flags & 0x80)
+    import inspect
+
+    inner: Any = function
+    while (deeper := getattr(inner, "func", None)) is not None:
+        inner = deeper
+    called = getattr(inner, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(called)
+
+
+def _build(
+    tool: Tool[..., Any],
+    function: Any,
+    name: str,
+    description: str | None,
+    metadata: ToolMetadata | None,
+    more: dict[str, Any],
+    namespace: str | None,
+    method_name: str | None,
+    *,
+    strict: bool,
+    given: Mapping[str, Any] | None = None,
+    is_async: bool | None = None,
+) -> None:
+    """Fill *tool*, or raise one error with every problem of its function and metadata."""
+    place = place_of(function)
+    lambda_ = getattr(function, "__name__", "") == "<lambda>"
+    signature = read_signature(function, strict=strict and not lambda_, context_types=(ToolContext,))
+    problems = unknown_fields(more)
+    if name == "<lambda>":
+        name, problems = "lambda", ["a lambda has no name; pass name=…"]
+    if given is None or not callable(function):
+        problems.extend(signature.problems)
+    if is_async is not None and callable(function) and is_async != signature.is_async:
+        problems.append(f"is_async={is_async} but the function is {'' if signature.is_async else 'not '}async")
+    if given is not None:
+        given, wrong = check_given_schema(given)
+        problems.extend(wrong)
+        if isinstance(function, type):
+            problems.append("it is a class; make a tool of a function that builds one")
+    doc = getattr(_inner(function), "__doc__", None) if not isinstance(function, type) else None
+    kept = _metadata(name, description, doc, metadata, more, signature, place.source, problems)
+    if kept is None or problems:
+        raise ToolDefinitionError(name, problems, str(place.source) if place.source.file else "")
+    if not kept.described:
+        _warn_undescribed(name)
+    definition = Definition(
+        function, name, kept, signature, place, dict(given) if given is not None else None, doc,
+        strict and not lambda_,
+    )  # fmt: skip
+    _fill(tool, name, kept, namespace, method_name, definition)
+
+
+def _warn_undescribed(name: str) -> None:
+    text = f"Tool {name!r} has no docstring and no description; models will not know what it does."
+    warnings.warn(text, ToolDefinitionWarning, stacklevel=outside())
+
+
+def _metadata(
+    name: str, description: str | None, doc: str | None, metadata: ToolMetadata | None, more: dict[str, Any],
+    signature: Any, source: Any, problems: list[str],
+) -> ToolMetadata | None:  # fmt: skip
+    """Return the metadata, or None with its problems added to *problems*."""
+    known = more if not problems else {key: value for key, value in more.items() if not unknown_fields((key,))}
+    try:
+        if metadata is None:
+            known = {"source": source, **known}
+            return ToolMetadata(name, description=description, signature=signature, doc=doc, **known)
+        text = description if description is not None else metadata.description or None
+        origin = {"source": source} if metadata.source is None else {}
+        return metadata.replace(tool_name=name, description=text, signature=signature, doc=doc, **{**origin, **known})
+    except ToolDefinitionError as error:
+        problems.extend(error.problems)
+    except InvalidNameError as error:
+        problems.append(str(error))
+    return None
+
+
+def _fill(
+    tool: Tool[..., Any], name: str, metadata: ToolMetadata, namespace: str | None, method_name: str | None,
+    definition: Definition,
+) -> None:  # fmt: skip
+    function = definition.function
+    tool.__dict__.update(
+        name=name,
+        metadata=metadata,
+        namespace=namespace,
+        method_name=method_name,
+        definition_=definition,
+        __wrapped__=function,
+        __name__=getattr(function, "__name__", name),
+        __qualname__=definition.qualname,
+        __module__=definition.module,
+        __doc__=definition.doc,
+    )
+
+
+def _copy(tool: Tool[P, R], **changes: Any) -> Tool[P, R]:
+    made = object.__new__(type(tool))
+    made.__dict__.update(tool.__dict__)
+    made.__dict__.update(changes)
+    return made

@@ -1,0 +1,100 @@
+"""Lists and exports are the same in every process; importing costs little and touches nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import json
+from enum import Enum
+from typing import Literal
+from praval_tools import Agent, Tool, ToolRegistry, tool, GrantError
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+registry = ToolRegistry()
+names = ["zeta", "alpha", "mid", "beta", "omega", "add", "wire"]
+for at, name in enumerate(names):
+    @tool(name, registry=registry, owned_by="ann" if at % 2 else None, category="abc"[at % 3], shared=at % 3 == 0,
+          tags={"x", "y", "z", name})
+    def function(c: Colour, s: set[Literal["p", "q", "r"]], d: dict[str, float] = {"b": 1.0, "a": 2.0}) -> set[str]:
+        '''Do something.'''
+        return set()
+
+Agent("ann", tools=["later", "soon", "wire"], tool_categories=["a", "b"], registry=registry)
+for agent in ("bob", "cid"):
+    for name in names:
+        registry.assign_tool_to_agent(name, agent, where={"s": {"maxItems": 2}})
+registry.block("wire", "bob")
+registry.disable(tag="mid")
+out = []
+for agent in ("ann", "bob", "cid"):
+    out += [registry.agent(agent).list_tools(), registry.toolset(agent).schemas_json().decode()]
+    out += [repr(registry.explain(agent, name)) for name in ("add", "wire", "mid", "nothing")]
+out += [[one.name for one in registry.search_tools(tags=["x", "q"])], registry.get_registry_stats()]
+out += [repr(registry.problems()), [one.fingerprint for one in registry], registry.agents]
+for form in ("openai-chat", "openai-responses", "anthropic", "gemini", "mcp"):
+    out.append(registry.get_tool("add").get_schema(form))
+for bad in ({"ss": {"maxItems": 1}, "cc": {"const": 1}}, {"c": {"maxLenght": 2, "minLenght": 3}}):
+    try:
+        registry.grant("add", "dan", where=bad)
+    except GrantError as error:
+        out.append(str(error))
+try:
+    Tool.from_function(lambda x: 1, "f", risk_level="bad", speed="bad", colour=1, size=2)
+except Exception as error:
+    out.append(str(error))
+result = registry.agent("cid").tools.execute
+from praval_tools import ToolCall
+out.append(registry.execute(ToolCall("1", "add", {"c": "green", "s": ["p", "x"], "u": 1, "v": 2}, "cid")).error)
+import re
+print(re.sub(r"id='[0-9a-f]{32}'|datetime.datetime\\([^)]*\\)", "", json.dumps(out)))
+"""
+SILENCE = """
+import logging, os, sys, threading, warnings
+before = (dict(os.environ), list(warnings.filters), logging.root.handlers[:], list(logging.root.manager.loggerDict))
+import praval_tools
+after = (dict(os.environ), list(warnings.filters), logging.root.handlers[:], list(logging.root.manager.loggerDict))
+assert before == after, "something was touched"
+assert threading.active_count() == 1
+heavy = ("asyncio", "click", "rich", "sqlalchemy", "alembic", "mcp", "pydantic", "pytest", "hypothesis",
+         "jsonschema_rs",
+         "docstring_parser", "numpy", "praval_tools.cli", "praval_tools.demo", "praval_tools.testing", "concurrent")
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def _run(program: str, seed: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
+class TestEveryProcess:
+    def test_says_the_same_under_any_hash_seed(self) -> None:
+        """
+        Lists, exports, explanations, problems and messages do not depend on PYTHONHASHSEED.
+        """
+        outputs = {_run(PROGRAM, seed) for seed in ("0", "1", "2", "12345")}
+
+        assert 1 == len(outputs)
+        assert len(outputs.pop()) > 5_000
+
+
+class TestImport:
+    def test_loads_nothing_heavy_and_touches_nothing(self) -> None:
+        """
+        `import praval_tools` starts no thread, reads no environment, sets no filter, and loads no optional part.
+        """
+        assert "[]\n" == _run(SILENCE, "0")

@@ -1,0 +1,174 @@
+"""Nothing is ever half done: a fault at each step of a change leaves the registry as it was."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from praval_tools import Agent, DuplicateToolError, Tool, ToolDefinitionError, ToolRegistry, tool
+from praval_tools.access.state import replay
+
+
+class Fault(BaseException):
+    """Stands for whatever may go wrong: an interrupt, no memory, a bug."""
+
+
+def start() -> tuple[ToolRegistry, list[Any]]:
+    """Return a registry with something of everything, and its events."""
+    registry, events = ToolRegistry(), list[Any]()
+    registry.subscribe(events.append)
+    for name, owner in (("add", "ann"), ("wire", "bob"), ("mail", None)):
+        tool(name, owned_by=owner, category="math", tags=["t"], registry=registry, description="Do it.")(lambda: None)
+    Agent("ann", tools=["mail"], registry=registry)
+    registry.grant("wire", "ann", max_calls=3, delegable=True)
+    registry.grant("wire", "cid", by="ann")
+    registry.block("add", "cid")
+    return registry, events
+
+
+def fresh() -> Tool[..., Any]:
+    return Tool.from_function(lambda: None, "fresh", owned_by="ann", category="new", tags=["u"], description="New.")
+
+
+CHANGES: dict[str, Callable[[ToolRegistry], Any]] = {
+    "register": lambda registry: registry.register_tool(fresh()),
+    "replace": lambda registry: registry.register_tool(fresh().with_metadata(tool_name="add"), replace=True),
+    "unregister": lambda registry: registry.unregister_tool("wire"),
+    "assign": lambda registry: registry.assign_tool_to_agent("add", "bob", max_calls=2, where=None),
+    "lend": lambda registry: registry.grant("wire", "dan", by="ann"),
+    "revoke": lambda registry: registry.revoke(registry.grants(agent="ann")[0]),
+    "remove": lambda registry: registry.remove_tool_from_agent("wire", "ann"),
+    "block": lambda registry: registry.block("wire", "ann"),
+    "unblock": lambda registry: registry.unblock("add", "cid"),
+    "transfer": lambda registry: registry.transfer_ownership("add", "cid"),
+    "share": lambda registry: registry.share_tool("add"),
+    "disable": lambda registry: registry.disable(category="math"),
+    "configure": lambda registry: registry.configure("add", risk_level="high"),
+    "declare": lambda registry: Agent("dan", tools=["add", fresh()], tool_categories=["math"], registry=registry),
+    "retire": lambda registry: registry.retire_agent("ann"),
+    "add_tool": lambda registry: registry.agent("ann").add_tool(fresh()),
+    "clear": lambda registry: registry.clear_registry(),
+    "swap": lambda registry: registry.replace_source("nowhere", [fresh()]),
+}
+
+
+def faulty(number: int, work: Callable[[], Any]) -> bool:
+    """
+    Run *work* with a fault before the *number*th line of the package; False: it had fewer lines.
+
+    Left out are lines on which Python itself opens or closes a `with` or `try`, and what follows the publication.
+    """
+    seen = [0]
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if "praval_tools" not in code.co_filename or code.co_name in ("_publish", "_notify") or _telling(frame):
+            return None
+        text = linecache.getline(code.co_filename, frame.f_lineno).strip()
+        if event == "line" and not text.startswith(("with ", "try:", "while ")):
+            seen[0] += 1
+            if seen[0] == number + 1:
+                raise Fault
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except Fault:
+        return True
+    finally:
+        sys.settrace(before)
+    return seen[0] > number
+
+
+def _telling(frame: Any) -> bool:
+    """Tell whether a subscriber is being told: the change is out by then."""
+    while frame is not None and frame.f_code.co_name != "_tell":
+        frame = frame.f_back
+    return frame is not None
+
+
+class TestFaults:
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+    def test_at_each_step(self, change: Callable[[ToolRegistry], Any]) -> None:
+        """
+        After a fault at any line the registry is as before or as after, its events say the same, and it works.
+        """
+        registry, _ = start()
+        whole, _ = start()
+        change(whole)
+        number = 0
+        while True:
+            registry, events = start()
+            before = registry.state
+            went_wrong = faulty(number, lambda registry=registry: change(registry))  # type: ignore[misc]
+            _sound(registry, before, whole)
+            registry.register_tool(fresh().with_namespace("again"))
+            registry.assign_tool_to_agent("again-fresh", "zoe")
+            assert "again-fresh" in registry.agent("zoe").list_tools()
+            assert replay(events) == registry.state
+            if not went_wrong:
+                break
+            number += 3
+
+        assert number > 10
+
+
+def _sound(registry: ToolRegistry, before: Any, whole: ToolRegistry) -> None:
+    """Check that all or nothing of the change is there."""
+    state = registry.state
+    if state is before or state == before:
+        return
+    assert sorted(state.tools) == sorted(whole.state.tools)
+    assert {name: len(names) for name, names in state.labels.items()} == {
+        name: len(names) for name, names in whole.state.labels.items()
+    }
+    assert sorted(state.agents) == sorted(whole.state.agents)
+    for agent in ("ann", "bob", "cid", "dan"):
+        assert whole.agent(agent).list_tools() == registry.agent(agent).list_tools()
+
+
+class TestRefusals:
+    def test_a_duplicate_leaves_no_trace(self) -> None:
+        """
+        A tool whose name is taken changes nothing, in no index.
+        """
+        registry, _ = start()
+        before = registry.state
+
+        with pytest.raises(DuplicateToolError, match="already registered, owned by 'ann'"):
+            tool("ADD", registry=registry, owned_by="eve", description="x", category="other")(lambda: None)
+
+        assert before is registry.state
+
+    def test_an_agent_whose_list_is_bad_brings_nothing(self) -> None:
+        """
+        One bad entry of `tools=[…]` and neither the agent nor the other entries are registered.
+        """
+        registry, _ = start()
+        before = registry.state
+
+        with pytest.raises(TypeError, match="Expected Tool object"):
+            Agent("dan", tools=[fresh(), 3], registry=registry)
+
+        assert before == registry.state
+
+    def test_a_bad_definition_registers_nothing(self) -> None:
+        """
+        A function that cannot be a tool is in no registry.
+        """
+        registry, _ = start()
+        before = registry.state
+
+        with pytest.raises(ToolDefinitionError):
+
+            @tool(registry=registry)
+            def bad(x, *more):  # type: ignore[no-untyped-def]
+                """Be bad."""
+
+        assert before is registry.state
