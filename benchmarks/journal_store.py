@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from praval_tools.clock import SystemClock
 from praval_tools.journal import INTENT, Item, Record
-from praval_tools.journal.storage.rows import row
+from praval_tools.journal.storage.rows import record_to_row
 from praval_tools.journal.storage.sql_store import SqlStore
 
 _CALLERS: Final = 64
@@ -96,7 +96,7 @@ def _rows(callers: Sequence[Sequence[_Pair]], seq: int, length: int) -> list[lis
             rows = []
             for caller, pair in enumerate(calls):
                 seq, length = seq + 1, length + 1
-                rows.append(row(pair[which][0].records[0], seq, caller % _RUNS, length))
+                rows.append(record_to_row(pair[which][0].records[0], seq, caller % _RUNS, length))
             groups.append(rows)
     return groups
 

@@ -27,7 +27,7 @@ from praval.models import ModelResponse, ProviderCapabilities, ToolCall
 from praval.providers.registry import get_provider_registry
 
 from praval_tools import ToolRegistry
-from praval_tools.integrations.praval import attachment
+from praval_tools.integrations.praval import attach
 from praval_tools.journal.events import ApprovalAnswered
 
 registry = ToolRegistry(name="bank", journal="memory")
@@ -65,7 +65,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, registry:
         path = str(Path(folder) / "hitl.db")
         teller = praval.Agent("teller", provider="script", hitl_enabled=True, hitl_db_path=path)
-        with attachment(teller, registry):
+        with attach(teller, registry):
             try:
                 teller.chat("Pay the bills.")
             except praval.InterventionRequired as waiting:

@@ -29,7 +29,7 @@ from praval.models import ModelResponse
 from praval.providers.registry import get_provider_registry
 
 from praval_tools import ToolRegistry
-from praval_tools.integrations.praval import migration
+from praval_tools.integrations.praval import migrate
 
 # ── the old program ──────────────────────────────────────────────────────────────────────────────
 
@@ -92,7 +92,7 @@ helper.tool(another())
 def main() -> None:
     """Bring it over, and use what Praval has not."""
     with ToolRegistry(name="office") as registry:
-        print(migration(registry, agents=[calculator, helper], collisions="rename"))
+        print(migrate(registry, agents=[calculator, helper], collisions="rename"))
         for name in ("calculator", "helper"):
             print(f"{name}:", *registry.agent(name).list_tools())
         print('add("1", 2) =', registry.agent("helper").call("add", x="1", y=2))

@@ -25,7 +25,7 @@ from praval.models import ModelResponse, ProviderCapabilities, ToolCall
 from praval.providers.registry import get_provider_registry
 
 from praval_tools import ToolRegistry
-from praval_tools.integrations.praval import attachment, installation
+from praval_tools.integrations.praval import attach, install
 
 DELAYS = [4, 10, 22]
 TOOLS = ProviderCapabilities(tools=True)
@@ -62,7 +62,7 @@ def main() -> None:
     finds = model("finding", ("find_flights", {}))
     averages = model("averaging", ("average", {"numbers": DELAYS}), ("find_flights", {}))
 
-    with registry, installation(registry):
+    with registry, install(registry):
 
         @praval.tool("find_flights", owned_by="finder")
         def find_flights() -> list[int]:
@@ -90,7 +90,7 @@ def main() -> None:
             print("averager:", said, "minutes")
             print("averager tried find_flights:", registry.explain("averager", "find_flights").outcome)
 
-        with attachment(finder), attachment(averager):
+        with attach(finder), attach(averager):
             question = {"type": "question", "question": "How late are flights?"}
             praval.start_agents(finder, averager, initial_data=question)
             praval.get_reef().wait_for_completion()

@@ -22,9 +22,9 @@ class Clock(Protocol):
         """Return an id that no other call, grant or event has; best one that sorts behind those made before."""
 
 
-_chance = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
+_random = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _chance.seed(os.urandom(32)))
+    os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
 
 
 class SystemClock:
@@ -43,4 +43,4 @@ class SystemClock:
     monotonic = staticmethod(time.perf_counter)
 
     def new_id(self) -> str:
-        return (time.time_ns() << 64 | _chance.getrandbits(64)).to_bytes(16, "big").hex()
+        return (time.time_ns() << 64 | _random.getrandbits(64)).to_bytes(16, "big").hex()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def outside() -> int:
+def get_user_stacklevel() -> int:
     """Return the `stacklevel` of the first frame outside of this package, so that a warning names the user's line."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
@@ -102,7 +102,7 @@ class DuplicateAgentError(ToolError):
         )
 
 
-def _near(names: Sequence[str]) -> str:
+def _format_suggestion(names: Sequence[str]) -> str:
     if not names:
         return ""
     return " Did you mean " + " or ".join(repr(name) for name in names) + "?"
@@ -119,7 +119,7 @@ class UnknownToolError(ToolError, LookupError):
         self.tool, self.near, self.what = tool, near, what
 
     def __str__(self) -> str:
-        fix = _near(self.near) or " Register it first, or check the spelling."
+        fix = _format_suggestion(self.near) or " Register it first, or check the spelling."
         return f"{self.what.capitalize()} {self.tool!r} not found.{fix}"
 
 
@@ -134,7 +134,7 @@ class UnknownAgentError(ToolError, LookupError):
         self.agent, self.near = agent, near
 
     def __str__(self) -> str:
-        fix = _near(self.near) or " Declare it with @agent, or check the spelling."
+        fix = _format_suggestion(self.near) or " Declare it with @agent, or check the spelling."
         return f"Agent {self.agent!r} is not declared in this registry.{fix}"
 
 
@@ -301,7 +301,7 @@ class ToolArgumentsError(ToolCallError, ValueError):
     """The arguments do not fit the tool's parameters; `problems` lists all of them."""
 
     code: ClassVar[str] = "invalid-arguments"
-    _shown: ClassVar[int] = 10
+    _max_shown: ClassVar[int] = 10
 
     def __init__(self, tool: str, problems: Iterable[Problem]) -> None:
         problems = tuple(problems)
@@ -309,8 +309,8 @@ class ToolArgumentsError(ToolCallError, ValueError):
         self.tool, self.problems = tool, problems
 
     def __str__(self) -> str:
-        shown = "; ".join(map(str, self.problems[: self._shown]))
-        more = len(self.problems) - self._shown
+        shown = "; ".join(map(str, self.problems[: self._max_shown]))
+        more = len(self.problems) - self._max_shown
         return f"Arguments for {self.tool!r} are invalid: {shown}" + (f"; and {more} more" if more > 0 else "")
 
 

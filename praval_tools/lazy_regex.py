@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 
-class Pattern:
+class LazyRegex:
     """
     A regular expression that is compiled when it is first used; it has the methods of `re.Pattern`.
 

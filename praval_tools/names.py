@@ -7,27 +7,27 @@ from functools import lru_cache
 from reprlib import Repr
 
 from praval_tools.errors import InvalidNameError
-from praval_tools.lazy_regex import Pattern
+from praval_tools.lazy_regex import LazyRegex
 
-_WIRE = 64
+_MAX_WIRE_LENGTH = 64
 """How long a name may be that travels to a provider."""
 
 OPERATOR = "operator"
 """What `by=None` stands for outside of any agent: the host program."""
 
-MOST_LETTERS = 128
+MAX_NAME_LENGTH = 128
 """How long the name of a tool may be."""
 
-_TOOL = Pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_FOLDED = str.maketrans({"-": "_", ".": "_"})
-_CAMEL = Pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SEPARATORS = Pattern(r"[-_.]+")
-_FOREIGN = Pattern(r"[^A-Za-z0-9_]+")
+_TOOL_NAME = LazyRegex(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_FOLD_TABLE = str.maketrans({"-": "_", ".": "_"})
+_CAMEL_BOUNDARY = LazyRegex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEPARATORS = LazyRegex(r"[-_.]+")
+_FOREIGN_CHARACTERS = LazyRegex(r"[^A-Za-z0-9_]+")
 
 
-_short = Repr()
-_short.maxlevel, _short.maxother, _short.maxlong, _short.maxstring = 4, 400, 400, 200
-_short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 40
+_short_repr = Repr()
+_short_repr.maxlevel, _short_repr.maxother, _short_repr.maxlong, _short_repr.maxstring = 4, 400, 400, 200
+_short_repr.maxdict = _short_repr.maxlist = _short_repr.maxtuple = _short_repr.maxset = _short_repr.maxfrozenset = 40
 
 
 def check_tool_name(name: object) -> str:
@@ -37,10 +37,10 @@ def check_tool_name(name: object) -> str:
     Raises:
         InvalidNameError: It is not a string of 1–128 of `[A-Za-z0-9_.-]` that starts with a letter or `_`.
     """
-    if type(name) is str and _TOOL.fullmatch(name):
+    if type(name) is str and _TOOL_NAME.fullmatch(name):
         return name
     raise InvalidNameError(
-        f"{shorten(name)} is no tool name: use 1 to 128 letters, digits, '_', '-' or '.', "
+        f"{shorten_repr(name)} is no tool name: use 1 to 128 letters, digits, '_', '-' or '.', "
         f"the first a letter or '_' (normalize_name makes one from a foreign name)."
     )
 
@@ -53,13 +53,13 @@ def check_agent_name(name: object) -> str:
         InvalidNameError: It is not a string of 1–128 printable characters without `:`.
     """
     if type(name) is str and 0 < len(name) <= 128 and name.isprintable() and ":" not in name and name.strip() == name:
-        return no_operator(name)
+        return refuse_operator_name(name)
     raise InvalidNameError(
-        f"{shorten(name)} is no agent name: use 1 to 128 printable characters without ':' and without spaces around."
+        f"{shorten_repr(name)} is no agent name: use 1 to 128 printable characters without ':' and without spaces around."
     )
 
 
-def name_of(one: object) -> str:
+def get_name(one: object) -> str:
     """
     Return the name of a tool or agent that is given by name or as object.
 
@@ -69,10 +69,10 @@ def name_of(one: object) -> str:
     text = one if isinstance(one, str) else getattr(one, "name", None)
     if isinstance(text, str):
         return text
-    raise InvalidNameError(f"{shorten(one)} is neither a name nor a tool or agent; pass one of these.")
+    raise InvalidNameError(f"{shorten_repr(one)} is neither a name nor a tool or agent; pass one of these.")
 
 
-def is_agent_name(name: str) -> bool:
+def is_valid_agent_name(name: str) -> bool:
     """Tell whether an agent may have this name."""
     try:
         return bool(check_agent_name(name))
@@ -80,19 +80,19 @@ def is_agent_name(name: str) -> bool:
         return False
 
 
-def no_operator(name: str) -> str:
+def refuse_operator_name(name: str) -> str:
     """Return *name*, or raise `InvalidNameError` where it is the name in which the host program acts."""
     if name == OPERATOR:
         raise InvalidNameError(f"{OPERATOR!r} is the host program and no agent; give the agent another name.")
     return name
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return the key under which *name* clashes with others: case, `-`, `_` and `.` do not count."""
-    return name.lower().translate(_FOLDED)
+    return name.lower().translate(_FOLD_TABLE)
 
 
-def wire_name(name: str, limit: int = _WIRE) -> str:
+def to_wire_name(name: str, limit: int = _MAX_WIRE_LENGTH) -> str:
     """
     Return the name under which a tool travels to a provider: `[A-Za-z_][A-Za-z0-9_-]*`, at most *limit* long.
 
@@ -107,9 +107,9 @@ def wire_name(name: str, limit: int = _WIRE) -> str:
 
 
 @lru_cache(64)
-def keys_of(name: str) -> tuple[str, ...]:
+def get_collision_keys(name: str) -> tuple[str, ...]:
     """Return what no other tool may have in common with one of this name: its folded name, and that of a cut one."""
-    return (fold(name),) if len(name) <= _WIRE else (fold(name), fold(wire_name(name)))
+    return (fold_name(name),) if len(name) <= _MAX_WIRE_LENGTH else (fold_name(name), fold_name(to_wire_name(name)))
 
 
 def normalize_name(name: str) -> str:
@@ -118,24 +118,24 @@ def normalize_name(name: str) -> str:
 
     For imported names only; a declared name is checked, never changed. One that is too long ends in a short hash.
     """
-    snake = _FOREIGN.sub("_", _CAMEL.sub("_", name)).strip("_").lower()
-    return check_tool_name(wire_name(snake if snake and not snake[0].isdigit() else f"_{snake}", 128))
+    snake = _FOREIGN_CHARACTERS.sub("_", _CAMEL_BOUNDARY.sub("_", name)).strip("_").lower()
+    return check_tool_name(to_wire_name(snake if snake and not snake[0].isdigit() else f"_{snake}", 128))
 
 
-def near(name: str, candidates: Iterable[str], most: int = 3) -> tuple[str, ...]:
+def find_similar_names(name: str, candidates: Iterable[str], limit: int = 3) -> tuple[str, ...]:
     """Return up to *most* of *candidates* that resemble *name*, the likeliest first."""
     from difflib import get_close_matches
 
     folded: dict[str, str] = {}
     for candidate in candidates:
-        folded.setdefault(fold(candidate), candidate)
-    return tuple(folded[match] for match in get_close_matches(fold(name[:128]), folded, most, 0.6))
+        folded.setdefault(fold_name(candidate), candidate)
+    return tuple(folded[match] for match in get_close_matches(fold_name(name[:128]), folded, limit, 0.6))
 
 
-def shorten(value: object, limit: int = 80) -> str:
+def shorten_repr(value: object, limit: int = 80) -> str:
     """Return `repr(value)`, cut in the middle to *limit* characters."""
     try:
-        text = repr(value[: 2 * limit]) if isinstance(value, str | bytes) else _short.repr(value)
+        text = repr(value[: 2 * limit]) if isinstance(value, str | bytes) else _short_repr.repr(value)
     except Exception as error:  # the seam to whatever objects a caller gave
         text = f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
     return text if len(text) <= limit else f"{text[: limit * 2 // 3]}…{text[-(limit // 4) :]}"

@@ -10,10 +10,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-_MOST: Final = 64
+_MAX_DICT_SIZE: Final = 64
 """How many keys a dict holds before they are spread over several."""
 
-_SEVERAL: Final = 6
+_MIN_BATCH_SIZE: Final = 6
 """From how many pairs on it pays to remember what was copied."""
 
 
@@ -32,7 +32,7 @@ class PersistentMap(Mapping[K, V]):
     def __init__(self, root: dict[K, V] | list[Any] = {}, size: int = 0) -> None:  # noqa: B006  # it is never changed
         self._root, self._size = root, size
 
-    def _dict(self, key: object) -> dict[K, V]:
+    def _find_bucket(self, key: object) -> dict[K, V]:
         root: Any = self._root
         if type(root) is dict:
             return root
@@ -41,20 +41,20 @@ class PersistentMap(Mapping[K, V]):
         return found if type(found) is dict else found[at >> 8 & 15]
 
     def __getitem__(self, key: K) -> V:
-        return self._dict(key)[key]
+        return self._find_bucket(key)[key]
 
     def get(self, key: K, default: D = None) -> V | D:  # type: ignore[assignment]
         """Return the value of *key*, else *default*."""
-        return self._dict(key).get(key, default)
+        return self._find_bucket(key).get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._dict(key)
+        return key in self._find_bucket(key)
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[K]:
-        return chain.from_iterable(_dicts(self._root))
+        return chain.from_iterable(_iter_buckets(self._root))
 
     def set(self, key: K, value: V) -> PersistentMap[K, V]:
         """Return a map in which *key* is *value*."""
@@ -62,7 +62,7 @@ class PersistentMap(Mapping[K, V]):
         if type(root) is dict:
             new = root.copy()
             new[key] = value
-            return PersistentMap(new if len(new) <= _MOST else _rows_of(new), len(new))
+            return PersistentMap(new if len(new) <= _MAX_DICT_SIZE else _build_rows(new), len(new))
         at = hash(key)
         high, low = at & 15, at >> 4 & 15
         rows = root.copy()
@@ -73,8 +73,8 @@ class PersistentMap(Mapping[K, V]):
             row[low] = new = row[low].copy()
         size = self._size - len(new)
         new[key] = value
-        if len(new) > _MOST and row is rows[high]:
-            row[low] = _spread(new, 8)
+        if len(new) > _MAX_DICT_SIZE and row is rows[high]:
+            row[low] = _split_bucket(new, 8)
         return PersistentMap(rows, size + len(new))
 
     def update(self, pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
@@ -83,15 +83,15 @@ class PersistentMap(Mapping[K, V]):
         if type(root) is dict:
             new = root.copy()
             new.update(pairs)
-            return PersistentMap(new if len(new) <= _MOST else _rows_of(new), len(new))
-        if len(pairs) < _SEVERAL:
+            return PersistentMap(new if len(new) <= _MAX_DICT_SIZE else _build_rows(new), len(new))
+        if len(pairs) < _MIN_BATCH_SIZE:
             made = self
             for key, value in pairs:
                 made = made.set(key, value)
             return made
-        return self._updated(pairs)
+        return self._update_batch(pairs)
 
-    def _updated(self, pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
+    def _update_batch(self, pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
         """Return a map with all the *pairs* set, for which each dict and each list is copied once."""
         root: Any = self._root
         rows, size = [row.copy() for row in root], self._size
@@ -111,13 +111,13 @@ class PersistentMap(Mapping[K, V]):
                 new = row[low]
             size += key not in new
             new[key] = value
-            if len(new) > _MOST and row is rows[at & 15]:
-                row[low] = _spread(new, 8)
+            if len(new) > _MAX_DICT_SIZE and row is rows[at & 15]:
+                row[low] = _split_bucket(new, 8)
         return PersistentMap(rows, size)
 
     def discard(self, key: K) -> PersistentMap[K, V]:
         """Return a map without *key*; this one where it is absent."""
-        old = self._dict(key)
+        old = self._find_bucket(key)
         if key not in old:
             return self
         root: Any = self._root
@@ -144,15 +144,15 @@ class PersistentMap(Mapping[K, V]):
         return f"PersistentMap({dict(self)!r})"
 
 
-def _dicts(part: Any) -> Iterator[dict[Any, Any]]:
+def _iter_buckets(part: Any) -> Iterator[dict[Any, Any]]:
     if type(part) is dict:
         yield part
     else:
         for one in part:
-            yield from _dicts(one)
+            yield from _iter_buckets(one)
 
 
-def _spread(grown: dict[Any, Any], bits: int) -> list[dict[Any, Any]]:
+def _split_bucket(grown: dict[Any, Any], bits: int) -> list[dict[Any, Any]]:
     """Return sixteen dicts that hold what *grown* holds, told apart by the *bits* of a hash that follow."""
     made: list[dict[Any, Any]] = [{} for _ in range(16)]
     for key, value in grown.items():
@@ -160,9 +160,9 @@ def _spread(grown: dict[Any, Any], bits: int) -> list[dict[Any, Any]]:
     return made
 
 
-def _rows_of(grown: dict[Any, Any]) -> list[Any]:
+def _build_rows(grown: dict[Any, Any]) -> list[Any]:
     """Return the sixteen rows in which a map is that was one dict; many keys at once are spread further."""
-    rows: list[Any] = [_spread(row, 4) for row in _spread(grown, 0)]
+    rows: list[Any] = [_split_bucket(row, 4) for row in _split_bucket(grown, 0)]
     for row in rows:
-        row[:] = [one if len(one) <= _MOST else _spread(one, 8) for one in row]
+        row[:] = [one if len(one) <= _MAX_DICT_SIZE else _split_bucket(one, 8) for one in row]
     return rows

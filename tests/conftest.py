@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(params=[True, None], ids=["short", "long"])
 def roads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the short road of journaled calls with the first call, or with the second, as it is."""
-    monkeypatch.setattr(fast_recording, "_UNSEEN", request.param)
+    monkeypatch.setattr(fast_recording, "_UNSEEN_TOOL", request.param)
 
 
 @pytest.fixture

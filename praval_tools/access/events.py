@@ -13,7 +13,7 @@ from praval_tools.names import OPERATOR
 from praval_tools.tools.tool import Tool
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
+class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
     """
     Base of the events: who did it, and why.
 
@@ -34,70 +34,70 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     stored: bool = False
 
 
-class ToolRegistered(Fact, frozen=True, kw_only=True):
+class ToolRegistered(StateEvent, frozen=True, kw_only=True):
     """A tool came into the registry, or replaced the one of its name in place."""
 
     tool: Tool[..., Any]
     replaces: bool = False
 
 
-class ToolUnregistered(Fact, frozen=True, kw_only=True):
+class ToolUnregistered(StateEvent, frozen=True, kw_only=True):
     """A tool left the registry; its grants ended."""
 
     tool: str
 
 
-class AgentDeclared(Fact, frozen=True, kw_only=True):
+class AgentDeclared(StateEvent, frozen=True, kw_only=True):
     """An agent was declared in the host's code."""
 
     profile: AgentProfile
 
 
-class AgentRetired(Fact, frozen=True, kw_only=True):
+class AgentRetired(StateEvent, frozen=True, kw_only=True):
     """An agent was retired: it can call nothing until declared again, and its grants ended."""
 
     agent: str
 
 
-class ToolListed(Fact, frozen=True, kw_only=True):
+class ToolListed(StateEvent, frozen=True, kw_only=True):
     """A tool was added to an agent's list."""
 
     tool: str
     agent: str
 
 
-class ToolAssigned(Fact, frozen=True, kw_only=True):
+class ToolAssigned(StateEvent, frozen=True, kw_only=True):
     """A grant was made."""
 
     grant: Grant
 
 
-class GrantRevoked(Fact, frozen=True, kw_only=True):
+class GrantRevoked(StateEvent, frozen=True, kw_only=True):
     """A grant, and what came from it, ended."""
 
     grant: str
 
 
-class GrantSpent(Fact, frozen=True, kw_only=True):
+class GrantSpent(StateEvent, frozen=True, kw_only=True):
     """A call was admitted under these grants; each has one use less."""
 
     grants: tuple[str, ...]
 
 
-class ToolUnassigned(Fact, frozen=True, kw_only=True):
+class ToolUnassigned(StateEvent, frozen=True, kw_only=True):
     """An agent lost a tool: its grants ended, and its other ways."""
 
     tool: str
     agent: str
 
 
-class ToolBlocked(Fact, frozen=True, kw_only=True):
+class ToolBlocked(StateEvent, frozen=True, kw_only=True):
     """An agent was blocked from a tool."""
 
     block: Block
 
 
-class ToolUnblocked(Fact, frozen=True, kw_only=True):
+class ToolUnblocked(StateEvent, frozen=True, kw_only=True):
     """A block was lifted; `setter` None: all blocks of this agent and tool."""
 
     tool: str
@@ -105,66 +105,66 @@ class ToolUnblocked(Fact, frozen=True, kw_only=True):
     setter: str | None = None
 
 
-class OwnershipTransferred(Fact, frozen=True, kw_only=True):
+class OwnershipTransferred(StateEvent, frozen=True, kw_only=True):
     """A tool has another owner."""
 
     tool: str
     to: str | None
 
 
-class ToolShared(Fact, frozen=True, kw_only=True):
+class ToolShared(StateEvent, frozen=True, kw_only=True):
     """A tool was shared."""
 
     tool: str
 
 
-class ToolUnshared(Fact, frozen=True, kw_only=True):
+class ToolUnshared(StateEvent, frozen=True, kw_only=True):
     """A tool is shared no more."""
 
     tool: str
 
 
-class ToolDisabled(Fact, frozen=True, kw_only=True):
+class ToolDisabled(StateEvent, frozen=True, kw_only=True):
     """A tool, namespace, category or tag was disabled."""
 
     kind: str
     name: str
 
 
-class ToolEnabled(Fact, frozen=True, kw_only=True):
+class ToolEnabled(StateEvent, frozen=True, kw_only=True):
     """A tool, namespace, category or tag was enabled again."""
 
     kind: str
     name: str
 
 
-class ToolConfigured(Fact, frozen=True, kw_only=True):
+class ToolConfigured(StateEvent, frozen=True, kw_only=True):
     """The operator overrode some of a tool's metadata."""
 
     tool: str
     changes: Mapping[str, Any]
 
 
-class PolicyAdded(Fact, frozen=True, kw_only=True):
+class PolicyAdded(StateEvent, frozen=True, kw_only=True):
     """A policy is asked at every call from now on."""
 
     name: str
     policy: Callable[..., Any]
 
 
-class PolicyRemoved(Fact, frozen=True, kw_only=True):
+class PolicyRemoved(StateEvent, frozen=True, kw_only=True):
     """A policy is asked no more."""
 
     name: str
 
 
-class GrantsCounted(Fact, frozen=True, kw_only=True):
+class GrantsCounted(StateEvent, frozen=True, kw_only=True):
     """The store says how many calls these grants have left; other processes spend them, too."""
 
     left: Mapping[str, int]
 
 
-class ActKept(Fact, frozen=True, kw_only=True):
+class ActKept(StateEvent, frozen=True, kw_only=True):
     """
     The journal holds an act on a tool; it counts for the one of this name that comes from `source`.
 
@@ -182,16 +182,16 @@ class ActKept(Fact, frozen=True, kw_only=True):
     source: str
     kind: str
     key: str
-    act: Fact | None
+    act: StateEvent | None
     left: int | None = None
     revision: int = 0
 
 
-class RegistryCleared(Fact, frozen=True, kw_only=True):
+class RegistryCleared(StateEvent, frozen=True, kw_only=True):
     """Everything was forgotten."""
 
 
-Event = (
+AnyStateEvent = (
     ToolRegistered | ToolUnregistered | AgentDeclared | AgentRetired | ToolListed | ToolAssigned | GrantRevoked
     | GrantSpent | ToolUnassigned | ToolBlocked | ToolUnblocked | OwnershipTransferred | ToolShared | ToolUnshared
     | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | GrantsCounted | ActKept
@@ -199,17 +199,17 @@ Event = (
 )  # fmt: skip
 """The closed union of all events."""
 
-WIDENING = (ToolAssigned, ToolUnblocked, OwnershipTransferred, ToolShared, ToolEnabled, ToolConfigured)
+WIDENING_EVENTS = (ToolAssigned, ToolUnblocked, OwnershipTransferred, ToolShared, ToolEnabled, ToolConfigured)
 """The acts that may allow more than before: durable first, then visible; all others are visible first."""
 
-ACTS = (
-    *WIDENING, ToolUnassigned, ToolBlocked, ToolDisabled, ToolUnshared, ToolUnregistered, GrantRevoked, AgentRetired,
+STORED_EVENTS = (
+    *WIDENING_EVENTS, ToolUnassigned, ToolBlocked, ToolDisabled, ToolUnshared, ToolUnregistered, GrantRevoked, AgentRetired,
 )  # fmt: skip
 """What is done at run time and kept in a journal; what code declares at every start is not."""
 
 
-def narrowing(event: Any) -> Any:
+def extract_narrowing_part(event: Any) -> Any:
     """Return what of the act *event* allows nothing new; None: no part of it."""
     if isinstance(event, ToolConfigured) and event.changes.get("requires_approval") is True:
         return msgspec.structs.replace(event, changes={"requires_approval": True})
-    return None if isinstance(event, WIDENING) else event
+    return None if isinstance(event, WIDENING_EVENTS) else event

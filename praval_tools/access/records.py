@@ -10,13 +10,13 @@ import msgspec
 from attrs import field, frozen
 
 from praval_tools.errors import InvalidNameError
-from praval_tools.names import OPERATOR, check_agent_name, shorten
+from praval_tools.names import OPERATOR, check_agent_name, shorten_repr
 
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds
 
 
-MOST_CHAINED: Final = 32
+MAX_CHAIN_LENGTH: Final = 32
 """How many agents may act for each other in a row."""
 
 
@@ -124,7 +124,7 @@ class GrantTerms(TypedDict, total=False):
     delegable: bool
 
 
-class Target(TypedDict, total=False):
+class SwitchTarget(TypedDict, total=False):
     """What is switched off or on, as keywords, for type checkers."""
 
     tool: Any
@@ -133,15 +133,17 @@ class Target(TypedDict, total=False):
     tag: str | None
 
 
-def acting_for(who: Principal, others: object) -> Principal:
+def with_delegators(who: Principal, others: object) -> Principal:
     """
     Return *who* acting for *others* too, the nearest first: each of them must be allowed what it calls.
 
     Raises:
         InvalidNameError: *others* are no agents' names.
     """
-    if not isinstance(others, tuple | list) or len(others) > MOST_CHAINED:
-        raise InvalidNameError(f"on_behalf_of={shorten(others)} is no tuple of at most {MOST_CHAINED} agents' names.")
+    if not isinstance(others, tuple | list) or len(others) > MAX_CHAIN_LENGTH:
+        raise InvalidNameError(
+            f"on_behalf_of={shorten_repr(others)} is no tuple of at most {MAX_CHAIN_LENGTH} agents' names."
+        )
     above: Principal | None = None
     for name in reversed((who.agent, *others)):
         delegation = Delegation("intersect", above) if above is not None else None
@@ -154,6 +156,6 @@ def is_aware(moment: datetime) -> bool:
     return moment.tzinfo is not None and moment.utcoffset() is not None
 
 
-def expiry(expires: datetime | timedelta | None, now: datetime) -> datetime | None:
+def resolve_expiry(expires: datetime | timedelta | None, now: datetime) -> datetime | None:
     """Return the moment that *expires* means; a time span counts from *now*."""
     return now + expires if isinstance(expires, timedelta) else expires

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from praval_tools.access.records import AgentProfile, Block, Grant, Principal
 from praval_tools.names import OPERATOR
 from praval_tools.tools.decision import Decision, Tried
-from praval_tools.tools.implementation import Definition
+from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import Tool
 
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds
 
-_MOST_WAYS: Final = 1_024
+_MAX_PATH_COMBINATIONS: Final = 1_024
 """How many combinations of its own ways and those for whom it acts are looked at, the best first."""
 
 
@@ -35,20 +35,27 @@ class ToolRecord(msgspec.Struct, frozen=True):
 
     tool: Tool[..., Any]
     seq: int
-    configured: tuple[tuple[str, Any], ...] = ()
+    overrides: tuple[tuple[str, Any], ...] = ()
     past_owners: tuple[str | None, ...] = ()
-    replaced: Definition | None = None
-    declared: ToolMetadata | None = None
+    previous_implementation: ToolImplementation | None = None
+    declared_metadata: ToolMetadata | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ToolRecord) and self._key() == other._key()
+        return isinstance(other, ToolRecord) and self._get_comparison_key() == other._get_comparison_key()
 
     def __hash__(self) -> int:
         return hash((self.tool.name, self.seq))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _get_comparison_key(self) -> tuple[Any, ...]:
         tool = self.tool
-        return (tool.definition_, tool.metadata, self.seq, self.configured, self.past_owners, self.replaced)
+        return (
+            tool.implementation,
+            tool.metadata,
+            self.seq,
+            self.overrides,
+            self.past_owners,
+            self.previous_implementation,
+        )
 
 
 class GrantRecord(msgspec.Struct, frozen=True):
@@ -60,17 +67,17 @@ class GrantRecord(msgspec.Struct, frozen=True):
 
     grant: Grant
     seq: int
-    spent: int = 0
-    ended: str = ""
+    spent_calls: int = 0
+    end_reason: str = ""
     stored: bool = False
 
     @property
-    def left(self) -> int | None:
+    def calls_left(self) -> int | None:
         """How many calls it still admits; None: any number."""
-        return None if self.grant.max_calls is None else max(0, self.grant.max_calls - self.spent)
+        return None if self.grant.max_calls is None else max(0, self.grant.max_calls - self.spent_calls)
 
 
-class Access(msgspec.Struct, frozen=True):
+class AccessRecord(msgspec.Struct, frozen=True):
     """
     What stands between one agent and one tool: live grants, a removal, blocks.
 
@@ -79,12 +86,12 @@ class Access(msgspec.Struct, frozen=True):
 
     grants: tuple[str, ...] = ()
     removed: bool = False
-    settled: bool = False
-    lost: tuple[str, ...] = ()
+    removal_stored: bool = False
+    stored_ended_grants: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
 
 
-class Disabled(msgspec.Struct, frozen=True):
+class DisabledRecord(msgspec.Struct, frozen=True):
     """Something that is switched off, by whom and why."""
 
     kind: str
@@ -93,47 +100,51 @@ class Disabled(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-NO_ACCESS = Access()
+NO_ACCESS = AccessRecord()
 
 
-class Facts(Protocol):
+class AccessRecords(Protocol):
     """What the rules read: the records, and nothing else."""
 
-    def record(self, tool: str) -> ToolRecord | None:
+    def find_tool_record(self, tool: str) -> ToolRecord | None:
         """Return the tool's record."""
 
-    def profile(self, agent: str) -> AgentProfile:
+    def get_profile(self, agent: str) -> AgentProfile:
         """Return the agent's profile, the default one where it is not declared."""
 
-    def access(self, agent: str, tool: str) -> Access:
+    def get_access(self, agent: str, tool: str) -> AccessRecord:
         """Return what stands between the two."""
 
-    def disabling(self, tool: Tool[..., Any]) -> Disabled | None:
+    def find_disabling(self, tool: Tool[..., Any]) -> DisabledRecord | None:
         """Return what switches *tool* off."""
 
-    def grant(self, grant_id: str) -> GrantRecord | None:
+    def find_grant(self, grant_id: str) -> GrantRecord | None:
         """Return a grant."""
 
 
-class Paid:
+class PrepaidRecords:
     """The facts for a call that has paid: what it spent of *grants* it may use again, as long as they live."""
 
-    __slots__ = ("_facts", "_grants", "access", "disabling", "profile", "record")
+    __slots__ = ("_records", "_grants", "get_access", "find_disabling", "get_profile", "find_tool_record")
 
-    def __init__(self, facts: Facts, grants: frozenset[str]) -> None:
-        self._facts, self._grants = facts, grants
-        self.record, self.profile, self.access = facts.record, facts.profile, facts.access
-        self.disabling = facts.disabling
+    def __init__(self, facts: AccessRecords, grants: frozenset[str]) -> None:
+        self._records, self._grants = facts, grants
+        self.find_tool_record, self.get_profile, self.get_access = (
+            facts.find_tool_record,
+            facts.get_profile,
+            facts.get_access,
+        )
+        self.find_disabling = facts.find_disabling
 
-    def grant(self, grant_id: str) -> GrantRecord | None:
+    def find_grant(self, grant_id: str) -> GrantRecord | None:
         """Return a grant, with the use that the call has had."""
-        one = self._facts.grant(grant_id)
+        one = self._records.find_grant(grant_id)
         if one is None or grant_id not in self._grants:
             return one
-        return replace(one, spent=min(one.spent, one.grant.max_calls or 0) - 1)
+        return replace(one, spent_calls=min(one.spent_calls, one.grant.max_calls or 0) - 1)
 
 
-class Path(msgspec.Struct, frozen=True):
+class AccessPath(msgspec.Struct, frozen=True):
     """One way to a tool: the decision it gives, and every grant that must admit the call and is spent by it."""
 
     decision: Decision
@@ -141,7 +152,7 @@ class Path(msgspec.Struct, frozen=True):
     rank: tuple[tuple[bool, bool, int], ...] = ()
 
     @property
-    def counted(self) -> bool:
+    def is_metered(self) -> bool:
         """Whether a call this way spends anything."""
         return any(one.grant.max_calls is not None for one in self.grants)
 
@@ -153,7 +164,7 @@ class Path(msgspec.Struct, frozen=True):
         return tuple(one.grant.bounds for one in self.grants if one.grant.bounds is not None)
 
     @property
-    def lasting(self) -> bool:
+    def is_unconditional(self) -> bool:
         """Whether nothing but a change of the records can end it: no count, no bounds, no expiry."""
         return all(
             one.grant.max_calls is None and one.grant.bounds is None and one.grant.expires is None
@@ -161,11 +172,11 @@ class Path(msgspec.Struct, frozen=True):
         )
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class AccessResolution(msgspec.Struct, frozen=True):
     """Every way to the tool, the best first; or the refusal."""
 
     record: ToolRecord | None
-    paths: tuple[Path, ...] = ()
+    paths: tuple[AccessPath, ...] = ()
     refusal: Decision | None = None
 
     @property
@@ -176,102 +187,102 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.paths[0].decision
 
 
-def judge(facts: Facts, who: Principal, tool: str, now: datetime) -> Verdict:
+def resolve_access(facts: AccessRecords, who: Principal, tool: str, now: datetime) -> AccessResolution:
     """
     Find every way by which *who* may call *tool*, or the refusal, by the rules in order.
 
     Pure: reads *facts* and nothing else, so that listing, calling and explaining cannot disagree.
     """
-    record = facts.record(tool)
-    refusal = _refused_outright(facts, who, tool, record)
+    record = facts.find_tool_record(tool)
+    refusal = _find_refusal(facts, who, tool, record)
     if record is None or refusal is not None:
-        return Verdict(record, (), refusal)
-    paths = tuple(_reachable(_paths(facts, who, record, now), record.tool.definition_))
+        return AccessResolution(record, (), refusal)
+    paths = tuple(_drop_unsatisfiable(_find_paths(facts, who, record, now), record.tool.implementation))
     if paths:
-        return Verdict(record, tuple(sorted(paths, key=_preference)))
-    return Verdict(record, (), _no_way(facts, who, record, now))
+        return AccessResolution(record, tuple(sorted(paths, key=_get_path_sort_key)))
+    return AccessResolution(record, (), _make_refusal(facts, who, record, now))
 
 
-def _preference(path: Path) -> tuple[bool, tuple[tuple[bool, bool, int], ...]]:
+def _get_path_sort_key(path: AccessPath) -> tuple[bool, tuple[tuple[bool, bool, int], ...]]:
     """What spends nothing first; then, for the agent and each for whom it acts: open, uncounted, the oldest grant."""
-    return path.counted, path.rank
+    return path.is_metered, path.rank
 
 
-def _refused_outright(facts: Facts, who: Principal, tool: str, record: ToolRecord | None) -> Decision | None:
+def _find_refusal(facts: AccessRecords, who: Principal, tool: str, record: ToolRecord | None) -> Decision | None:
     agent = who.agent
     if record is None:
         return Decision(False, "unknown", "unknown", agent, tool, f"There is no tool {tool!r}.",
                         "Register it, or check the spelling.")  # fmt: skip
-    definition = record.tool.definition_
-    if definition.signature.unresolved and not definition.usable:
+    definition = record.tool.implementation
+    if definition.signature.unresolved and not definition.is_compilable:
         return Decision(False, "disabled", "definition", agent, tool, f"A hint of {tool!r} leads nowhere.",
                         "Import or define what it names; praval-tools check says what that is.")  # fmt: skip
-    if (off := facts.disabling(record.tool)) is not None:
+    if (off := facts.find_disabling(record.tool)) is not None:
         why = f": {off.reason}" if off.reason else ""
         return Decision(False, "disabled", "disabled", agent, tool,
                         f"The {off.kind} {off.name!r} is disabled by {off.by!r}{why}.",
                         f"The operator may enable the {off.kind} {off.name!r}.", off)  # fmt: skip
     for member in (agent, *who.chain):
-        if blocks := facts.access(member, tool).blocks:
+        if blocks := facts.get_access(member, tool).blocks:
             why = f": {blocks[0].reason}" if blocks[0].reason else ""
             return Decision(False, "forbidden", "blocked", agent, tool,
                             f"{blocks[0].by!r} blocked {member!r} from {tool!r}{why}.",
-                            f"{_or_operator(blocks[0].by)} may lift the block.", blocks[0])  # fmt: skip
-        if facts.profile(member).retired:
+                            f"{_name_or_operator(blocks[0].by)} may lift the block.", blocks[0])  # fmt: skip
+        if facts.get_profile(member).retired:
             return Decision(False, "forbidden", "retired", agent, tool, f"Agent {member!r} is retired.",
                             f"Declare {member!r} again.", member)  # fmt: skip
     return None
 
 
-def _or_operator(name: str) -> str:
+def _name_or_operator(name: str) -> str:
     return "the operator" if name == OPERATOR else f"{name!r} or the operator"
 
 
-def _paths(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> list[Path]:
+def _find_paths(facts: AccessRecords, who: Principal, record: ToolRecord, now: datetime) -> list[AccessPath]:
     link = who.delegation
     if link is None:
-        return _own_paths(facts, who.agent, record, now)
+        return _find_own_paths(facts, who.agent, record, now)
     if link.tools is not None and record.tool.name not in link.tools:
         return []
     if link.mode == "own":
-        return _own_paths(facts, who.agent, record, now)
-    above = _paths(facts, link.parent, record, now)
+        return _find_own_paths(facts, who.agent, record, now)
+    above = _find_paths(facts, link.parent, record, now)
     if link.mode == "inherit":
         return [replace(path, decision=replace(path.decision, agent=who.agent)) for path in above]
-    own = _own_paths(facts, who.agent, record, now)
+    own = _find_own_paths(facts, who.agent, record, now)
     return [
-        Path(mine.decision, _merged(mine.grants, theirs.grants), (*mine.rank, *theirs.rank))
-        for mine, theirs in islice(product(own, above), _MOST_WAYS)
+        AccessPath(mine.decision, _merge_grants(mine.grants, theirs.grants), (*mine.rank, *theirs.rank))
+        for mine, theirs in islice(product(own, above), _MAX_PATH_COMBINATIONS)
     ]
 
 
-def _merged(first: tuple[GrantRecord, ...], second: tuple[GrantRecord, ...]) -> tuple[GrantRecord, ...]:
+def _merge_grants(first: tuple[GrantRecord, ...], second: tuple[GrantRecord, ...]) -> tuple[GrantRecord, ...]:
     known = {one.grant.id for one in first}
     return (*first, *(one for one in second if one.grant.id not in known))
 
 
-def _own_paths(facts: Facts, agent: str, record: ToolRecord, now: datetime) -> list[Path]:
-    access, found = facts.access(agent, record.tool.name), []
-    if not access.removed and (opened := _open_way(facts.profile(agent), record)) is not None:
-        found.append(Path(opened, (), ((False, False, 0),)))
+def _find_own_paths(facts: AccessRecords, agent: str, record: ToolRecord, now: datetime) -> list[AccessPath]:
+    access, found = facts.get_access(agent, record.tool.name), []
+    if not access.removed and (opened := _find_open_rule(facts.get_profile(agent), record)) is not None:
+        found.append(AccessPath(opened, (), ((False, False, 0),)))
     for grant_id in access.grants:
-        lineage = _lineage(facts, grant_id, now)
+        lineage = _list_live_lineage(facts, grant_id, now)
         if lineage:
-            way = Path(_granted(agent, record, lineage[0].grant), lineage)
-            found.append(replace(way, rank=((True, way.counted, lineage[0].seq),)))
-    found.sort(key=_preference)
+            way = AccessPath(_make_grant_decision(agent, record, lineage[0].grant), lineage)
+            found.append(replace(way, rank=((True, way.is_metered, lineage[0].seq),)))
+    found.sort(key=_get_path_sort_key)
     free = next((at for at, one in enumerate(found) if not one.bounds), None)
     return found if free is None else found[: free + 1]  # what comes after a way without bounds is never taken
 
 
-def _open_way(profile: AgentProfile, record: ToolRecord) -> Decision | None:
-    for rule, holds, why, _ in open_rules(profile, record):
+def _find_open_rule(profile: AgentProfile, record: ToolRecord) -> Decision | None:
+    for rule, holds, why, _ in iter_open_rules(profile, record):
         if holds:
             return Decision(True, "allowed", rule, profile.name, record.tool.name, f"{why}.", "", rule)
     return None
 
 
-def open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[tuple[str, bool, str, str]]:
+def iter_open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[tuple[str, bool, str, str]]:
     """Yield rules 4–7: name, whether it holds, why, and what would change that."""
     tool, meta, agent = record.tool.name, record.tool.metadata, profile.name
     auto, private = profile.auto_discover_tools, meta.private
@@ -292,7 +303,7 @@ def open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[tuple[str,
     change = f"share_tool({tool!r})" if auto and not private else ""
     yield "shared", meta.shared and auto and not private, said, change
     asked = meta.category in profile.tool_categories
-    trusted = meta.source is None or meta.source.trusted or "category" in dict(record.configured)
+    trusted = meta.source is None or meta.source.trusted or "category" in dict(record.overrides)
     open_ = asked and trusted and (meta.category != "general" or meta.owned_by is None)
     said = f"{agent!r} {'requests' if asked else 'does not request'} category {meta.category!r}{hidden}"
     if asked and not trusted:
@@ -304,72 +315,76 @@ def open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[tuple[str,
     yield "category", open_ and not private, said, change
 
 
-def _lineage(facts: Facts, grant_id: str | None, now: datetime) -> tuple[GrantRecord, ...]:
+def _list_live_lineage(facts: AccessRecords, grant_id: str | None, now: datetime) -> tuple[GrantRecord, ...]:
     """Return the grant and all that it came from, or nothing where one of them is no way any more."""
     found: list[GrantRecord] = []
     while grant_id is not None:
-        one = facts.grant(grant_id)
-        if one is None or dead(one, now):
+        one = facts.find_grant(grant_id)
+        if one is None or get_end_reason(one, now):
             return ()
         found.append(one)
         grant_id = one.grant.parent
     return tuple(found)
 
 
-def dead(one: GrantRecord, now: datetime) -> str:
+def get_end_reason(one: GrantRecord, now: datetime) -> str:
     """Return why a grant is no way any more; empty while it is one."""
-    if one.ended:
-        return one.ended
+    if one.end_reason:
+        return one.end_reason
     if one.grant.expires is not None and now >= one.grant.expires:
         return f"expired at {one.grant.expires.isoformat()}"
-    return "spent" if one.left == 0 else ""
+    return "spent" if one.calls_left == 0 else ""
 
 
-def _granted(agent: str, record: ToolRecord, grant: Grant) -> Decision:
+def _make_grant_decision(agent: str, record: ToolRecord, grant: Grant) -> Decision:
     why = f": {grant.reason}" if grant.reason else ""
     return Decision(True, "allowed", "granted", agent, record.tool.name,
                     f"{grant.by!r} granted {record.tool.name!r} to {grant.agent!r}{why}.", "", grant)  # fmt: skip
 
 
-def _reachable(paths: Iterable[Path], definition: Definition) -> Iterator[Path]:
+def _drop_unsatisfiable(paths: Iterable[AccessPath], definition: ToolImplementation) -> Iterator[AccessPath]:
     """Leave out the ways whose bounds nothing can meet together."""
     for path in paths:
-        if not path.bounds or can_meet(path.bounds, definition):
+        if not path.bounds or can_satisfy_all(path.bounds, definition):
             yield path
 
 
 @lru_cache(1024)
-def can_meet(bounds: tuple[Bounds, ...], definition: Definition) -> bool:
+def can_satisfy_all(bounds: tuple[Bounds, ...], definition: ToolImplementation) -> bool:
     """Return False only where no arguments for a tool of this definition can meet all *bounds*."""
     module: Any = import_module("praval_tools.access.bounds.bounds")  # it is there: it made the bounds
-    return bool(module.satisfiable(bounds, definition.compiled.parameters_schema))
+    return bool(module.is_satisfiable(bounds, definition.compiled.parameters_schema))
 
 
-def _no_way(facts: Facts, who: Principal, record: ToolRecord, now: datetime) -> Decision:
+def _make_refusal(facts: AccessRecords, who: Principal, record: ToolRecord, now: datetime) -> Decision:
     tool, owner = record.tool.name, record.tool.metadata.owned_by
-    lender = _or_operator(owner or OPERATOR)
+    lender = _name_or_operator(owner or OPERATOR)
     remedy = f"{lender} may grant it: assign_tool_to_agent({tool!r}, {who.agent!r})."
     link = who.delegation
-    if link is not None and (_own_paths(facts, who.agent, record, now) or link.mode == "inherit"):
+    if link is not None and (_find_own_paths(facts, who.agent, record, now) or link.mode == "inherit"):
         narrowed = link.tools is not None and tool not in link.tools
         why = "its delegation leaves it out" if narrowed else f"{link.parent.agent!r}, for whom it acts, may not"
         return Decision(False, "forbidden", "delegation", who.agent, tool,
                         f"{who.agent!r} may not call {tool!r}: {why}.", remedy, link)  # fmt: skip
-    access = facts.access(who.agent, tool)
+    access = facts.get_access(who.agent, tool)
     why = "the tool was taken from it" if access.removed else "nothing gives it this tool"
-    over = [dead(one, now) for one in map(facts.grant, access.grants) if one is not None and dead(one, now)]
+    over = [
+        get_end_reason(one, now)
+        for one in map(facts.find_grant, access.grants)
+        if one is not None and get_end_reason(one, now)
+    ]
     if over:
         why = f"its grant is {over[-1]}"
     return Decision(False, "forbidden", "no-way", who.agent, tool,
                     f"{who.agent!r} may not call {tool!r}: {why}.", remedy)  # fmt: skip
 
 
-def outside(path: Path, given: dict[str, Any], filled: dict[str, Any]) -> tuple[str, ...]:
+def find_violations(path: AccessPath, given: dict[str, Any], filled: dict[str, Any]) -> tuple[str, ...]:
     """Return why the arguments are outside of the path's bounds; nothing where they are inside."""
-    return tuple(reason for bounds in path.bounds for reason in bounds.violations(given, filled))
+    return tuple(reason for bounds in path.bounds for reason in bounds.find_violations(given, filled))
 
 
-def choose(verdict: Verdict, given: dict[str, Any], filled: Any) -> tuple[Path | None, Decision]:
+def choose_path(verdict: AccessResolution, given: dict[str, Any], filled: Any) -> tuple[AccessPath | None, Decision]:
     """
     Return the first way that admits the arguments, and the decision; *filled* is called where bounds need it.
     """
@@ -377,7 +392,7 @@ def choose(verdict: Verdict, given: dict[str, Any], filled: Any) -> tuple[Path |
     for path in verdict.paths:
         if not path.bounds:
             return path, path.decision
-        broken = outside(path, given, filled())
+        broken = find_violations(path, given, filled())
         if not broken:
             return path, path.decision
         reasons.extend(one for one in broken if one not in reasons)
@@ -389,19 +404,19 @@ def choose(verdict: Verdict, given: dict[str, Any], filled: Any) -> tuple[Path |
     )  # fmt: skip
 
 
-def tried(
-    facts: Facts, who: Principal, tool: str, now: datetime, decision: Decision | None = None
+def list_tried_rules(
+    facts: AccessRecords, who: Principal, tool: str, now: datetime, decision: Decision | None = None
 ) -> tuple[Tried, ...]:
     """
     Return every rule in order: whether it holds, why, and what would change that.
 
     *decision* is the one on given arguments: a grant whose bounds they break does not hold.
     """
-    record, agent = facts.record(tool), who.agent
+    record, agent = facts.find_tool_record(tool), who.agent
     if record is None:
         return (Tried("unknown", True, f"there is no tool {tool!r}", "register it"),)
-    off, members = facts.disabling(record.tool), (agent, *who.chain)
-    blocked = [(one, facts.access(one, tool).blocks[0]) for one in members if facts.access(one, tool).blocks]
+    off, members = facts.find_disabling(record.tool), (agent, *who.chain)
+    blocked = [(one, facts.get_access(one, tool).blocks[0]) for one in members if facts.get_access(one, tool).blocks]
     rows = [
         Tried("unknown", False, f"{tool!r} is registered"),
         Tried("disabled", off is not None, f"{off.kind} {off.name!r} is disabled" if off else "it is enabled",
@@ -410,37 +425,37 @@ def tried(
               f"unblock({tool!r}, {blocked[0][0]!r})" if blocked else ""),
     ]  # fmt: skip
     rows += [Tried("retired", True, f"{one!r} is retired", "declare it again") for one in members
-             if facts.profile(one).retired]  # fmt: skip
+             if facts.get_profile(one).retired]  # fmt: skip
     if decision is not None and decision.rule == "delegation":
         rows.append(Tried("delegation", True, decision.reason, decision.remedy))
     while who.delegation is not None and who.delegation.mode == "inherit":
         who = who.delegation.parent
-    return (*rows, *_ways_tried(facts, who.agent, record, now, decision))
+    return (*rows, *_iter_tried_permissions(facts, who.agent, record, now, decision))
 
 
-def _ways_tried(
-    facts: Facts, agent: str, record: ToolRecord, now: datetime, decision: Decision | None
+def _iter_tried_permissions(
+    facts: AccessRecords, agent: str, record: ToolRecord, now: datetime, decision: Decision | None
 ) -> Iterator[Tried]:
     """Yield rules 4–8; what would not give the tool back is not proposed where it was removed."""
     tool = record.tool.name
-    access, profile = facts.access(agent, tool), facts.profile(agent)
+    access, profile = facts.get_access(agent, tool), facts.get_profile(agent)
     removed = " (but the tool was removed from this agent)" if access.removed else ""
-    for rule, holds, why, change in open_rules(profile, record):
+    for rule, holds, why, change in iter_open_rules(profile, record):
         yield Tried(rule, holds and not removed, why + (removed if holds else ""), "" if removed else change)
-    live = [lineage[0] for one in access.grants if (lineage := _lineage(facts, one, now))]
+    live = [lineage[0] for one in access.grants if (lineage := _list_live_lineage(facts, one, now))]
     change = f"assign_tool_to_agent({tool!r}, {agent!r})"
     broken = decision is not None and not decision.allowed and decision.rule == "granted"
-    why = decision.reason if broken and decision is not None else _grants_text(live)
+    why = decision.reason if broken and decision is not None else _describe_grants(live)
     yield Tried("granted", bool(live) and not broken, why, change)
     if decision is not None and decision.rule == "policy":
         yield Tried("policy", True, decision.reason, decision.remedy)
 
 
-def _grants_text(live: list[GrantRecord]) -> str:
+def _describe_grants(live: list[GrantRecord]) -> str:
     if not live:
         return "no live grant names the two"
     one = live[0]
-    left = "" if one.left is None else f", {one.left} call{'' if one.left == 1 else 's'} left"
+    left = "" if one.calls_left is None else f", {one.calls_left} call{'' if one.calls_left == 1 else 's'} left"
     until = "" if one.grant.expires is None else f", until {one.grant.expires.isoformat()}"
     within = ", with bounds on its arguments" if one.grant.where is not None else ""
     more = f" and {len(live) - 1} more" if len(live) > 1 else ""

@@ -19,31 +19,33 @@ from rich.text import Text
 
 from praval_tools import Outcome
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import PROBLEM, USAGE, Failure, json_option, shown
-from praval_tools.cli.event_text import Line, line
-from praval_tools.cli.journal_option import journal_of
-from praval_tools.cli.output import print_all, screen
-from praval_tools.cli.progress import watched
-from praval_tools.cli.times import Ago
+from praval_tools.cli.common import EXIT_PROBLEM, EXIT_USAGE, CommandError, json_option, sanitize_text
+from praval_tools.cli.event_text import EventText, describe_event
+from praval_tools.cli.journal_option import open_selected_journal
+from praval_tools.cli.output import make_console, print_parts
+from praval_tools.cli.progress import track_progress
+from praval_tools.cli.times import PastTimeParam
 from praval_tools.errors import EventFormatError
 from praval_tools.journal import Journal, Record, Store
 from praval_tools.journal.codec import from_json
 from praval_tools.journal.events import EventType
 
-_PAGE = 100
-_LEAST_WHY = 8
-_MOST_WIDE = {"who": 16, "tool": 20, "what": 24}
+_PAGE_SIZE = 100
+_MIN_REASON_WIDTH = 8
+_MAX_COLUMN_WIDTHS = {"who": 16, "tool": 20, "what": 24}
 
 
-class _Head(msgspec.Struct):
+class _OutcomeField(msgspec.Struct):
     outcome: str = ""
 
 
 @click.command("audit")
 @click.option("--agent", metavar="AGENT", help="Only calls of this agent, and acts about it.")
 @click.option("--tool", metavar="TOOL", help="Only this tool.")
-@click.option("--since", metavar="WHEN", type=Ago(), help="From then on: 90s, 15m, 2h, 7d ago, or an ISO moment (UTC).")
-@click.option("--until", metavar="WHEN", type=Ago(), help="Before then.")
+@click.option(
+    "--since", metavar="WHEN", type=PastTimeParam(), help="From then on: 90s, 15m, 2h, 7d ago, or an ISO moment (UTC)."
+)
+@click.option("--until", metavar="WHEN", type=PastTimeParam(), help="Before then.")
 @click.option("--outcome", metavar="OUTCOME", type=click.Choice([one.value for one in Outcome]),
               help="Only calls that ended so: ok, forbidden, tool_error, timeout, ...")  # fmt: skip
 @click.option("--type", "kind", metavar="TYPE", type=click.Choice([one.value for one in EventType]),
@@ -63,29 +65,29 @@ def audit_command(
     """
     since, until = filters["since"], filters["until"]
     if since is not None and until is not None and since >= until:
-        raise Failure(f"--since {since.isoformat()} is not before --until {until.isoformat()}.", USAGE)
-    found = _found(journal_of(ctx), outcome, limit, type=kind, **filters)
-    broken = _print_json(found) if as_json else _print(found)
+        raise CommandError(f"--since {since.isoformat()} is not before --until {until.isoformat()}.", EXIT_USAGE)
+    found = _select_records(open_selected_journal(ctx), outcome, limit, type=kind, **filters)
+    broken = _print_json_lines(found) if as_json else _print_table(found)
     if broken:
         text = f"{broken} event{'' if broken == 1 else 's'} could not be read; --json shows what is there."
-        raise Failure(text, PROBLEM)
+        raise CommandError(text, EXIT_PROBLEM)
 
 
-def _found(journal: Journal, outcome: str | None, limit: int | None, **filters: Any) -> Iterator[Record]:
+def _select_records(journal: Journal, outcome: str | None, limit: int | None, **filters: Any) -> Iterator[Record]:
     """Return the events that are asked for; of them all only so many are held as are shown at once."""
 
-    def read(after: int) -> Iterator[Record]:
+    def read_after(after: int) -> Iterator[Record]:
         records: Iterator[Record] = journal.store.read(after_seq=after, **filters)
         if limit is not None or not sys.stdout.isatty():
-            records = watched(records, journal.count(), "Reading")
-        return records if outcome is None else (one for one in records if _outcome(one) == outcome)
+            records = track_progress(records, journal.count(), "Reading")
+        return records if outcome is None else (one for one in records if _decode_outcome(one) == outcome)
 
-    return read(0) if limit is None else iter(_latest(journal.store, read, limit))
+    return read_after(0) if limit is None else iter(_read_latest(journal.store, read_after, limit))
 
 
-def _latest(store: Store, read: Callable[[int], Iterator[Record]], limit: int) -> deque[Record]:
+def _read_latest(store: Store, read: Callable[[int], Iterator[Record]], limit: int) -> deque[Record]:
     """Return the latest *limit* of the records that *read* gives after a place; looks back as far as it has to."""
-    end, back = _end(store), max(limit, _PAGE)
+    end, back = _find_last_seq(store), max(limit, _PAGE_SIZE)
     while True:
         found = deque(read(max(end - back, 0)), maxlen=limit)
         if len(found) == limit or back >= end:
@@ -93,33 +95,33 @@ def _latest(store: Store, read: Callable[[int], Iterator[Record]], limit: int) -
         back *= 8
 
 
-def _end(store: Store) -> int:
+def _find_last_seq(store: Store) -> int:
     """Return the place of the last record, found by asking whether there is one after a place."""
     low, high = 0, 1
-    while _is_after(store, high):
+    while _has_record_after(store, high):
         low, high = high, 2 * high
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if _is_after(store, middle) else (low, middle)
+        low, high = (middle + 1, high) if _has_record_after(store, middle) else (low, middle)
     return low
 
 
-def _is_after(store: Store, seq: int) -> bool:
+def _has_record_after(store: Store, seq: int) -> bool:
     return next(iter(store.read(after_seq=seq)), None) is not None
 
 
-def _outcome(record: Record) -> str:
+def _decode_outcome(record: Record) -> str:
     try:
-        return msgspec.json.decode(record.body, type=_Head).outcome
+        return msgspec.json.decode(record.body, type=_OutcomeField).outcome
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
 
 
-def _print_json(records: Iterator[Record]) -> int:
+def _print_json_lines(records: Iterator[Record]) -> int:
     """Print an event per line; one that is damaged as the text that it is. Returns how many are."""
     broken = 0
     for one in records:
-        told = _json_of(one)
+        told = _to_event_json(one)
         broken += told is None
         head = f'{{"seq": {one.seq}, "run_seq": {json.dumps(one.run_seq)}, '
         if told is None:
@@ -128,7 +130,7 @@ def _print_json(records: Iterator[Record]) -> int:
     return broken
 
 
-def _json_of(record: Record) -> str | None:
+def _to_event_json(record: Record) -> str | None:
     """Return the event's JSON, in ASCII; None: it is none."""
     body = record.body.strip()
     try:
@@ -146,82 +148,82 @@ def _json_of(record: Record) -> str | None:
 # ── the table ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _print(records: Iterator[Record]) -> int:
+def _print_table(records: Iterator[Record]) -> int:
     """Print the events page by page; returns how many could not be read."""
-    console, widths, broken, day = screen(), dict[str, int](), 0, ""
-    while page := [(one, _line(one)) for one in islice(records, _PAGE)]:
+    console, widths, broken, day = make_console(), dict[str, int](), 0, ""
+    while page := [(one, _describe_record(one)) for one in islice(records, _PAGE_SIZE)]:
         broken += sum(told.what == "unreadable" for _, told in page)
         first = not widths
-        widths = widths or _widths(page)
+        widths = widths or _compute_widths(page)
         if console.is_terminal:
             day = _print_page(console, page, widths, day)
         else:
             _write_page(page, widths, titles=first)
     if not widths:
-        print_all(screen(stderr=True), Text("No such events."))
+        print_parts(make_console(stderr=True), Text("No such events."))
     return broken
 
 
-def _line(record: Record) -> Line:
+def _describe_record(record: Record) -> EventText:
     try:
-        return line(from_json(record.body, event_id=record.id))
+        return describe_event(from_json(record.body, event_id=record.id))
     except EventFormatError as error:
-        return Line(record.agent or "", record.tool or "", "unreadable", "; ".join(error.problems), False)
+        return EventText(record.agent or "", record.tool or "", "unreadable", "; ".join(error.problems), False)
 
 
-def _widths(page: list[tuple[Record, Line]]) -> dict[str, int]:
+def _compute_widths(page: list[tuple[Record, EventText]]) -> dict[str, int]:
     """Return the widths of the columns, as the first page needs them; the rest of a line is for the reason."""
     widths = {"seq": max(3, *(len(str(one.seq)) for one, _ in page))}
-    for name, most in _MOST_WIDE.items():
-        widths[name] = min(most, max(len(name), *(cell_len(shown(getattr(told, name))) for _, told in page)))
+    for name, most in _MAX_COLUMN_WIDTHS.items():
+        widths[name] = min(most, max(len(name), *(cell_len(sanitize_text(getattr(told, name))) for _, told in page)))
     return widths
 
 
-def _print_page(console: Console, page: list[tuple[Record, Line]], widths: dict[str, int], day: str) -> str:
+def _print_page(console: Console, page: list[tuple[Record, EventText]], widths: dict[str, int], day: str) -> str:
     """Print a page in a terminal: each day once, names whole, reasons as far as there is room."""
-    table = _table(widths, console.width)
+    table = _build_table(widths, console.width)
     for record, told in page:
         when = record.time.astimezone(UTC)
         if (today := f"{when:%Y-%m-%d}") != day:
             if table.rows:
                 console.print(table)
-                table = _table(widths, console.width)
+                table = _build_table(widths, console.width)
             console.print(Text(f"{today} (UTC)", style="bold"))
             day = today
         style = "" if told.good is None else "green" if told.good else "red"
         table.add_row(
-            Text(f"{when:%H:%M:%S}", style="dim"), Text(str(record.seq), style="dim"), shown(told.who),
-            shown(told.tool), Text(shown(told.what), style=style), Text(shown(told.why), style="dim"),
+            Text(f"{when:%H:%M:%S}", style="dim"), Text(str(record.seq), style="dim"), sanitize_text(told.who),
+            sanitize_text(told.tool), Text(sanitize_text(told.what), style=style), Text(sanitize_text(told.why), style="dim"),
         )  # fmt: skip
     console.print(table)
     return day
 
 
-def _table(widths: dict[str, int], width: int) -> Table:
+def _build_table(widths: dict[str, int], width: int) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False, show_edge=False)
     table.add_column(width=8, no_wrap=True)
     table.add_column(width=widths["seq"], justify="right")
-    for name in _MOST_WIDE:
+    for name in _MAX_COLUMN_WIDTHS:
         table.add_column(width=widths[name], overflow="fold")
     rest = width - 8 - sum(widths.values()) - 2 * (len(widths) + 1)
-    table.add_column(width=max(rest, _LEAST_WHY), overflow="ellipsis", no_wrap=True)
+    table.add_column(width=max(rest, _MIN_REASON_WIDTH), overflow="ellipsis", no_wrap=True)
     return table
 
 
-def _write_page(page: list[tuple[Record, Line]], widths: dict[str, int], *, titles: bool) -> None:
+def _write_page(page: list[tuple[Record, EventText]], widths: dict[str, int], *, titles: bool) -> None:
     """Print a page for a program or a file: whole moments, nothing cut."""
     if titles:
-        _write("time", "seq", Line("who", "tool", "what", "why"), widths)
+        _write_row("time", "seq", EventText("who", "tool", "what", "why"), widths)
     for record, told in page:
-        _write(_stamp(record.time), str(record.seq), told, widths)
+        _write_row(_format_timestamp(record.time), str(record.seq), told, widths)
 
 
-def _write(when: str, seq: str, told: Line, widths: dict[str, int]) -> None:
+def _write_row(when: str, seq: str, told: EventText, widths: dict[str, int]) -> None:
     cells = [f"{when:<20}", f"{seq:>{widths['seq']}}"]
-    cells += [f"{shown(getattr(told, name)) or '-':<{widths[name]}}" for name in _MOST_WIDE]
-    text = "  ".join((*cells, shown(told.why))).rstrip()
+    cells += [f"{sanitize_text(getattr(told, name)) or '-':<{widths[name]}}" for name in _MAX_COLUMN_WIDTHS]
+    text = "  ".join((*cells, sanitize_text(told.why))).rstrip()
     sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
 
 
-def _stamp(when: datetime) -> str:
+def _format_timestamp(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -11,17 +11,17 @@ from attrs import field, frozen
 from rich.text import Text
 
 from praval_tools import ToolRegistry, plugin_reports
-from praval_tools.cli.app_option import app_options, app_registry, complete_agent, complete_tool
-from praval_tools.cli.common import REFUSED, USAGE, F, Failure, json_option
-from praval_tools.cli.journal_option import MEMORY, place_of, registry_of
-from praval_tools.cli.output import cell, print_all, print_json, screen
-from praval_tools.cli.plugin_commands import fill
+from praval_tools.cli.app_option import app_options, complete_agent, complete_tool, load_app_registry
+from praval_tools.cli.common import EXIT_REFUSED, EXIT_USAGE, CommandError, F, json_option
+from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME, locate_journal, open_selected_registry
+from praval_tools.cli.output import make_console, print_json, print_parts, to_cell
+from praval_tools.cli.plugin_commands import ensure_plugins_loaded
 from praval_tools.errors import InvalidNameError, JournalWarning, ToolUsageError, UnknownToolError
-from praval_tools.names import check_agent_name, near
+from praval_tools.names import check_agent_name, find_similar_names
 
 
 @frozen(kw_only=True)
-class Done:
+class ChangeResult:
     """
     What a command did.
 
@@ -34,24 +34,24 @@ class Done:
 
     text: str
     changed: bool = True
-    about: dict[str, Any] = field(factory=dict)
+    details: dict[str, Any] = field(factory=dict)
     notes: tuple[str, ...] = ()
 
 
-Deed = Callable[[ToolRegistry], Done]
+ChangeFunction = Callable[[ToolRegistry], ChangeResult]
 
 tool_argument = click.argument("tool", shell_complete=complete_tool)
 agent_argument = click.argument("agent", shell_complete=complete_agent)
 
 
-def act_options(command: F) -> F:
+def change_options(command: F) -> F:
     """Add the options of every command that changes who may do what."""
     reason = click.option("--reason", metavar="TEXT", default="", help="Why; kept with it.")
     made: Any = reason(json_option(app_options(click.pass_context(command))))
     return made  # type: ignore[no-any-return]
 
 
-def act(ctx: click.Context, verb: str, deed: Deed, *, as_json: bool) -> None:
+def apply_change(ctx: click.Context, verb: str, deed: ChangeFunction, *, as_json: bool) -> None:
     """
     Do *deed* as the operator and keep it in the journal, then say what was done, and where it is kept.
 
@@ -60,26 +60,28 @@ def act(ctx: click.Context, verb: str, deed: Deed, *, as_json: bool) -> None:
     Raises:
         Failure: It cannot be done, or cannot be kept.
     """
-    registry = app_registry(ctx)
-    if registry.journal is not None and registry.journal.name == MEMORY:
+    registry = load_app_registry(ctx)
+    if registry.journal is not None and registry.journal.name == MEMORY_JOURNAL_NAME:
         fix = "give the registry a file: ToolRegistry(journal='runs.db')."
-        raise Failure(f"The registry keeps its journal in memory, where the act would end with this command; {fix}")
-    own, place = registry.journal, place_of(ctx)
-    if own is None and not place.there:
+        raise CommandError(
+            f"The registry keeps its journal in memory, where the act would end with this command; {fix}"
+        )
+    own, place = registry.journal, locate_journal(ctx)
+    if own is None and not place.exists:
         trial = registry.fork()
         if not plugin_reports(registry):
-            fill(trial, quiet=True)
-        done, _ = _done(trial, deed)
+            ensure_plugins_loaded(trial, quiet=True)
+        done, _ = _run_change(trial, deed)
         if not done.changed:
-            _tell(verb, done, None, (), as_json=as_json)
+            _print_change(verb, done, None, (), as_json=as_json)
             return
-    registry = registry_of(ctx, make=True)
-    done, notes = _done(registry, deed)
+    registry = open_selected_registry(ctx, create_journal=True)
+    done, notes = _run_change(registry, deed)
     journal = registry.journal.name if registry.journal is not None else str(place.path)
-    _tell(verb, done, journal, notes, as_json=as_json, own=own is not None)
+    _print_change(verb, done, journal, notes, as_json=as_json, has_own_journal=own is not None)
 
 
-def _done(registry: ToolRegistry, deed: Deed) -> tuple[Done, tuple[str, ...]]:
+def _run_change(registry: ToolRegistry, deed: ChangeFunction) -> tuple[ChangeResult, tuple[str, ...]]:
     """Do it, and return what came of it, with the warnings that it gave."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -87,29 +89,35 @@ def _done(registry: ToolRegistry, deed: Deed) -> tuple[Done, tuple[str, ...]]:
             with registry.as_operator():
                 done = deed(registry)
         except (InvalidNameError, ToolUsageError) as error:
-            raise Failure(str(error), USAGE) from error
+            raise CommandError(str(error), EXIT_USAGE) from error
     if lost := [one for one in heard if issubclass(one.category, JournalWarning)]:
-        raise Failure(f"It was not kept: {lost[0].message}")
+        raise CommandError(f"It was not kept: {lost[0].message}")
     return done, (*(str(one.message) for one in heard), *done.notes)
 
 
-def _tell(
-    verb: str, done: Done, journal: str | None, notes: Iterable[str], *, as_json: bool, own: bool = False
+def _print_change(
+    verb: str,
+    done: ChangeResult,
+    journal: str | None,
+    notes: Iterable[str],
+    *,
+    as_json: bool,
+    has_own_journal: bool = False,
 ) -> None:
-    err = screen(stderr=True)
+    err = make_console(stderr=True)
     for note in notes:
-        print_all(err, cell(f"Note: {note}", "yellow"))
+        print_parts(err, to_cell(f"Note: {note}", "yellow"))
     if as_json:
         kept = journal if done.changed else None
-        print_json({"done": verb, "changed": done.changed, **done.about, "journal": kept, "notes": list(notes)})
+        print_json({"done": verb, "changed": done.changed, **done.details, "journal": kept, "notes": list(notes)})
         return
-    print_all(screen(), cell(done.text))
+    print_parts(make_console(), to_cell(done.text))
     if done.changed and journal is not None:
-        hint = "" if own else f" Your program sees it with ToolRegistry(journal={journal!r})."
-        print_all(err, Text.assemble(cell(f"Kept in the journal {journal!r}.{hint}", "dim")))
+        hint = "" if has_own_journal else f" Your program sees it with ToolRegistry(journal={journal!r})."
+        print_parts(err, Text.assemble(to_cell(f"Kept in the journal {journal!r}.{hint}", "dim")))
 
 
-def known_tool(registry: ToolRegistry, tool: str, *, or_agent: str | None = None) -> None:
+def check_tool_exists(registry: ToolRegistry, tool: str, *, recorded_for: str | None = None) -> None:
     """
     Refuse a tool that does not exist; one that something is recorded of for *or_agent* will do.
 
@@ -117,12 +125,12 @@ def known_tool(registry: ToolRegistry, tool: str, *, or_agent: str | None = None
         UnknownToolError: There is none; the text names similar ones.
     """
     state = registry.state
-    recorded = or_agent is not None and tool in (state.accesses.get(or_agent) or {})
+    recorded = recorded_for is not None and tool in (state.access_by_agent.get(recorded_for) or {})
     if tool not in state.tools and not recorded:
-        raise UnknownToolError(tool, near(tool, state.tools))
+        raise UnknownToolError(tool, find_similar_names(tool, state.tools))
 
 
-def known_agent(registry: ToolRegistry, agent: str) -> tuple[str, ...]:
+def collect_agent_notes(registry: ToolRegistry, agent: str) -> tuple[str, ...]:
     """
     Return a note where nobody declares *agent*, which is no error: a grant or block may come before it.
 
@@ -131,11 +139,11 @@ def known_agent(registry: ToolRegistry, agent: str) -> tuple[str, ...]:
     """
     if check_agent_name(agent) in registry.agents:
         return ()
-    fix = near(agent, registry.agents)
+    fix = find_similar_names(agent, registry.agents)
     meant = f" Did you mean {' or '.join(map(repr, fix))}?" if fix else ""
     return (f"no agent {agent!r} is declared.{meant}",)
 
 
-def refused(text: str) -> Failure:
+def make_refusal(text: str) -> CommandError:
     """Return what ends a command that the access rules refuse."""
-    return Failure(f"{text} Nothing was changed.", REFUSED)
+    return CommandError(f"{text} Nothing was changed.", EXIT_REFUSED)

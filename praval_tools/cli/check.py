@@ -7,9 +7,9 @@ from rich.text import Text
 
 from praval_tools import plugin_reports
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import PROBLEM, json_option, shown
-from praval_tools.cli.journal_option import registry_of
-from praval_tools.cli.output import cell, print_all, print_json, screen
+from praval_tools.cli.common import EXIT_PROBLEM, json_option, sanitize_text
+from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.output import make_console, print_json, print_parts, to_cell
 
 
 @click.command("check")
@@ -23,7 +23,7 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
     Finds type hints that do not resolve, tools that agents list and nobody declares, owners that are no agents,
     tools that nobody can reach. Exits with 1 where anything is wrong.
     """
-    registry = registry_of(ctx)
+    registry = open_selected_registry(ctx)
     problems = [
         {"kind": one.kind, "subject": one.subject, "message": one.message, "remedy": one.remedy}
         for one in registry.problems()
@@ -37,19 +37,19 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json({"tools": tools, "agents": agents, "problems": problems})
     else:
-        console = screen()
+        console = make_console()
         for problem in problems:
-            print_all(console, _line(problem))
+            print_parts(console, _render_problem(problem))
         found = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}" if problems else "no problems"
         style = "bold red" if problems else "bold green"
-        print_all(console, Text.assemble((found, style), f" in {tools} tools and {agents} agents."))
+        print_parts(console, Text.assemble((found, style), f" in {tools} tools and {agents} agents."))
     if problems:
-        ctx.exit(PROBLEM)
+        ctx.exit(EXIT_PROBLEM)
 
 
-def _line(problem: dict[str, str]) -> Text:
-    text = Text.assemble((problem["kind"], "red"), " ", cell(problem["subject"], "bold"))
-    text.append(f": {shown(problem['message'])}")
+def _render_problem(problem: dict[str, str]) -> Text:
+    text = Text.assemble((problem["kind"], "red"), " ", to_cell(problem["subject"], "bold"))
+    text.append(f": {sanitize_text(problem['message'])}")
     if problem["remedy"]:
-        text.append(f"\n  {shown(problem['remedy'])}", style="dim")
+        text.append(f"\n  {sanitize_text(problem['remedy'])}", style="dim")
     return text

@@ -8,25 +8,25 @@ from typing import Any, TypeVar
 
 import click
 
-from praval_tools.names import near
+from praval_tools.names import find_similar_names
 
-OK, PROBLEM, USAGE, REFUSED = 0, 1, 2, 3
+EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_REFUSED = 0, 1, 2, 3
 
 DEFAULT_JOURNAL = "praval_tools.db"
 """Where the command line keeps what has no other place: a file in the working directory."""
 
-_APP, _JOURNAL = "praval_tools.cli.app_option", "praval_tools.cli.journal"
-_UNSAFE = re.compile(
+_APP_KEY, _JOURNAL_KEY = "praval_tools.cli.app_option", "praval_tools.cli.journal"
+_UNSAFE_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Failure(Exception):
+class CommandError(Exception):
     """A command cannot go on; printed as one line, with its exit code."""
 
-    def __init__(self, message: str, exit_code: int = PROBLEM) -> None:
+    def __init__(self, message: str, exit_code: int = EXIT_PROBLEM) -> None:
         super().__init__(message, exit_code)
         self.message, self.exit_code = message, exit_code
 
@@ -34,7 +34,7 @@ class Failure(Exception):
         return self.message
 
 
-def shown(text: object, *, lines: bool = False, most: int | None = None) -> str:
+def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: int | None = None) -> str:
     """
     Return *text* safe for a terminal: control characters, escape sequences and invisible marks are spelled out.
 
@@ -44,29 +44,29 @@ def shown(text: object, *, lines: bool = False, most: int | None = None) -> str:
         most: Cut to so many characters.
     """
     plain = str(text)
-    if not lines:
+    if not keep_line_breaks:
         plain = " ".join(plain.split())
-    safe = _UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _spelled(match[0]), plain)
-    return safe if most is None or len(safe) <= most else f"{safe[: most - 1]}…"
+    safe = _UNSAFE_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else _escape_character(match[0]), plain)
+    return safe if max_length is None or len(safe) <= max_length else f"{safe[: max_length - 1]}…"
 
 
-def _spelled(character: str) -> str:
+def _escape_character(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+def _store_option(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def store_value(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
         if value:
             ctx.meta[key] = value
 
-    return keep
+    return store_value
 
 
 def app_option(command: F) -> F:
     """Add `--app`, which is taken before and after the command's name."""
     return click.option(
-        "--app", metavar="MODULE[:REGISTRY]", expose_value=False, callback=_remember(_APP),
+        "--app", metavar="MODULE[:REGISTRY]", expose_value=False, callback=_store_option(_APP_KEY),
         help="Where your registry is: a module, and in it a ToolRegistry or a function that returns one; "
         "the module alone means the default registry.",
     )(command)  # fmt: skip
@@ -75,7 +75,7 @@ def app_option(command: F) -> F:
 def journal_option(command: F) -> F:
     """Add `--journal`, which is taken before and after the command's name."""
     return click.option(
-        "--journal", metavar="PATH", expose_value=False, callback=_remember(_JOURNAL),
+        "--journal", metavar="PATH", expose_value=False, callback=_store_option(_JOURNAL_KEY),
         help=f"The journal of a registry that has none of its own; by default {DEFAULT_JOURNAL} in this folder.",
     )(command)  # fmt: skip
 
@@ -90,31 +90,31 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
 
 
-def chosen_app(ctx: click.Context) -> str | None:
+def get_app_option(ctx: click.Context) -> str | None:
     """Return what `--app` said, in whichever place."""
-    chosen: str | None = ctx.meta.get(_APP)
+    chosen: str | None = ctx.meta.get(_APP_KEY)
     return chosen
 
 
-def chosen_journal(ctx: click.Context) -> str | None:
+def get_journal_option(ctx: click.Context) -> str | None:
     """Return what `--journal` said, in whichever place."""
-    chosen: str | None = ctx.meta.get(_JOURNAL)
+    chosen: str | None = ctx.meta.get(_JOURNAL_KEY)
     return chosen
 
 
-def refuse_unknown(ctx: click.Context, arguments: list[str], commands: Iterable[str]) -> None:
+def reject_unknown_command(ctx: click.Context, arguments: list[str], commands: Iterable[str]) -> None:
     """Refuse a command that does not exist, and name those that were meant."""
     commands = tuple(commands)
     if arguments and arguments[0] not in commands and not arguments[0].startswith("-"):
-        fix = " or ".join(near(arguments[0], commands)) or ", ".join(commands)
+        fix = " or ".join(find_similar_names(arguments[0], commands)) or ", ".join(commands)
         raise click.UsageError(f"No such command {arguments[0]!r}; there is {fix}.", ctx)
 
 
-class Branch(click.Group):
+class CommandGroup(click.Group):
     """A command that has commands of its own."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        refuse_unknown(ctx, args, self.commands)
+        reject_unknown_command(ctx, args, self.commands)
         return super().resolve_command(ctx, args)

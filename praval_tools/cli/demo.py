@@ -9,19 +9,19 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from praval_tools.cli.common import PROBLEM, USAGE, Failure, shown, traceback_option
-from praval_tools.cli.demo_files import JOURNAL, REPORT, Draft, draft
-from praval_tools.cli.demo_output import Show, working
-from praval_tools.cli.demo_processes import DEATHS, Part, played
-from praval_tools.cli.output import look_of, screen
+from praval_tools.cli.common import EXIT_PROBLEM, EXIT_USAGE, CommandError, sanitize_text, traceback_option
+from praval_tools.cli.demo_files import JOURNAL_FILE, REPORT_FILE, DemoFiles, prepare_files
+from praval_tools.cli.demo_output import StepPrinter, show_spinner
+from praval_tools.cli.demo_processes import CRASH_POINTS, ProcessTask, run_in_subprocess
+from praval_tools.cli.output import get_console_settings, make_console
 from praval_tools.demo.input_files import UnreadableDataError
-from praval_tools.demo.plugin_scene import PACKAGE, installed
-from praval_tools.demo.question import Question, ask
-from praval_tools.demo.steps import Closed, Died, Resumed
+from praval_tools.demo.plugin_scene import PACKAGE_NAME, is_package_available
+from praval_tools.demo.question import Question, load_question
+from praval_tools.demo.steps import ClosingStep, CrashStep, ResumeStep
 from praval_tools.errors import ToolUsageError
 
-_PIPED = 80
-_LARGE = 50_000
+_PIPE_WIDTH = 80
+_MIN_SPINNER_ROWS = 50_000
 
 
 @click.command("demo")
@@ -41,36 +41,43 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
     PATH is a CSV file of yours, a text file, or a folder of text or code; left out: 7,033 flights of a week with a
     blizzard, shipped with the package. Nothing is installed or sent; a report and the journal are written.
     """
-    console = screen(width=_PIPED)
-    show = Show(console)
-    with working(console, "Reading the data"):
-        question = _asked(path, measure=measure, by=by)
-    with draft(out) as files:
-        with working(console, "The agents are at work", when=len(question.table) > _LARGE):
-            _play(console, show, question, files)
-        files.leave()
-    show(Closed(question, own=path is not None, missing="" if installed() else PACKAGE))
-    for title, name in (("Journal: ", JOURNAL), ("Report:  ", REPORT)):  # as they are, so that they can be copied
-        console.out(f"{title}{shown(files.place / name, lines=True)}", highlight=False)
+    console = make_console(width=_PIPE_WIDTH)
+    show = StepPrinter(console)
+    with show_spinner(console, "Reading the data"):
+        question = _load_question(path, measure=measure, by=by)
+    with prepare_files(out) as files:
+        with show_spinner(console, "The agents are at work", is_enabled=len(question.table) > _MIN_SPINNER_ROWS):
+            _run_processes(console, show, question, files)
+        files.move_to_target()
+    show(
+        ClosingStep(
+            question, has_own_data=path is not None, missing_package="" if is_package_available() else PACKAGE_NAME
+        )
+    )
+    for title, name in (
+        ("Journal: ", JOURNAL_FILE),
+        ("Report:  ", REPORT_FILE),
+    ):  # as they are, so that they can be copied
+        console.out(f"{title}{sanitize_text(files.target_folder / name, keep_line_breaks=True)}", highlight=False)
 
 
-def _play(console: Console, show: Show, question: Question, files: Draft) -> None:
+def _run_processes(console: Console, show: StepPrinter, question: Question, files: DemoFiles) -> None:
     """Have the whole of it played by one process after the other, until one comes to the end."""
-    for number, fatal in enumerate((*DEATHS, None), start=1):
+    for number, fatal in enumerate((*CRASH_POINTS, None), start=1):
         if number > 1:
-            show(Resumed(number))
-        with closing(played(Part(question, files, fatal, look_of(console)))) as lines:
+            show(ResumeStep(number))
+        with closing(run_in_subprocess(ProcessTask(question, files, fatal, get_console_settings(console)))) as lines:
             for line in lines:
                 console.out(line, end="", highlight=False)
         if fatal is not None:
-            show(Died(fatal.tool))
+            show(CrashStep(fatal.tool))
 
 
-def _asked(path: Path | None, *, measure: str | None, by: str | None) -> Question:
+def _load_question(path: Path | None, *, measure: str | None, by: str | None) -> Question:
     try:
-        return ask(path, measure=measure, by=by)
+        return load_question(path, measure=measure, by=by)
     except UnreadableDataError as error:
         missing = path is not None and not os.path.exists(path)
-        raise Failure(str(error), USAGE if missing else PROBLEM) from error
+        raise CommandError(str(error), EXIT_USAGE if missing else EXIT_PROBLEM) from error
     except ToolUsageError as error:
-        raise Failure(str(error), USAGE) from error
+        raise CommandError(str(error), EXIT_USAGE) from error

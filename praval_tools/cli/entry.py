@@ -18,22 +18,22 @@ from click.shell_completion import CompletionItem
 
 from praval_tools import __version__
 from praval_tools.cli.common import (
-    OK,
-    PROBLEM,
-    USAGE,
-    Failure,
+    EXIT_OK,
+    EXIT_PROBLEM,
+    EXIT_USAGE,
+    CommandError,
     app_option,
     journal_option,
-    refuse_unknown,
-    shown,
+    reject_unknown_command,
+    sanitize_text,
     traceback_option,
 )
 from praval_tools.errors import ToolError
-from praval_tools.plugins.discovery import allowed, find
+from praval_tools.plugins.discovery import find_plugins, read_allow_list
 
-INTERRUPTED = 130
-BROKEN_PIPE = 141
-_PLUGGED = "praval_tools.cli.plugged"
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+_PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugged"
 
 COMMANDS = {
     "demo": ("demo", "Watch four agents answer a question about real data, or about yours."),
@@ -62,26 +62,26 @@ COMMANDS = {
 }
 
 
-def plugged(ctx: click.Context) -> dict[str, click.Command]:
+def get_plugin_commands(ctx: click.Context) -> dict[str, click.Command]:
     """Return the commands of plugins; their modules are imported where any plugin is installed, and only then."""
-    found: dict[str, click.Command] | None = ctx.meta.get(_PLUGGED)
+    found: dict[str, click.Command] | None = ctx.meta.get(_PLUGIN_COMMANDS_KEY)
     if found is None:
         found = {}
-        if allowed() != frozenset() and find():
+        if read_allow_list() != frozenset() and find_plugins():
             found = import_module("praval_tools.cli.plugin_commands").commands(COMMANDS)
-        ctx.meta[_PLUGGED] = found
+        ctx.meta[_PLUGIN_COMMANDS_KEY] = found
     return found
 
 
-class Commands(click.Group):
+class RootCommandGroup(click.Group):
     """The commands by name; help and completion know them without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*COMMANDS, *plugged(ctx)]
+        return [*COMMANDS, *get_plugin_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return plugged(ctx).get(cmd_name)
+            return get_plugin_commands(ctx).get(cmd_name)
         module = import_module(f"praval_tools.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
@@ -89,33 +89,33 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-        if more := plugged(ctx):
+        if more := get_plugin_commands(ctx):
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(shown(name), shown(one.get_short_help_str(80))) for name, one in more.items()])
+                formatter.write_dl(
+                    [(sanitize_text(name), sanitize_text(one.get_short_help_str(80))) for name, one in more.items()]
+                )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        names = [
-            CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)
-        ]
+        names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return names + [item for item in click.Command.shell_complete(self, ctx, incomplete) if item not in names]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS:
-            refuse_unknown(ctx, args, self.list_commands(ctx))
+            reject_unknown_command(ctx, args, self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # here, because Click's own handling would say exit code 1
-            _hush()
-            return BROKEN_PIPE
+            _discard_output()
+            return EXIT_BROKEN_PIPE
 
 
 @click.command(
-    cls=Commands,
+    cls=RootCommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 the access rules refuse.",
 )
@@ -123,7 +123,7 @@ class Commands(click.Group):
 @journal_option
 @traceback_option
 @click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version and exit.")
-def commands() -> None:
+def root_command() -> None:
     """
     Who owns each tool, which agent may call it, and why.
 
@@ -135,47 +135,51 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; an error is one readable line, with --traceback the whole of it."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     given = given or ["--help"]
-    code = _run(given)
+    code = _run_command(given)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        _hush()
-        code = BROKEN_PIPE
+        _discard_output()
+        code = EXIT_BROKEN_PIPE
     sys.exit(code)
 
 
-def _run(arguments: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
     try:
-        answer: Any = commands.main(arguments, prog_name="praval-tools", standalone_mode=False)
-        return answer if isinstance(answer, int) else OK
+        answer: Any = root_command.main(arguments, prog_name="praval-tools", standalone_mode=False)
+        return answer if isinstance(answer, int) else EXIT_OK
     except click.Abort:
-        return _failed("Stopped:", "interrupted.", INTERRUPTED)
+        return _print_error("Stopped:", "interrupted.", EXIT_INTERRUPTED)
     except click.UsageError as error:
         place = f" See: {error.ctx.command_path} --help" if error.ctx is not None else ""
-        return _failed("Error:", f"{error.format_message()}{place}", USAGE)
+        return _print_error("Error:", f"{error.format_message()}{place}", EXIT_USAGE)
     except click.ClickException as error:
-        return _failed("Error:", error.format_message(), PROBLEM)
+        return _print_error("Error:", error.format_message(), EXIT_PROBLEM)
     except Exception as error:  # the last seam: whatever it is, a person reads one line
         if "--traceback" in arguments:
             raise
-        return _failed("Error:", *_told(error))
+        return _print_error("Error:", *_describe_error(error))
 
 
-def _told(error: Exception) -> tuple[str, int]:
-    if isinstance(error, Failure):
+def _describe_error(error: Exception) -> tuple[str, int]:
+    if isinstance(error, CommandError):
         return str(error), error.exit_code
     if isinstance(error, ToolError):
-        return str(error), PROBLEM
-    return f"{type(error).__name__}: {error} (the whole of it: add --traceback)", PROBLEM
+        return str(error), EXIT_PROBLEM
+    return f"{type(error).__name__}: {error} (the whole of it: add --traceback)", EXIT_PROBLEM
 
 
-def _failed(label: str, message: str, code: int) -> int:
+def _print_error(label: str, message: str, code: int) -> int:
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(f"{click.style(label, fg='red', bold=True)} {shown(message, lines=True)}", err=True, color=colour)
+    click.echo(
+        f"{click.style(label, fg='red', bold=True)} {sanitize_text(message, keep_line_breaks=True)}",
+        err=True,
+        color=colour,
+    )
     return code
 
 
-def _hush() -> None:
+def _discard_output() -> None:
     """Let the interpreter's last flush go nowhere: who read our output has left."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115

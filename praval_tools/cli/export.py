@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from praval_tools.cli.app_option import app_options, complete_agent
-from praval_tools.cli.common import USAGE, Failure
-from praval_tools.cli.journal_option import registry_of
-from praval_tools.cli.listings import _warn_if_unknown
+from praval_tools.cli.common import EXIT_USAGE, CommandError
+from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.listings import warn_if_unknown_agent
 from praval_tools.cli.output import print_json
 from praval_tools.errors import UnknownFormatError
 
@@ -29,12 +29,12 @@ def export_command(
     reason: bool,
 ) -> None:  # fmt: skip
     """Write an agent's tools as JSON in a provider's format."""
-    registry = registry_of(ctx)
+    registry = open_selected_registry(ctx)
     try:
         made = registry.schemas(
             agent, api_format, strict=strict, tags=tags or None, exclude_tags=without or None, think_augment=reason
         )
     except UnknownFormatError as error:
-        raise Failure(str(error), USAGE) from error
-    _warn_if_unknown(registry, agent)
+        raise CommandError(str(error), EXIT_USAGE) from error
+    warn_if_unknown_agent(registry, agent)
     print_json(made)

@@ -11,16 +11,16 @@ from typing import Any
 import click
 
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import USAGE, Branch, Failure, json_option
-from praval_tools.cli.journal_option import journal_of
-from praval_tools.cli.output import cell, grid, print_all, print_json, screen
-from praval_tools.cli.times import Span
+from praval_tools.cli.common import EXIT_USAGE, CommandError, CommandGroup, json_option
+from praval_tools.cli.journal_option import open_selected_journal
+from praval_tools.cli.output import build_grid, make_console, print_json, print_parts, to_cell
+from praval_tools.cli.times import SpanParam
 from praval_tools.journal import Journal
 
-_UNITS = ("B", "kB", "MB", "GB", "TB")
+_SIZE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-@click.group("journal", cls=Branch, invoke_without_command=True)
+@click.group("journal", cls=CommandGroup, invoke_without_command=True)
 @json_option
 @app_options
 @click.pass_context
@@ -28,18 +28,18 @@ def journal_command(ctx: click.Context, as_json: bool) -> None:
     """Say where the journal is and what it holds; forget old events."""
     if ctx.invoked_subcommand is not None:
         return
-    found = _described(journal_of(ctx))
+    found = _describe_journal(open_selected_journal(ctx))
     if as_json:
         print_json(found)
         return
-    told = {**found, "size": _size(found["size"])}
-    rows = [(cell(name.replace("_", " "), "dim"), cell(value)) for name, value in told.items()]
-    table = grid(("", ""), rows, keep=(0, 1))
+    told = {**found, "size": _format_size(found["size"])}
+    rows = [(to_cell(name.replace("_", " "), "dim"), to_cell(value)) for name, value in told.items()]
+    table = build_grid(("", ""), rows, unwrapped_columns=(0, 1))
     table.show_header = False
-    print_all(screen(), table)
+    print_parts(make_console(), table)
 
 
-def _described(journal: Journal) -> dict[str, Any]:
+def _describe_journal(journal: Journal) -> dict[str, Any]:
     runs = doubt = 0
     for one in journal.runs():
         runs += 1
@@ -56,9 +56,9 @@ def _described(journal: Journal) -> dict[str, Any]:
     }
 
 
-def _size(count: float) -> str:
-    for unit in _UNITS:
-        if count < 1_000 or unit == _UNITS[-1]:
+def _format_size(count: float) -> str:
+    for unit in _SIZE_UNITS:
+        if count < 1_000 or unit == _SIZE_UNITS[-1]:
             break
         count /= 1_000
     return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -69,11 +69,13 @@ def _size(count: float) -> str:
 @click.pass_context
 def path_command(ctx: click.Context) -> None:
     """Print the path of the journal that the other commands read."""
-    sys.stdout.write(f"{os.path.abspath(journal_of(ctx).name)}\n")
+    sys.stdout.write(f"{os.path.abspath(open_selected_journal(ctx).name)}\n")
 
 
 @journal_command.command("prune")
-@click.option("--older-than", metavar="SPAN", type=Span(), required=True, help="What ended longer ago: 24h, 90d, 12w.")
+@click.option(
+    "--older-than", metavar="SPAN", type=SpanParam(), required=True, help="What ended longer ago: 24h, 90d, 12w."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @app_options
@@ -84,24 +86,24 @@ def prune_command(ctx: click.Context, *, older_than: timedelta, yes: bool, as_js
 
     A run goes as a whole, once its last event is old.
     """
-    journal = journal_of(ctx)
+    journal = open_selected_journal(ctx)
     try:
         before = datetime.now(UTC) - older_than
     except OverflowError as error:
-        raise Failure("--older-than reaches back before the calendar begins.", USAGE) from error
+        raise CommandError("--older-than reaches back before the calendar begins.", EXIT_USAGE) from error
     if not yes:
-        _ask(journal, before)
+        _confirm_prune(journal, before)
     gone = journal.prune(before)
     if as_json:
         print_json({"before": before.isoformat(), "gone": gone, "left": journal.count()})
     else:
         text = f"Forgot {gone:,} event{'' if gone == 1 else 's'} from before {before:%Y-%m-%d %H:%M} UTC"
-        print_all(screen(), cell(f"{text}; {journal.count():,} are left."))
+        print_parts(make_console(), to_cell(f"{text}; {journal.count():,} are left."))
 
 
-def _ask(journal: Journal, before: datetime) -> None:
+def _confirm_prune(journal: Journal, before: datetime) -> None:
     if not sys.stdin.isatty():
-        raise Failure("Forgetting cannot be undone; say --yes.", USAGE)
+        raise CommandError("Forgetting cannot be undone; say --yes.", EXIT_USAGE)
     question = f"Forget what ended before {before:%Y-%m-%d %H:%M} UTC in {journal.name!r}, for good?"
     if not click.confirm(question, err=True):
-        raise Failure("Nothing was forgotten.")
+        raise CommandError("Nothing was forgotten.")

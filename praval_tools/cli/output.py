@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from praval_tools.cli.common import shown
+from praval_tools.cli.common import sanitize_text
 
-_UNBOUNDED = 100_000
+_UNBOUNDED_WIDTH = 100_000
 RULE_STYLES = {
     "owner": "bold green",
     "listed": "green",
@@ -26,12 +26,12 @@ RULE_STYLES = {
 }
 
 
-class _Screen(Console):
+class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
-def screen(*, stderr: bool = False, width: int | None = None) -> Console:
+def make_console(*, stderr: bool = False, width: int | None = None) -> Console:
     """
     Return a console that reads no markup, guesses no highlights, and in a pipe neither colours nor wraps.
 
@@ -42,42 +42,44 @@ def screen(*, stderr: bool = False, width: int | None = None) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")  # an ASCII pipe gets '?', not a traceback
-    console = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False, width=width or _UNBOUNDED)
+        console = _Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width or _UNBOUNDED_WIDTH)
     return console
 
 
 @frozen
-class Look:
+class ConsoleSettings:
     """How a console prints, so that another process can print the same."""
 
-    terminal: bool
+    is_terminal: bool
     width: int
-    colours: Any
+    color_system: Any
     encoding: str
 
 
-def look_of(console: Console) -> Look:
+def get_console_settings(console: Console) -> ConsoleSettings:
     """Return how *console* prints."""
-    return Look(console.is_terminal, console.width, console.color_system, console.encoding)
+    return ConsoleSettings(console.is_terminal, console.width, console.color_system, console.encoding)
 
 
-def screen_of(look: Look) -> Console:
+def make_console_from(look: ConsoleSettings) -> Console:
     """Return a console that prints to this process's output as *look* says."""
     sys.stdout.reconfigure(encoding=look.encoding, errors="replace")  # type: ignore[union-attr]
-    return _Screen(
-        highlight=False, markup=False, emoji=False, width=look.width, force_terminal=look.terminal,
-        color_system=look.colours, legacy_windows=False,
+    return _Console(
+        highlight=False, markup=False, emoji=False, width=look.width, force_terminal=look.is_terminal,
+        color_system=look.color_system, legacy_windows=False,
     )  # fmt: skip
 
 
-def cell(text: object, style: str = "", *, most: int | None = None) -> Text:
+def to_cell(text: object, style: str = "", *, max_length: int | None = None) -> Text:
     """Return *text* made harmless, in a style."""
-    return Text(shown(text, most=most), style=style)
+    return Text(sanitize_text(text, max_length=max_length), style=style)
 
 
-def grid(titles: Sequence[str], rows: Iterable[Sequence[Text | str]], *, keep: Sequence[int] = (0,)) -> Table:
+def build_grid(
+    titles: Sequence[str], rows: Iterable[Sequence[Text | str]], *, unwrapped_columns: Sequence[int] = (0,)
+) -> Table:
     """
     Return a table without lines.
 
@@ -88,13 +90,13 @@ def grid(titles: Sequence[str], rows: Iterable[Sequence[Text | str]], *, keep: S
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     for number, title in enumerate(titles):
-        table.add_column(title, overflow="fold", no_wrap=number in keep)
+        table.add_column(title, overflow="fold", no_wrap=number in unwrapped_columns)
     for row in rows:
-        table.add_row(*(one if isinstance(one, Text) else cell(one) for one in row))
+        table.add_row(*(one if isinstance(one, Text) else to_cell(one) for one in row))
     return table
 
 
-def print_all(console: Console, *parts: Any) -> None:
+def print_parts(console: Console, *parts: Any) -> None:
     """Print *parts*, without spaces at the ends of lines where nobody looks at a terminal."""
     if console.is_terminal:
         for part in parts:
@@ -112,7 +114,7 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
 
 
-def rule_cell(rule: str, allowed: bool, note: str = "") -> Text:
+def build_rule_cell(rule: str, allowed: bool, note: str = "") -> Text:
     """Return the rule that decided, coloured by what it means; a refusal by rule 9 is a dash."""
     word = "-" if rule in {"no-way", "no-agent"} else rule
     style = RULE_STYLES.get(rule, "green" if allowed else "red") if word != "-" else "dim"

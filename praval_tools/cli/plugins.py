@@ -11,20 +11,28 @@ from rich.text import Text
 
 from praval_tools import PluginReport, ToolRegistry, get_tool_registry, plugin_reports
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import PROBLEM, USAGE, Branch, Failure, chosen_app, json_option, shown
-from praval_tools.cli.journal_option import registry_of
-from praval_tools.cli.output import cell, grid, print_all, print_json, screen
-from praval_tools.cli.plugin_commands import fill
-from praval_tools.cli.plugin_template import render, rendered_name
-from praval_tools.cli.progress import watched
-from praval_tools.names import near, normalized
-from praval_tools.plugins.discovery import find
-from praval_tools.plugins.probe import as_json, probed
+from praval_tools.cli.common import (
+    EXIT_PROBLEM,
+    EXIT_USAGE,
+    CommandError,
+    CommandGroup,
+    get_app_option,
+    json_option,
+    sanitize_text,
+)
+from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.output import build_grid, make_console, print_json, print_parts, to_cell
+from praval_tools.cli.plugin_commands import ensure_plugins_loaded
+from praval_tools.cli.plugin_template import derive_plugin_names, write_plugin
+from praval_tools.cli.progress import track_progress
+from praval_tools.names import find_similar_names, normalized
+from praval_tools.plugins.discovery import find_plugins
+from praval_tools.plugins.probe import probe_in_subprocess, report_to_json
 
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 where any plugin failed.")
 
 
-@click.group("plugins", cls=Branch, invoke_without_command=True)
+@click.group("plugins", cls=CommandGroup, invoke_without_command=True)
 @strict_option
 @json_option
 @app_options
@@ -32,7 +40,7 @@ strict_option = click.option("--strict", is_flag=True, help="Exit with 1 where a
 def plugins_command(ctx: click.Context, *, strict: bool, as_json: bool) -> None:
     """List the plugins, show what one asks for, start one of your own."""
     if ctx.invoked_subcommand is None:
-        _list(ctx, _reports(ctx), strict=strict, json=as_json)
+        _print_reports(ctx, _load_reports(ctx), strict=strict, as_json=as_json)
 
 
 @plugins_command.command("list")
@@ -42,7 +50,7 @@ def plugins_command(ctx: click.Context, *, strict: bool, as_json: bool) -> None:
 @click.pass_context
 def list_command(ctx: click.Context, *, strict: bool, as_json: bool) -> None:
     """List the installed plugins: what became of each, and why."""
-    _list(ctx, _reports(ctx), strict=strict, json=as_json)
+    _print_reports(ctx, _load_reports(ctx), strict=strict, as_json=as_json)
 
 
 @plugins_command.command("show")
@@ -52,18 +60,22 @@ def list_command(ctx: click.Context, *, strict: bool, as_json: bool) -> None:
 @click.pass_context
 def show_command(ctx: click.Context, *, name: str, as_json: bool) -> None:
     """Show one plugin, by its distribution or entry point: tools, hooks, what it asks for, its error in full."""
-    registry = _registry(ctx)
+    registry = _open_registry(ctx)
     wanted, reports = normalized(name), plugin_reports(registry)
     mine = [one for one in reports if wanted in (one.distribution, normalized(one.entry_point))]
     if not mine:
         known = sorted({one.distribution for one in reports})
-        fix = f" Did you mean {' or '.join(map(repr, near(wanted, known)))}?" if near(wanted, known) else ""
-        raise Failure(f"No plugin {name!r} is installed.{fix}", USAGE)
+        fix = (
+            f" Did you mean {' or '.join(map(repr, find_similar_names(wanted, known)))}?"
+            if find_similar_names(wanted, known)
+            else ""
+        )
+        raise CommandError(f"No plugin {name!r} is installed.{fix}", EXIT_USAGE)
     if as_json:
-        print_json([_json(one) for one in mine])
+        print_json([_report_to_json(one) for one in mine])
         return
     for number, one in enumerate(mine):
-        _show(one, first=not number)
+        _print_report(one, is_first=not number)
 
 
 @plugins_command.command("check")
@@ -74,9 +86,12 @@ def show_command(ctx: click.Context, *, name: str, as_json: bool) -> None:
 @click.pass_context
 def check_command(ctx: click.Context, *, timeout: float, as_json: bool) -> None:
     """Load each plugin alone, in a process that is killed where it hangs; exits with 1 where one fails."""
-    installed = find()
-    reports = tuple(probed(one, timeout=timeout) for one in watched(installed, len(installed), "Checking plugins"))
-    _list(ctx, reports, strict=True, json=as_json)
+    installed = find_plugins()
+    reports = tuple(
+        probe_in_subprocess(one, timeout=timeout)
+        for one in track_progress(installed, len(installed), "Checking plugins")
+    )
+    _print_reports(ctx, reports, strict=True, as_json=as_json)
 
 
 @plugins_command.command("new")
@@ -86,48 +101,50 @@ def check_command(ctx: click.Context, *, timeout: float, as_json: bool) -> None:
 @app_options
 def new_command(*, name: str, folder: Path) -> None:
     """Start a plugin of your own: a package called NAME, with a tool, its tests and a README."""
-    home = render(rendered_name(name), folder)
-    console = screen()
-    print_all(console, Text.assemble("Wrote ", (shown(home), "bold")))
+    home = write_plugin(derive_plugin_names(name), folder)
+    console = make_console()
+    print_parts(console, Text.assemble("Wrote ", (sanitize_text(home), "bold")))
     for step in (f"cd {home}", "pip install -e '.[test]'", "python -m pytest", "praval-tools list"):
-        print_all(console, Text(f"  {step}"))
+        print_parts(console, Text(f"  {step}"))
 
 
-def _registry(ctx: click.Context) -> ToolRegistry:
-    if chosen_app(ctx) is not None or find():
-        return registry_of(ctx)
+def _open_registry(ctx: click.Context) -> ToolRegistry:
+    if get_app_option(ctx) is not None or find_plugins():
+        return open_selected_registry(ctx)
     registry = get_tool_registry()
-    fill(registry)
+    ensure_plugins_loaded(registry)
     return registry
 
 
-def _reports(ctx: click.Context) -> tuple[PluginReport, ...]:
-    return plugin_reports(_registry(ctx))
+def _load_reports(ctx: click.Context) -> tuple[PluginReport, ...]:
+    return plugin_reports(_open_registry(ctx))
 
 
-def _list(ctx: click.Context, reports: tuple[PluginReport, ...], *, strict: bool, json: bool) -> None:
-    if json:
-        print_json([_json(one) for one in reports])
+def _print_reports(ctx: click.Context, reports: tuple[PluginReport, ...], *, strict: bool, as_json: bool) -> None:
+    if as_json:
+        print_json([_report_to_json(one) for one in reports])
     elif not reports:
-        print_all(screen(stderr=True), Text("No plugins are installed. Start one: praval-tools plugins new NAME"))
+        print_parts(
+            make_console(stderr=True), Text("No plugins are installed. Start one: praval-tools plugins new NAME")
+        )
     else:
         rows = [
-            (cell(one.distribution, "bold"), cell(one.version), _status(one), cell(len(one.tools)),
-             cell(_told(one), "" if one.failed else "dim", most=160))
+            (to_cell(one.distribution, "bold"), to_cell(one.version), _render_status(one), to_cell(len(one.tools)),
+             to_cell(_describe_report(one), "" if one.failed else "dim", max_length=160))
             for one in reports
         ]  # fmt: skip
-        print_all(screen(), grid(("plugin", "version", "", "tools", ""), rows))
+        print_parts(make_console(), build_grid(("plugin", "version", "", "tools", ""), rows))
     if strict and any(one.failed for one in reports):
-        ctx.exit(PROBLEM)
+        ctx.exit(EXIT_PROBLEM)
 
 
-def _status(report: PluginReport) -> Text:
+def _render_status(report: PluginReport) -> Text:
     if report.failed:
-        return Text(f"failed: {shown(report.stage)}", style="red")
+        return Text(f"failed: {sanitize_text(report.stage)}", style="red")
     return Text(report.stage, style="green" if report.loaded else "dim")
 
 
-def _told(report: PluginReport) -> str:
+def _describe_report(report: PluginReport) -> str:
     if report.error is not None:
         return report.error.problem
     if report.changed:
@@ -137,26 +154,28 @@ def _told(report: PluginReport) -> str:
     return report.reason
 
 
-def _show(report: PluginReport, *, first: bool) -> None:
-    console = screen()
-    print_all(console, *([] if first else [""]),
-              Text.assemble(cell(f"{report.distribution} {report.version}", "bold"), " ", _status(report)))  # fmt: skip
+def _print_report(report: PluginReport, *, is_first: bool) -> None:
+    console = make_console()
+    print_parts(console, *([] if is_first else [""]),
+              Text.assemble(to_cell(f"{report.distribution} {report.version}", "bold"), " ", _render_status(report)))  # fmt: skip
     rows = [
         ("entry point", report.entry_point), ("why", report.reason), ("tools", ", ".join(report.tools)),
         ("not allowed", ", ".join(report.withheld)), ("hooks", ", ".join(report.hooks)),
         ("changed", ", ".join(report.changed) + (f" since {report.upgraded_from}" if report.upgraded_from else "")),
         ("error", report.error.problem if report.error is not None else ""),
     ]  # fmt: skip
-    table = grid(("", ""), [(cell(name, "dim"), cell(value)) for name, value in rows if value])
+    table = build_grid(("", ""), [(to_cell(name, "dim"), to_cell(value)) for name, value in rows if value])
     table.show_header = False
-    print_all(console, Padding(table, (0, 0, 0, 2)))
+    print_parts(console, Padding(table, (0, 0, 0, 2)))
     if report.wishes:
         key = f'[plugins."{report.distribution}"]'
-        print_all(console, Text(f"  It asks for, and has not (to grant it: trust = true in {key}):"))
-        print_all(console, *(Text(f"    {shown(wish)}") for wish in report.wishes))
+        print_parts(console, Text(f"  It asks for, and has not (to grant it: trust = true in {key}):"))
+        print_parts(console, *(Text(f"    {sanitize_text(wish)}") for wish in report.wishes))
     if report.traceback:
-        print_all(console, Padding(Text(shown(report.traceback, lines=True), style="dim"), (1, 0, 0, 2)))
+        print_parts(
+            console, Padding(Text(sanitize_text(report.traceback, keep_line_breaks=True), style="dim"), (1, 0, 0, 2))
+        )
 
 
-def _json(report: PluginReport) -> dict[str, Any]:
-    return as_json(report)
+def _report_to_json(report: PluginReport) -> dict[str, Any]:
+    return report_to_json(report)

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from praval_tools.cli.output import screen
+from praval_tools.cli.output import make_console
 
 T = TypeVar("T")
 
-_PATIENCE = 1.0
-_EACH = 500
+_DELAY_SECONDS = 1.0
+_ITEMS_PER_UPDATE = 500
 
 
-def watched(items: Iterable[T], total: int | None, text: str) -> Iterator[T]:
+def track_progress(items: Iterable[T], total: int | None, text: str) -> Iterator[T]:
     """
     Yield *items*; after a second a bar on stderr says how far that is, if stderr is a terminal.
 
@@ -29,10 +29,10 @@ def watched(items: Iterable[T], total: int | None, text: str) -> Iterator[T]:
     if not sys.stderr.isatty():
         yield from items
         return
-    began, bar, task = time.monotonic(), _bar(), None
+    began, bar, task = time.monotonic(), _make_progress_bar(), None
     try:
         for number, item in enumerate(items):
-            if number % _EACH == 0 and time.monotonic() - began > _PATIENCE:
+            if number % _ITEMS_PER_UPDATE == 0 and time.monotonic() - began > _DELAY_SECONDS:
                 if task is None:
                     bar.start()
                     task = bar.add_task(text, total=total)
@@ -43,6 +43,6 @@ def watched(items: Iterable[T], total: int | None, text: str) -> Iterator[T]:
             bar.stop()
 
 
-def _bar() -> Progress:
+def _make_progress_bar() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=screen(stderr=True), transient=True)
+    return Progress(*columns, console=make_console(stderr=True), transient=True)

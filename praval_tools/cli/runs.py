@@ -11,24 +11,24 @@ import click
 import msgspec
 from rich.text import Text
 
-from praval_tools.cli.app_option import app_options, app_registry
-from praval_tools.cli.call_tree import timeline
-from praval_tools.cli.common import PROBLEM, USAGE, Branch, Failure, json_option, shown
-from praval_tools.cli.journal_option import journal_of
-from praval_tools.cli.output import cell, grid, print_all, print_json, screen
-from praval_tools.cli.plugin_commands import fill
-from praval_tools.cli.replay_preview import Fate, fates
-from praval_tools.cli.times import clock
+from praval_tools.cli.app_option import app_options, load_app_registry
+from praval_tools.cli.call_tree import build_call_tree
+from praval_tools.cli.common import EXIT_PROBLEM, EXIT_USAGE, CommandError, CommandGroup, json_option, sanitize_text
+from praval_tools.cli.journal_option import open_selected_journal
+from praval_tools.cli.output import build_grid, make_console, print_json, print_parts, to_cell
+from praval_tools.cli.plugin_commands import ensure_plugins_loaded
+from praval_tools.cli.replay_preview import CallPreview, preview_replay
+from praval_tools.cli.times import format_time
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
 from praval_tools.journal.journal import NOT_GIVEN
-from praval_tools.journal.replay import FINAL, Recording
-from praval_tools.names import near
+from praval_tools.journal.replay import FINAL_OUTCOMES, Recording
+from praval_tools.names import find_similar_names
 
-_MOST_TOLD = 5
+_MAX_HINTS = 5
 
 
-@click.group("runs", cls=Branch, invoke_without_command=True)
+@click.group("runs", cls=CommandGroup, invoke_without_command=True)
 @json_option
 @app_options
 @click.pass_context
@@ -36,28 +36,31 @@ def runs_command(ctx: click.Context, as_json: bool) -> None:
     """List the runs, the oldest first; show one, resolve its calls in doubt."""
     if ctx.invoked_subcommand is not None:
         return
-    found = list(journal_of(ctx).runs())
+    found = list(open_selected_journal(ctx).runs())
     if as_json:
-        print_json([_run_json(one) for one in found])
+        print_json([_run_to_json(one) for one in found])
     elif not found:
-        print_all(screen(stderr=True), Text("No runs are recorded."))
+        print_parts(make_console(stderr=True), Text("No runs are recorded."))
     else:
         rows = [
-            (cell(one.run_id, "bold"), cell(clock(one.first)), cell(clock(one.last)), cell(f"{one.calls:,}"),
-             cell(one.in_doubt, "bold red") if one.in_doubt else cell("-", "dim"))
+            (to_cell(one.run_id, "bold"), to_cell(format_time(one.first)), to_cell(format_time(one.last)), to_cell(f"{one.calls:,}"),
+             to_cell(one.in_doubt, "bold red") if one.in_doubt else to_cell("-", "dim"))
             for one in found
         ]  # fmt: skip
-        print_all(screen(), grid(("run", "first (UTC)", "last (UTC)", "calls", "in doubt"), rows, keep=(1, 2, 3, 4)))
+        print_parts(
+            make_console(),
+            build_grid(("run", "first (UTC)", "last (UTC)", "calls", "in doubt"), rows, unwrapped_columns=(1, 2, 3, 4)),
+        )
 
 
-def _run_json(one: RunInfo) -> dict[str, Any]:
+def _run_to_json(one: RunInfo) -> dict[str, Any]:
     return {
         "run_id": one.run_id, "first": one.first.isoformat(), "last": one.last.isoformat(), "calls": one.calls,
         "in_doubt": one.in_doubt,
     }  # fmt: skip
 
 
-def _known(journal: Journal, run_id: str) -> None:
+def _check_run_exists(journal: Journal, run_id: str) -> None:
     """
     Refuse a run that is not recorded.
 
@@ -66,9 +69,9 @@ def _known(journal: Journal, run_id: str) -> None:
     """
     if next(iter(journal.store.read(run_id=run_id)), None) is not None:
         return
-    fix = near(run_id, [one.run_id for one in journal.runs()])
+    fix = find_similar_names(run_id, [one.run_id for one in journal.runs()])
     meant = f"Did you mean {' or '.join(map(repr, fix))}?" if fix else "praval-tools runs lists them."
-    raise Failure(f"No run {run_id!r} is recorded. {meant}")
+    raise CommandError(f"No run {run_id!r} is recorded. {meant}")
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────
@@ -81,36 +84,36 @@ def _known(journal: Journal, run_id: str) -> None:
 @click.pass_context
 def show_command(ctx: click.Context, run: str, *, as_json: bool) -> None:
     """Show the calls of RUN, each below the one inside which it was made: outcome, duration, error."""
-    journal = journal_of(ctx)
-    _known(journal, run)
+    journal = open_selected_journal(ctx)
+    _check_run_exists(journal, run)
     calls = journal.calls(run)
     if as_json:
-        print_json({"run_id": run, "calls": [_call_json(one) for one in calls]})
+        print_json({"run_id": run, "calls": [_call_to_json(one) for one in calls]})
         return
-    console = screen()
+    console = make_console()
     doubtful = [one for one in calls if one.in_doubt]
     doubt = Text(f", {len(doubtful):,} in doubt", style="bold red") if doubtful else Text("")
-    recorded = sum(_replays(one) for one in calls)
+    recorded = sum(_is_replayable(one) for one in calls)
     counts = f": {len(calls):,} call{'' if len(calls) == 1 else 's'}, {recorded:,} with a result to replay"
-    print_all(console, Text.assemble(cell(run, "bold"), counts, doubt), timeline(calls, console))
-    print_all(console, *_how_to_resolve(run, doubtful))
+    print_parts(console, Text.assemble(to_cell(run, "bold"), counts, doubt), build_call_tree(calls, console))
+    print_parts(console, *_render_resolve_hints(run, doubtful))
 
 
-def _call_json(one: RecordedCall) -> dict[str, Any]:
-    return {**msgspec.to_builtins(one), "replays": _replays(one)}
+def _call_to_json(one: RecordedCall) -> dict[str, Any]:
+    return {**msgspec.to_builtins(one), "replays": _is_replayable(one)}
 
 
-def _replays(one: RecordedCall) -> bool:
-    return not one.in_doubt and one.outcome in FINAL
+def _is_replayable(one: RecordedCall) -> bool:
+    return not one.in_doubt and one.outcome in FINAL_OUTCOMES
 
 
-def _how_to_resolve(run: str, doubtful: list[RecordedCall]) -> Iterator[Text]:
-    for one in doubtful[:_MOST_TOLD]:
-        yield Text(f"\nIn doubt: {shown(one.tool_name)} began and nothing says how it ended. To say it:")
-        command = f"praval-tools runs resolve {shown(run)} {shown(one.tool_call_id)}"
+def _render_resolve_hints(run: str, doubtful: list[RecordedCall]) -> Iterator[Text]:
+    for one in doubtful[:_MAX_HINTS]:
+        yield Text(f"\nIn doubt: {sanitize_text(one.tool_name)} began and nothing says how it ended. To say it:")
+        command = f"praval-tools runs resolve {sanitize_text(run)} {sanitize_text(one.tool_call_id)}"
         yield Text(f"  {command} --result JSON | --error TEXT | --rerun", style="bold")
-    if len(doubtful) > _MOST_TOLD:
-        yield Text(f"\nand {len(doubtful) - _MOST_TOLD:,} more.")
+    if len(doubtful) > _MAX_HINTS:
+        yield Text(f"\nand {len(doubtful) - _MAX_HINTS:,} more.")
 
 
 # ── resolve ──────────────────────────────────────────────────────────────────────────────────────
@@ -131,28 +134,30 @@ def resolve_command(
     """Say what came of CALL, a call of RUN that is in doubt; the next start of the run goes by that."""
     if (result is not None) + (error is not None) + rerun != 1:
         raise click.UsageError("Say one of --result JSON, --error TEXT, --rerun.", ctx)
-    value = NOT_GIVEN if result is None else _parsed(result)
-    journal = journal_of(ctx)
-    _known(journal, run)
+    value = NOT_GIVEN if result is None else _parse_result(result)
+    journal = open_selected_journal(ctx)
+    _check_run_exists(journal, run)
     try:
         journal.resolve(run, call, result=value, error=error, rerun=rerun)
     except ToolUsageError as wrong:
-        raise Failure(str(wrong)) from wrong
+        raise CommandError(str(wrong)) from wrong
     said = "may run again" if rerun else "failed" if error is not None else "returned its result"
     if as_json:
         print_json({"run_id": run, "tool_call_id": call, "resolved": said})
     else:
-        print_all(screen(), cell(f"Recorded: call {call} of run {run} {said}."))
+        print_parts(make_console(), to_cell(f"Recorded: call {call} of run {run} {said}."))
 
 
-def _parsed(text: str) -> Any:
+def _parse_result(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise Failure(f"""--result is no JSON ({error}); a text needs quotes: --result '"done"'.""", USAGE) from error
+        raise CommandError(
+            f"""--result is no JSON ({error}); a text needs quotes: --result '"done"'.""", EXIT_USAGE
+        ) from error
 
 
-def _refuse(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
@@ -175,31 +180,31 @@ def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) ->
     if not dry:
         fix = f"with registry.run({run!r}): ... around the same calls. What that would do: --dry"
         raise click.UsageError(f"A run is replayed by your program, which opens it again: {fix}", ctx)
-    registry = app_registry(ctx)
-    fill(registry)
-    journal = journal_of(ctx)
-    _known(journal, run)
-    found = fates(Recording(run, "id", journal.store.read(run_id=run)), registry)
+    registry = load_app_registry(ctx)
+    ensure_plugins_loaded(registry)
+    journal = open_selected_journal(ctx)
+    _check_run_exists(journal, run)
+    found = preview_replay(Recording(run, "id", journal.store.read(run_id=run)), registry)
     if as_json:
-        print_json({"run_id": run, "calls": [one.as_json() for one in found]})
+        print_json({"run_id": run, "calls": [one.to_json() for one in found]})
     else:
-        _print_fates(run, found)
+        _print_preview(run, found)
     if any(one.word == "stops" for one in found):
         sys.stdout.flush()
-        ctx.exit(PROBLEM)
+        ctx.exit(EXIT_PROBLEM)
 
 
-_STYLES = {"replays": "green", "runs again": "yellow", "stops": "bold red"}
+_PREVIEW_STYLES = {"replays": "green", "runs again": "yellow", "stops": "bold red"}
 
 
-def _print_fates(run: str, found: list[Fate]) -> None:
+def _print_preview(run: str, found: list[CallPreview]) -> None:
     rows = [
-        (cell(one.word, _STYLES[one.word]), cell(one.tool, "bold"), cell(one.agent or "operator"), cell(one.call_id),
-         cell(one.why, "dim"))
+        (to_cell(one.word, _PREVIEW_STYLES[one.word]), to_cell(one.tool, "bold"), to_cell(one.agent or "operator"), to_cell(one.call_id),
+         to_cell(one.why, "dim"))
         for one in found
     ]  # fmt: skip
-    counts = ", ".join(f"{word} {sum(one.word == word for one in found):,}" for word in _STYLES)
-    print_all(
-        screen(), grid(("", "tool", "agent", "call", "because"), rows, keep=(0, 1)),
-        Text(f"\n{shown(run)}: {counts}. A call that is not recorded yet runs, and is recorded."),
+    counts = ", ".join(f"{word} {sum(one.word == word for one in found):,}" for word in _PREVIEW_STYLES)
+    print_parts(
+        make_console(), build_grid(("", "tool", "agent", "call", "because"), rows, unwrapped_columns=(0, 1)),
+        Text(f"\n{sanitize_text(run)}: {counts}. A call that is not recorded yet runs, and is recorded."),
     )  # fmt: skip

@@ -8,15 +8,15 @@ from attrs import frozen
 from rich.table import Table
 from rich.text import Text
 
-from praval_tools.cli.common import shown
-from praval_tools.cli.output import cell
+from praval_tools.cli.common import sanitize_text
+from praval_tools.cli.output import to_cell
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
 from praval_tools.demo.statistics import Average, Comparison
 
-_HALF = 5
-_MOST = 12
-_LONGEST = 26
+_HALF_BAR_WIDTH = 5
+_MAX_GROUPS = 12
+_MAX_LABEL_WIDTH = 26
 
 
 @frozen(kw_only=True)
@@ -33,20 +33,22 @@ class Glyphs:
     inside: str
 
 
-_UNICODE = Glyphs(yes="✓", no="✗", change="→", bullet="•", levels=" ▁▂▃▄▅▆▇█", bar="█", axis="│", inside="└ ")
-_ASCII = Glyphs(yes="+", no="x", change=">", bullet="-", levels=" .:-=+*#%", bar="#", axis="|", inside="` ")
+_UNICODE_GLYPHS = Glyphs(yes="✓", no="✗", change="→", bullet="•", levels=" ▁▂▃▄▅▆▇█", bar="█", axis="│", inside="└ ")
+_ASCII_GLYPHS = Glyphs(yes="+", no="x", change=">", bullet="-", levels=" .:-=+*#%", bar="#", axis="|", inside="` ")
 
 
-def glyphs(encoding: str) -> Glyphs:
+def select_glyphs(encoding: str) -> Glyphs:
     """Return the signs that *encoding* can carry."""
     try:
-        "".join((_UNICODE.yes, _UNICODE.no, _UNICODE.levels, _UNICODE.axis)).encode(encoding)
+        "".join((_UNICODE_GLYPHS.yes, _UNICODE_GLYPHS.no, _UNICODE_GLYPHS.levels, _UNICODE_GLYPHS.axis)).encode(
+            encoding
+        )
     except (UnicodeEncodeError, LookupError):
-        return _ASCII
-    return _UNICODE
+        return _ASCII_GLYPHS
+    return _UNICODE_GLYPHS
 
 
-def hours(question: Question, averages: Sequence[Average], *, signs: Glyphs) -> Iterator[Text]:
+def render_hourly_averages(question: Question, averages: Sequence[Average], *, glyphs: Glyphs) -> Iterator[Text]:
     """Yield a line per first part of the groups ("2013-02-08"), with a block per second part ("15"), below an axis."""
     cells: dict[str, dict[int, Average]] = {}
     for one in averages:
@@ -56,53 +58,53 @@ def hours(question: Question, averages: Sequence[Average], *, signs: Glyphs) -> 
     first, last = min(map(min, cells.values())), max(map(max, cells.values()))
     label = max(map(len, cells))
     ticks = "".join(f"{hour:<6}" for hour in range(first, last + 1, 3))
-    title = f"{shown(question.profile[1]):<{label}}"
-    yield Text(f"{title}  {ticks:<{2 * (last - first + 1)}}  {shown(question.measure)}", style="dim")
+    title = f"{sanitize_text(question.profile[1]):<{label}}"
+    yield Text(f"{title}  {ticks:<{2 * (last - first + 1)}}  {sanitize_text(question.measure)}", style="dim")
     for day, found in cells.items():
-        blocks = "".join(_block(found.get(hour), highest, signs) * 2 for hour in range(first, last + 1))
+        blocks = "".join(_render_block(found.get(hour), highest, glyphs) * 2 for hour in range(first, last + 1))
         rows = sum(one.rows for one in found.values())
         share = sum(one.mean * one.rows for one in found.values()) / rows
-        yield Text.assemble(cell(day), "  ", (blocks, "magenta"), f"  {share:.0%} of {rows:,}")
+        yield Text.assemble(to_cell(day), "  ", (blocks, "magenta"), f"  {share:.0%} of {rows:,}")
 
 
-def _block(one: Average | None, highest: float, signs: Glyphs) -> str:
+def _render_block(one: Average | None, highest: float, signs: Glyphs) -> str:
     if one is None:
         return " "
     steps = len(signs.levels) - 1
     return signs.levels[max(1, min(steps, round(one.mean / highest * steps)))]
 
 
-def comparisons(question: Question, groups: Sequence[Comparison], *, signs: Glyphs) -> Table:
+def build_comparison_table(question: Question, groups: Sequence[Comparison], *, glyphs: Glyphs) -> Table:
     """Return a table of the groups with a bar to the left where less than expected was observed, else to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    table.add_column(cell(question.by, most=_LONGEST), overflow="ellipsis", no_wrap=True)
-    for title in (question.table.unit, cell(question.measure, most=14), "expected"):
+    table.add_column(to_cell(question.by, max_length=_MAX_LABEL_WIDTH), overflow="ellipsis", no_wrap=True)
+    for title in (question.table.unit, to_cell(question.measure, max_length=14), "expected"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("less" + " " * (2 * _HALF - 7) + "more", no_wrap=True)
+    table.add_column("less" + " " * (2 * _HALF_BAR_WIDTH - 7) + "more", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     judged = [one for one in groups if one.verdict != "too few"] or list(groups)
     scale = max((abs(one.observed - one.expected) for one in judged), default=0.0) or 1.0
-    for one in _extremes(judged):
+    for one in _select_extremes(judged):
         style, verdict = ("bold", "bold green") if one.verdict == "stands out" else ("", "dim")
         table.add_row(
-            Text(shown(one.group, most=_LONGEST), style=style),
+            Text(sanitize_text(one.group, max_length=_MAX_LABEL_WIDTH), style=style),
             f"{one.rows:,}",
-            Text(phrases.amount(question, one.observed), style=style),
-            phrases.amount(question, one.expected),
-            _bar((one.observed - one.expected) / scale, signs, verdict),
+            Text(phrases.format_mean(question, one.observed), style=style),
+            phrases.format_mean(question, one.expected),
+            _render_bar((one.observed - one.expected) / scale, glyphs, verdict),
             Text(one.verdict, style=verdict),
         )
     return table
 
 
-def _extremes(groups: Sequence[Comparison]) -> list[Comparison]:
-    if len(groups) <= _MOST:
+def _select_extremes(groups: Sequence[Comparison]) -> list[Comparison]:
+    if len(groups) <= _MAX_GROUPS:
         return list(groups)
-    return [*groups[: _MOST // 2], *groups[-_MOST // 2 :]]
+    return [*groups[: _MAX_GROUPS // 2], *groups[-_MAX_GROUPS // 2 :]]
 
 
-def _bar(share: float, signs: Glyphs, style: str) -> Text:
-    length = min(_HALF, round(abs(share) * _HALF))
-    bar, space = signs.bar * length, " " * (_HALF - length)
-    left, right = (f"{space}{bar}", " " * _HALF) if share < 0 else (" " * _HALF, f"{bar}{space}")
+def _render_bar(share: float, signs: Glyphs, style: str) -> Text:
+    length = min(_HALF_BAR_WIDTH, round(abs(share) * _HALF_BAR_WIDTH))
+    bar, space = signs.bar * length, " " * (_HALF_BAR_WIDTH - length)
+    left, right = (f"{space}{bar}", " " * _HALF_BAR_WIDTH) if share < 0 else (" " * _HALF_BAR_WIDTH, f"{bar}{space}")
     return Text.assemble((left, style), (signs.axis, "dim"), (right, style))

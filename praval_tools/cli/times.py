@@ -13,24 +13,26 @@ if TYPE_CHECKING:
 else:
     Param = click.ParamType  # is generic from Click 8.2 on
 
-_SPAN = re.compile(r"(?:([0-9]{1,9})w)?(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
+_SPAN_PATTERN = re.compile(
+    r"(?:([0-9]{1,9})w)?(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?"
+)
 _UNITS = ("weeks", "days", "hours", "minutes", "seconds")
 
 
-def span(text: str) -> timedelta | None:
+def parse_span(text: str) -> timedelta | None:
     """
     Return the time span that *text* means: `90s`, `15m`, `2h`, `7d`, `2w`, `1h30m`; None: it means none.
 
     Raises:
         OverflowError: It is longer than any calendar.
     """
-    found = _SPAN.fullmatch(text.strip())
+    found = _SPAN_PATTERN.fullmatch(text.strip())
     if found is None or not any(found.groups()):
         return None
     return timedelta(**{unit: int(number) for unit, number in zip(_UNITS, found.groups(), strict=True) if number})
 
 
-def moment(text: str) -> datetime | None:
+def parse_moment(text: str) -> datetime | None:
     """Return the moment that *text*, in ISO 8601, means; without a zone it is one of UTC. None: it means none."""
     try:
         found = datetime.fromisoformat(text.strip())
@@ -39,16 +41,16 @@ def moment(text: str) -> datetime | None:
         return None
 
 
-class Span(Param):
+class SpanParam(Param):
     """A time span."""
 
     name = "span"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        return value if isinstance(value, timedelta) else _span(value, self, param, ctx)
+        return value if isinstance(value, timedelta) else _convert_span(value, self, param, ctx)
 
 
-class Ahead(Param):
+class FutureTimeParam(Param):
     """A time span from now on, or a moment."""
 
     name = "when"
@@ -56,10 +58,10 @@ class Ahead(Param):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | datetime:
         if isinstance(value, timedelta | datetime):
             return value
-        return moment(value) or _span(value, self, param, ctx)
+        return parse_moment(value) or _convert_span(value, self, param, ctx)
 
 
-class Ago(Param):
+class PastTimeParam(Param):
     """A moment, or a time span before now."""
 
     name = "when"
@@ -67,17 +69,17 @@ class Ago(Param):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         if isinstance(value, datetime):
             return value
-        if (found := moment(value)) is not None:
+        if (found := parse_moment(value)) is not None:
             return found
         try:
-            return datetime.now(UTC) - _span(value, self, param, ctx)
+            return datetime.now(UTC) - _convert_span(value, self, param, ctx)
         except OverflowError:
             self.fail(f"{value!r} is too long ago.", param, ctx)
 
 
-def _span(value: str, kind: Param, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+def _convert_span(value: str, kind: Param, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
     try:
-        found = span(value)
+        found = parse_span(value)
     except OverflowError:
         kind.fail(f"{value!r} is too long.", param, ctx)
     if found is None:
@@ -86,12 +88,12 @@ def _span(value: str, kind: Param, param: click.Parameter | None, ctx: click.Con
     return found
 
 
-def clock(when: datetime) -> str:
+def format_time(when: datetime) -> str:
     """Return *when* to the second."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def lasted(milliseconds: float | None) -> str:
+def format_duration(milliseconds: float | None) -> str:
     """Return a duration in the unit that suits it."""
     if milliseconds is None:
         return ""

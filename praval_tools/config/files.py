@@ -13,15 +13,15 @@ from attrs import field, frozen
 
 from praval_tools.errors import ConfigError, ConfigProblem
 
-OWN: Final = "praval_tools.toml"
-SHARED: Final = "pyproject.toml"
-_TABLE: Final = ("tool", "praval_tools")
+OWN_FILE: Final = "praval_tools.toml"
+SHARED_FILE: Final = "pyproject.toml"
+_TABLE_PATH: Final = ("tool", "praval_tools")
 
-Key = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 @frozen(kw_only=True)
-class Document:
+class ConfigDocument:
     """
     The tables of one configuration.
 
@@ -34,32 +34,32 @@ class Document:
 
     data: Mapping[str, Any] = field(factory=dict)
     file: str = ""
-    root: tuple[str, ...] = ()
+    table_path: tuple[str, ...] = ()
     text: str = field(default="", repr=False)
 
-    def problem(self, key: Key, expected: str) -> ConfigProblem:
+    def build_problem(self, key: KeyPath, expected: str) -> ConfigProblem:
         """Return what is wrong at *key*, with its place."""
-        full = (*self.root, *key)
-        return ConfigProblem(spelled(full), expected, self.file, line_of(self.text, full))
+        full = (*self.table_path, *key)
+        return ConfigProblem(format_key(full), expected, self.file, find_line(self.text, full))
 
 
-def found(folder: Path) -> Document:
+def find_config(folder: Path) -> ConfigDocument:
     """
     Return the configuration of *folder*: `praval_tools.toml`, or `[tool.praval_tools]` in `pyproject.toml`; else none.
 
     Raises:
         ConfigError: Both are there, or a file is no TOML.
     """
-    own, shared = folder / OWN, folder / SHARED
-    documents = [read(one) for one in (own, shared) if os.path.lexists(one)]
-    documents = [one for one in documents if one.data or Path(one.file).name == OWN]
+    own, shared = folder / OWN_FILE, folder / SHARED_FILE
+    documents = [read_config(one) for one in (own, shared) if os.path.lexists(one)]
+    documents = [one for one in documents if one.data or Path(one.file).name == OWN_FILE]
     if len(documents) > 1:
-        text = f"[tool.praval_tools] stands there, and {OWN} beside it; keep one of the two"
+        text = f"[tool.praval_tools] stands there, and {OWN_FILE} beside it; keep one of the two"
         raise ConfigError([ConfigProblem("tool.praval_tools", text, str(shared))])
-    return documents[0] if documents else Document()
+    return documents[0] if documents else ConfigDocument()
 
 
-def read(path: Path) -> Document:
+def read_config(path: Path) -> ConfigDocument:
     """
     Return the configuration in a file.
 
@@ -75,16 +75,16 @@ def read(path: Path) -> Document:
         raise ConfigError([ConfigProblem("", "is nested too deeply", str(path))]) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([ConfigProblem("", f"is no TOML: {error}", str(path))]) from None
-    if path.name != SHARED:
-        return Document(data=data, file=str(path), text=text)
-    tool = data.get(_TABLE[0])
-    table = tool.get(_TABLE[1], {}) if isinstance(tool, dict) else {}
+    if path.name != SHARED_FILE:
+        return ConfigDocument(data=data, file=str(path), text=text)
+    tool = data.get(_TABLE_PATH[0])
+    table = tool.get(_TABLE_PATH[1], {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
         raise ConfigError([ConfigProblem("tool.praval_tools", "expected a table", str(path))])
-    return Document(data=table, file=str(path), root=_TABLE, text=text)
+    return ConfigDocument(data=table, file=str(path), table_path=_TABLE_PATH, text=text)
 
 
-def spelled(key: Key) -> str:
+def format_key(key: KeyPath) -> str:
     """Return the path of a key as TOML writes it."""
     text = ""
     for part in key:
@@ -97,29 +97,29 @@ def spelled(key: Key) -> str:
     return text
 
 
-def line_of(text: str, key: Key) -> int:
+def find_line(text: str, key: KeyPath) -> int:
     """Return the line of *key* or, where it stands inside of another, of that one; 0: it is not known."""
-    wanted, lines = tuple(one for one in key if isinstance(one, str)), _lines(text)
+    wanted, lines = tuple(one for one in key if isinstance(one, str)), _index_lines(text)
     return next((lines[wanted[:most]] for most in range(len(wanted), 0, -1) if wanted[:most] in lines), 0)
 
 
 @lru_cache(1)
-def _lines(text: str) -> dict[tuple[str, ...], int]:
+def _index_lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the line on which each key stands first."""
     table, found = tuple[str, ...](), dict[tuple[str, ...], int]()
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.strip()
         if bare.startswith("["):
-            here = table = _path(bare.split("#")[0]) if _path(bare.split("#")[0]) else _path(bare)
+            here = table = _parse_key(bare.split("#")[0]) if _parse_key(bare.split("#")[0]) else _parse_key(bare)
         else:
             name, equals, _ = bare.partition("=")
-            here = (*table, *_path(f"{name} = 0")) if equals else ()
+            here = (*table, *_parse_key(f"{name} = 0")) if equals else ()
         if here:
             found.setdefault(here, number)
     return found
 
 
-def _path(line: str) -> tuple[str, ...]:
+def _parse_key(line: str) -> tuple[str, ...]:
     """Return the path of the one key that *line* has; empty where it has none."""
     try:
         inner: Any = tomllib.loads(line)

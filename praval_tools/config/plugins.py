@@ -9,8 +9,8 @@ from typing import Any
 from attrs import field, frozen
 
 from praval_tools.config import files
-from praval_tools.config.decode import structured
-from praval_tools.config.files import Document
+from praval_tools.config.decode import decode_table
+from praval_tools.config.files import ConfigDocument
 from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError
 from praval_tools.names import check_agent_name, check_tool_name, normalized
 
@@ -52,19 +52,19 @@ class PluginsConfig:
 
     plugins: Mapping[str, PluginTable] = field(factory=dict)
     sources: tuple[Mapping[str, Any], ...] = ()
-    document: Document = field(factory=Document, repr=False)
+    document: ConfigDocument = field(factory=ConfigDocument, repr=False)
 
-    def of(self, distribution: str) -> PluginTable:
+    def get_table(self, distribution: str) -> PluginTable:
         """Return what is said of a distribution."""
         return self.plugins.get(distribution) or PluginTable()
 
-    def key(self, distribution: str) -> tuple[str, ...]:
+    def get_table_key(self, distribution: str) -> tuple[str, ...]:
         """Return the key of the table of a distribution, as it is spelled there."""
         tables = self.document.data.get("plugins", {})
         return ("plugins", next((name for name in tables if normalized(str(name)) == distribution), distribution))
 
 
-def plugins_config(config: str | Path | Mapping[str, Any] | None = None) -> PluginsConfig:
+def read_plugins_config(config: str | Path | Mapping[str, Any] | None = None) -> PluginsConfig:
     """
     Return the plugin tables of a configuration; tables that are about something else are not looked at.
 
@@ -75,39 +75,41 @@ def plugins_config(config: str | Path | Mapping[str, Any] | None = None) -> Plug
         ConfigError: With every problem, each with file, key, line and what was expected.
     """
     if config is None:
-        document = files.found(Path())
+        document = files.find_config(Path())
     elif isinstance(config, Mapping):
-        document = Document(data=config)
+        document = ConfigDocument(data=config)
     else:
-        document = files.read(Path(config))
+        document = files.read_config(Path(config))
     problems = list[ConfigProblem]()
-    tables = _tables(document, problems)
-    sources = _sources(document, problems)
+    tables = _read_tables(document, problems)
+    sources = _read_sources(document, problems)
     if problems:
         raise ConfigError(problems)
     return PluginsConfig(plugins=tables, sources=sources, document=document)
 
 
-def _tables(document: Document, problems: list[ConfigProblem]) -> dict[str, PluginTable]:
+def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dict[str, PluginTable]:
     given, made = document.data.get("plugins", {}), dict[str, PluginTable]()
     if not isinstance(given, Mapping):
-        problems.append(document.problem(("plugins",), "expected tables: [plugins.\"praval-tools-sql\"]"))
+        problems.append(document.build_problem(("plugins",), 'expected tables: [plugins."praval-tools-sql"]'))
         return made
     for name, table in given.items():
         key = ("plugins", str(name))
         if normalized(str(name)) in made:
-            problems.append(document.problem(key, "the same distribution has another table, under another spelling"))
+            problems.append(
+                document.build_problem(key, "the same distribution has another table, under another spelling")
+            )
         try:
-            one = structured(document, table, PluginTable, key)
+            one = decode_table(document, table, PluginTable, key)
         except ConfigError as error:
             problems += error.problems
             one = PluginTable()
-        problems += _wrong_names(document, table, key)
+        problems += _check_names(document, table, key)
         made[normalized(str(name))] = one
     return made
 
 
-def _wrong_names(document: Document, table: Any, key: tuple[str, ...]) -> list[ConfigProblem]:
+def _check_names(document: ConfigDocument, table: Any, key: tuple[str, ...]) -> list[ConfigProblem]:
     found = list[ConfigProblem]()
     for name, check in (("owned_by", check_agent_name), ("namespace", check_tool_name)):
         value = table.get(name) if isinstance(table, Mapping) else None
@@ -115,16 +117,18 @@ def _wrong_names(document: Document, table: Any, key: tuple[str, ...]) -> list[C
             if isinstance(value, str):
                 check(value)
         except InvalidNameError as error:
-            found.append(document.problem((*key, name), str(error)))
+            found.append(document.build_problem((*key, name), str(error)))
     return found
 
 
-def _sources(document: Document, problems: list[ConfigProblem]) -> tuple[Mapping[str, Any], ...]:
+def _read_sources(document: ConfigDocument, problems: list[ConfigProblem]) -> tuple[Mapping[str, Any], ...]:
     given = document.data.get("sources", [])
     if not isinstance(given, list | tuple):
-        problems.append(document.problem(("sources",), "expected a list of tables: [[sources]]"))
+        problems.append(document.build_problem(("sources",), "expected a list of tables: [[sources]]"))
         return ()
     for index, one in enumerate(given):
         if not isinstance(one, Mapping) or not isinstance(one.get("kind"), str):
-            problems.append(document.problem(("sources", index, "kind"), "expected a table with a text as its kind"))
+            problems.append(
+                document.build_problem(("sources", index, "kind"), "expected a table with a text as its kind")
+            )
     return tuple(one for one in given if isinstance(one, Mapping))

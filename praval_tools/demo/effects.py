@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from attrs import asdict, define, field, frozen
 
-DEAD = 137
+CRASH_EXIT_CODE = 137
 """The exit code of a process that ended itself where there is no SIGKILL; what a shell reports of one that was."""
 
 
@@ -35,7 +35,7 @@ class Effect:
 
 
 @frozen
-class Fatal:
+class CrashPoint:
     """Where the process is to die: directly after the effect of this number by this tool, before its record."""
 
     tool: str
@@ -43,7 +43,7 @@ class Fatal:
 
 
 @define
-class Effects:
+class EffectLog:
     """
     The effects up to now, also those of earlier processes.
 
@@ -53,43 +53,43 @@ class Effects:
     """
 
     path: Path | None = None
-    fatal: Fatal | None = None
-    _kept: list[Effect] = field(factory=list, init=False)
+    crash_point: CrashPoint | None = None
+    _memory: list[Effect] = field(factory=list, init=False)
 
-    def all(self) -> list[Effect]:
+    def read_all(self) -> list[Effect]:
         """Return every effect, the first one first."""
         if self.path is None:
-            return list(self._kept)
+            return list(self._memory)
         if not self.path.exists():
             return []
         return [Effect(**json.loads(line)) for line in self.path.read_text("utf-8").splitlines()]
 
-    def of(self, tool: str) -> list[Effect]:
+    def read_by_tool(self, tool: str) -> list[Effect]:
         """Return the effects of one tool."""
-        return [one for one in self.all() if one.tool == tool]
+        return [one for one in self.read_all() if one.tool == tool]
 
-    def has(self, call: str) -> bool:
+    def has_effect(self, call: str) -> bool:
         """Tell whether the call of this id had its effect."""
-        return any(one.call == call for one in self.all())
+        return any(one.call == call for one in self.read_all())
 
-    def once(self, effect: Effect) -> int:
+    def add_once(self, effect: Effect) -> int:
         """Add *effect*, unless its key is there already; return its number among those of its tool."""
-        keys = [one.key for one in self.of(effect.tool)]
+        keys = [one.key for one in self.read_by_tool(effect.tool)]
         return keys.index(effect.key) + 1 if effect.key in keys else self.add(effect)
 
     def add(self, effect: Effect) -> int:
         """Add *effect*, durably; return its number among those of its tool. The process may die of it."""
         if self.path is None:
-            self._kept.append(effect)
+            self._memory.append(effect)
         else:
-            _append(self.path, json.dumps(asdict(effect)))
-        number = len(self.of(effect.tool))
-        if self.fatal == Fatal(effect.tool, number):
-            die()
+            _append_line(self.path, json.dumps(asdict(effect)))
+        number = len(self.read_by_tool(effect.tool))
+        if self.crash_point == CrashPoint(effect.tool, number):
+            crash()
         return number
 
 
-def _append(path: Path, line: str) -> None:
+def _append_line(path: Path, line: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(handle, f"{line}\n".encode())
@@ -98,8 +98,8 @@ def _append(path: Path, line: str) -> None:
         os.close(handle)
 
 
-def die() -> NoReturn:
+def crash() -> NoReturn:
     """End this process as a crash does: no handler runs, nothing is flushed, nothing is cleaned up."""
     if hasattr(signal, "SIGKILL"):
         os.kill(os.getpid(), signal.SIGKILL)
-    os._exit(DEAD)
+    os._exit(CRASH_EXIT_CODE)

@@ -19,19 +19,19 @@ from praval_tools.errors import ToolError
 if TYPE_CHECKING:
     from _csv import Reader as _Reader
 
-_TABLES = {".csv", ".tsv", ".tab", ".psv"}
-_SKIPPED = {"node_modules", "__pycache__", "venv", "dist", "build", "site-packages"}
-_UNKNOWN = {"NA", "N/A", "NaN", "nan", "NULL", "null"}
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_TABLE_SUFFIXES = {".csv", ".tsv", ".tab", ".psv"}
+_SKIPPED_FOLDERS = {"node_modules", "__pycache__", "venv", "dist", "build", "site-packages"}
+_MISSING_VALUES = {"NA", "N/A", "NaN", "nan", "NULL", "null"}
+_CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_WORD_PATTERN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
-MARK = ".praval-demo"
+MARKER_FILE = ".praval-demo"
 """A file of this name says that its folder is what an earlier demo left; it is not read as data."""
-MOST_ROWS = 200_000
-MOST_LINES = 200_000
-MOST_BYTES = 1 << 28
-_MOST_BYTES_OF_TEXT = 1 << 21
-_MOST_COLUMNS = 1000
+MAX_ROWS = 200_000
+MAX_LINES = 200_000
+MAX_BYTES = 1 << 28
+_MAX_TEXT_FILE_BYTES = 1 << 21
+_MAX_COLUMNS = 1000
 
 
 class UnreadableDataError(ToolError):
@@ -47,7 +47,7 @@ class UnreadableDataError(ToolError):
         return f"{self.path}: {self.problem}"
 
 
-def read(path: Path) -> Table:
+def read_table(path: Path) -> Table:
     """
     Return what is at *path* as a table: the rows of a CSV file, or the lines of a text file or of a folder of them.
 
@@ -64,7 +64,7 @@ def read(path: Path) -> Table:
             raise UnreadableDataError(str(path), "neither a file nor a folder.")
         suffixes = [suffix.lower() for suffix in path.suffixes]
         plain = suffixes[-2:-1] if suffixes[-1:] == [".gz"] else suffixes[-1:]
-        if plain and plain[0] in _TABLES:
+        if plain and plain[0] in _TABLE_SUFFIXES:
             return read_csv(path)
         return read_text(path)
     except FileNotFoundError:
@@ -85,21 +85,21 @@ def read_csv(path: Path, *, unit: str = "rows") -> Table:
     Raises:
         UnreadableDataError: It is empty, binary, has no rows, or a row has not as many fields as the heading.
     """
-    text = _decoded(path, _content(path))
+    text = _decode_content(path, _read_content(path))
     if not text.strip():
         raise UnreadableDataError(str(path), "the file is empty.")
     first = text[: text.index("\n")] if "\n" in text else text
     separator = max(",;\t|", key=first.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        heading, rows = _parsed(path, reader)
+        heading, rows = _parse_rows(path, reader)
     except csv.Error as error:
         problem = f"not a well-formed CSV file: {error} (line {reader.line_num})."
         raise UnreadableDataError(str(path), problem) from None
     if not rows:
         raise UnreadableDataError(str(path), "there is a heading but no rows under it.")
-    columns = zip(_named(heading), zip(*rows, strict=True), strict=True)
-    cut = f" (its first {len(rows):,} rows)" if len(rows) == MOST_ROWS else ""
+    columns = zip(_make_unique_names(heading), zip(*rows, strict=True), strict=True)
+    cut = f" (its first {len(rows):,} rows)" if len(rows) == MAX_ROWS else ""
     return Table(
         name=path.name + cut,
         unit=unit,
@@ -107,10 +107,10 @@ def read_csv(path: Path, *, unit: str = "rows") -> Table:
     )
 
 
-def _parsed(path: Path, reader: _Reader) -> tuple[list[str], list[list[str]]]:
+def _parse_rows(path: Path, reader: _Reader) -> tuple[list[str], list[list[str]]]:
     heading = next(filled for filled in reader if filled)
-    if len(heading) > _MOST_COLUMNS:
-        raise UnreadableDataError(str(path), f"{len(heading):,} columns are too many; the most is {_MOST_COLUMNS:,}.")
+    if len(heading) > _MAX_COLUMNS:
+        raise UnreadableDataError(str(path), f"{len(heading):,} columns are too many; the most is {_MAX_COLUMNS:,}.")
     rows: list[list[str]] = []
     for row in reader:
         if not row:
@@ -118,15 +118,15 @@ def _parsed(path: Path, reader: _Reader) -> tuple[list[str], list[list[str]]]:
         if len(row) != len(heading):
             raise UnreadableDataError(
                 str(path),
-                f"line {reader.line_num} has {_count(len(row), 'field')} where the heading has {len(heading)}.",
+                f"line {reader.line_num} has {_format_count(len(row), 'field')} where the heading has {len(heading)}.",
             )
-        rows.append(["" if (text := cell.strip()) in _UNKNOWN else text for cell in row])
-        if len(rows) == MOST_ROWS:
+        rows.append(["" if (text := cell.strip()) in _MISSING_VALUES else text for cell in row])
+        if len(rows) == MAX_ROWS:
             break
     return heading, rows
 
 
-def _named(heading: list[str]) -> list[str]:
+def _make_unique_names(heading: list[str]) -> list[str]:
     names: list[str] = []
     for number, given in enumerate(heading, start=1):
         name = stem = " ".join(given.split()) or f"column {number}"
@@ -137,25 +137,25 @@ def _named(heading: list[str]) -> list[str]:
     return names
 
 
-def _content(path: Path) -> bytes:
-    if path.stat().st_size > MOST_BYTES:
-        raise UnreadableDataError(str(path), f"larger than {MOST_BYTES >> 20} MB; give the demo a part of it.")
+def _read_content(path: Path) -> bytes:
+    if path.stat().st_size > MAX_BYTES:
+        raise UnreadableDataError(str(path), f"larger than {MAX_BYTES >> 20} MB; give the demo a part of it.")
     if path.suffix.lower() != ".gz":
         return path.read_bytes()
     try:
         with gzip.open(path) as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise UnreadableDataError(str(path), "not a whole gzip file.") from None
-    if len(content) > MOST_BYTES:
-        raise UnreadableDataError(str(path), f"unpacks to more than {MOST_BYTES >> 20} MB.")
+    if len(content) > MAX_BYTES:
+        raise UnreadableDataError(str(path), f"unpacks to more than {MAX_BYTES >> 20} MB.")
     return content
 
 
-def _decoded(path: Path, content: bytes) -> str:
+def _decode_content(path: Path, content: bytes) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace")
-    if _CONTROL.search(content[:65536]):
+    if _CONTROL_BYTES.search(content[:65536]):
         raise UnreadableDataError(str(path), "a binary file, not text.")
     try:
         return content.decode("utf-8-sig")
@@ -163,7 +163,7 @@ def _decoded(path: Path, content: bytes) -> str:
         return content.decode("cp1252", errors="replace")
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -177,8 +177,8 @@ def read_text(path: Path) -> Table:
     Raises:
         UnreadableDataError: It is empty or binary.
     """
-    text = _decoded(path, _content(path))
-    table = _lines(path.name, [(path.name, path.suffix, text)])
+    text = _decode_content(path, _read_content(path))
+    table = _build_lines_table(path.name, [(path.name, path.suffix, text)])
     if table is None:
         raise UnreadableDataError(str(path), "the file is empty.")
     return table
@@ -194,16 +194,16 @@ def read_folder(folder: Path) -> Table:
         UnreadableDataError: There is no text in it.
     """
     os.listdir(folder)  # an unreadable folder raises here; `os.walk` would report it as empty
-    table = _lines(f"{folder.resolve().name or folder}/", _texts(folder))
+    table = _build_lines_table(f"{folder.resolve().name or folder}/", _read_texts(folder))
     if table is None:
         raise UnreadableDataError(str(folder), "no text files in this folder.")
     return table
 
 
-def _texts(folder: Path) -> Iterator[tuple[str, str, str]]:
+def _read_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
     for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-        if MARK in files:
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+        if MARKER_FILE in files:
             folders.clear()
             continue
         for name in sorted(files):
@@ -211,32 +211,32 @@ def _texts(folder: Path) -> Iterator[tuple[str, str, str]]:
             if name.startswith(".") or path.is_symlink() or not path.is_file():
                 continue
             try:
-                if path.stat().st_size <= _MOST_BYTES_OF_TEXT:
+                if path.stat().st_size <= _MAX_TEXT_FILE_BYTES:
                     yield str(path.relative_to(folder)), path.suffix, path.read_bytes().decode("utf-8-sig")
             except (OSError, UnicodeDecodeError):
                 continue
 
 
-def _lines(name: str, texts: Iterator[tuple[str, str, str]] | list[tuple[str, str, str]]) -> Table | None:
+def _build_lines_table(name: str, texts: Iterator[tuple[str, str, str]] | list[tuple[str, str, str]]) -> Table | None:
     rows: list[tuple[str, str, str, str, str, str]] = []
     for file, suffix, text in texts:
         if "\0" in text:
             continue
         for number, line in enumerate(text.splitlines(), start=1):
             if line := line.strip():
-                found = _WORD.findall(line)
+                found = _WORD_PATTERN.findall(line)
                 rows.append((file, suffix.lower() or "none", str(number), str(len(found)), str(len(line)), line))
-        if len(rows) >= MOST_LINES:
-            name += f" (its first {MOST_LINES:,} lines)"
+        if len(rows) >= MAX_LINES:
+            name += f" (its first {MAX_LINES:,} lines)"
             break
     if not rows:
         return None
     names = ("file", "kind", "line", "words", "characters", "text")
-    columns = zip(names, zip(*rows[:MOST_LINES], strict=True), strict=True)
+    columns = zip(names, zip(*rows[:MAX_LINES], strict=True), strict=True)
     return Table(name=name, unit="lines", columns=tuple(Column(name=n, values=values) for n, values in columns))
 
 
-def words(lines: Iterator[str]) -> Iterator[str]:
+def iter_words(lines: Iterator[str]) -> Iterator[str]:
     """Yield the words of *lines* in lower case."""
     for line in lines:
-        yield from (word.lower() for word in _WORD.findall(line))
+        yield from (word.lower() for word in _WORD_PATTERN.findall(line))

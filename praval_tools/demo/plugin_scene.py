@@ -6,24 +6,24 @@ import csv
 from pathlib import Path
 from typing import Final
 
-from praval_tools.demo.agents import House, Stage
+from praval_tools.demo.agents import AgentContext, DemoApp
 from praval_tools.demo.statistics import Comparison
-from praval_tools.demo.steps import Pictured, Remarked, Scene
-from praval_tools.plugins.discovery import allowed, find
+from praval_tools.demo.steps import PictureStep, RemarkStep, SceneStep
+from praval_tools.plugins.discovery import find_plugins, read_allow_list
 from praval_tools.plugins.loader import load_plugins
 
-PACKAGE: Final = "praval-tools-data"
-_PLACE: Final = "demo"
-_TABLE, _PICTURE = "figures.csv", "figures.png"
+PACKAGE_NAME: Final = "praval-tools-data"
+_ROOT_NAME: Final = "demo"
+_TABLE_FILE, _PICTURE_FILE = "figures.csv", "figures.png"
 
 
-def installed() -> bool:
+def is_package_available() -> bool:
     """Tell whether the package is there, and may be loaded."""
-    may = allowed()
-    return (may is None or PACKAGE in may) and any(one.distribution == PACKAGE for one in find())
+    may = read_allow_list()
+    return (may is None or PACKAGE_NAME in may) and any(one.distribution == PACKAGE_NAME for one in find_plugins())
 
 
-def at_work(house: House, stage: Stage, folder: Path) -> None:
+def run_plugin_scene(house: DemoApp, stage: AgentContext, folder: Path) -> None:
     """
     Have the package's tools loaded, one of them granted, and a picture of the answer drawn by it.
 
@@ -32,33 +32,35 @@ def at_work(house: House, stage: Stage, folder: Path) -> None:
         stage: Where it is told.
         folder: The only one that the tools may use.
     """
-    text = f"{PACKAGE} is installed. Its tools come into the registry, and nobody may call them."
-    stage.tell(Scene(5, "A package brings tools", text))
-    roots = [{"name": _PLACE, "path": str(folder.absolute()), "writable": True}]
-    for report in load_plugins(house.registry, only=[PACKAGE], settings={PACKAGE: {"roots": roots}}, config={}):
-        stage.tell(Remarked(str(report.error) if report.error is not None else _brought(report.version)))
+    text = f"{PACKAGE_NAME} is installed. Its tools come into the registry, and nobody may call them."
+    stage.emit(SceneStep(5, "A package brings tools", text))
+    roots = [{"name": _ROOT_NAME, "path": str(folder.absolute()), "writable": True}]
+    for report in load_plugins(
+        house.registry, only=[PACKAGE_NAME], settings={PACKAGE_NAME: {"roots": roots}}, config={}
+    ):
+        stage.emit(RemarkStep(str(report.error) if report.error is not None else _describe_ownership(report.version)))
         if report.loaded:
-            _draw(house, stage, folder)
+            _draw_picture(house, stage, folder)
 
 
-def _brought(version: str) -> str:
-    return f"{PACKAGE} {version} owns them as plugin:{PACKAGE}: installed is not granted."
+def _describe_ownership(version: str) -> str:
+    return f"{PACKAGE_NAME} {version} owns them as plugin:{PACKAGE_NAME}: installed is not granted."
 
 
-def _draw(house: House, stage: Stage, folder: Path) -> None:
-    _write(folder / _TABLE, stage.groups)
+def _draw_picture(house: DemoApp, stage: AgentContext, folder: Path) -> None:
+    _write_table(folder / _TABLE_FILE, stage.groups)
     reporter = house.agents["reporter"]
     wanted = {
-        "path": f"{_PLACE}/{_TABLE}", "output": f"{_PLACE}/{_PICTURE}", "kind": "bar", "x": "group",
+        "path": f"{_ROOT_NAME}/{_TABLE_FILE}", "output": f"{_ROOT_NAME}/{_PICTURE_FILE}", "kind": "bar", "x": "group",
         "y": ["observed", "expected"], "title": stage.question.measure,
     }  # fmt: skip
-    stage.attempt_as(reporter, "data_plot", **wanted)
+    stage.try_call_as(reporter, "data_plot", **wanted)
     house.registry.grant("data_plot", reporter, max_calls=1, key="picture", reason="one picture for the report")
-    if stage.attempt_as(reporter, "data_plot", **wanted).success:
-        stage.tell(Pictured((folder / _PICTURE).read_bytes(), f"Drawn by data_plot of {PACKAGE}."))
+    if stage.try_call_as(reporter, "data_plot", **wanted).success:
+        stage.emit(PictureStep((folder / _PICTURE_FILE).read_bytes(), f"Drawn by data_plot of {PACKAGE_NAME}."))
 
 
-def _write(path: Path, groups: list[Comparison]) -> None:
+def _write_table(path: Path, groups: list[Comparison]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(("group", "observed", "expected"))

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from praval_tools.demo.input_files import read, read_csv
+from praval_tools.demo.input_files import read_csv, read_table
 from praval_tools.demo.table import Column, Table
 from praval_tools.errors import ToolUsageError
-from praval_tools.names import near
+from praval_tools.names import find_similar_names
 
-SHIPPED = "flights.csv.gz"
-QUARTER = "part of the file"
-LENGTH = "length of the row"
-_MOST_GROUPS = 40
+SHIPPED_FILE = "flights.csv.gz"
+QUARTER_COLUMN = "part of the file"
+LENGTH_COLUMN = "length of the row"
+_MAX_GROUPS = 40
 
 
 @frozen(kw_only=True)
@@ -47,10 +47,10 @@ class Question:
     @property
     def is_share(self) -> bool:
         """Whether the measure is a share (of yes) and not an average of numbers."""
-        return self.table.column(self.measure).kind == "yes/no"
+        return self.table.get_column(self.measure).kind == "yes/no"
 
 
-def ask(path: Path | None = None, *, measure: str | None = None, by: str | None = None) -> Question:
+def load_question(path: Path | None = None, *, measure: str | None = None, by: str | None = None) -> Question:
     """
     Read the data at *path*, the shipped flights if None, and find a question that they can answer.
 
@@ -59,18 +59,18 @@ def ask(path: Path | None = None, *, measure: str | None = None, by: str | None 
         ToolUsageError: *measure* or *by* is no column, or the measure is not a number.
     """
     if path is None and measure is None and by is None:
-        return flights()
+        return load_flights_question()
     if path is None:
-        return ask_table(flights().table, measure=measure, by=by)
-    table = read(path)
+        return choose_question(load_flights_question().table, measure=measure, by=by)
+    table = read_table(path)
     if table.unit == "lines" and measure is None and by is None:
-        return _lines(table)
-    return ask_table(table, measure=measure, by=by)
+        return _make_text_question(table)
+    return choose_question(table, measure=measure, by=by)
 
 
-def flights() -> Question:
+def load_flights_question() -> Question:
     """Return the question about the shipped data: the flights of the week of a blizzard."""
-    with as_file(files("praval_tools.demo") / "data" / SHIPPED) as path:
+    with as_file(files("praval_tools.demo") / "data" / SHIPPED_FILE) as path:
         table = read_csv(path, unit="flights")
     return Question(
         text="In the blizzard of 8-9 February 2013, which airline out of New York kept flying, "
@@ -85,7 +85,7 @@ def flights() -> Question:
     )
 
 
-def ask_table(table: Table, *, measure: str | None = None, by: str | None = None) -> Question:
+def choose_question(table: Table, *, measure: str | None = None, by: str | None = None) -> Question:
     """
     Choose what to ask of any table: the first column of numbers that is no id, by the first of few values.
 
@@ -93,12 +93,12 @@ def ask_table(table: Table, *, measure: str | None = None, by: str | None = None
     """
     for name in (measure, by):
         _check_column(table, name)
-    if measure is not None and table.column(measure).kind == "text":
+    if measure is not None and table.get_column(measure).kind == "text":
         raise ToolUsageError(f"Column {measure!r} of {table.name} holds text, not numbers or yes/no; choose another.")
-    by = by or _first_dividing(table, measure) or QUARTER
-    measure = measure or _first_measure(table, by) or LENGTH
-    table = _with_derived(table, {measure, by})
-    how = "share" if table.column(measure).kind == "yes/no" else "average"
+    by = by or _find_grouping_column(table, measure) or QUARTER_COLUMN
+    measure = measure or _find_measure_column(table, by) or LENGTH_COLUMN
+    table = _with_derived_columns(table, {measure, by})
+    how = "share" if table.get_column(measure).kind == "yes/no" else "average"
     return Question(
         text=f"By {by!r}: whose {how} of {measure!r} stands out, and is it more than luck?",
         table=table,
@@ -107,10 +107,10 @@ def ask_table(table: Table, *, measure: str | None = None, by: str | None = None
     )
 
 
-def _lines(table: Table) -> Question:
-    by = "kind" if len(table.column("kind").distinct) > 1 else "file"
-    if len(table.column("file").distinct) == 1:
-        table, by = _with_derived(table, {QUARTER}), QUARTER
+def _make_text_question(table: Table) -> Question:
+    by = "kind" if len(table.get_column("kind").distinct) > 1 else "file"
+    if len(table.get_column("file").distinct) == 1:
+        table, by = _with_derived_columns(table, {QUARTER_COLUMN}), QUARTER_COLUMN
     return Question(
         text=f"By {by}: where do lines hold the most words, and is it more than luck?",
         table=table,
@@ -122,27 +122,29 @@ def _lines(table: Table) -> Question:
 def _check_column(table: Table, name: str | None) -> None:
     names = [column.name for column in table.columns]
     if name is not None and name not in names:
-        fix = near(name, names) or names[:8]
+        fix = find_similar_names(name, names) or names[:8]
         raise ToolUsageError(f"No column {name!r} in {table.name}; there is {', '.join(map(repr, fix))}.")
 
 
-def _first_dividing(table: Table, measure: str | None) -> str | None:
-    fits = [column for column in table.columns if column.name != measure and _divides(column, len(table))]
+def _find_grouping_column(table: Table, measure: str | None) -> str | None:
+    fits = [column for column in table.columns if column.name != measure and _is_grouping_column(column, len(table))]
     fits.sort(key=lambda column: column.kind == "number")  # text first: a number of few values is rarely a label
     return fits[0].name if fits else None
 
 
-def _divides(column: Column, rows: int) -> bool:
+def _is_grouping_column(column: Column, rows: int) -> bool:
     most = rows // 10 if column.kind == "number" else max(2, rows // 3)
-    return 2 <= len(column.distinct) <= min(_MOST_GROUPS, most)
+    return 2 <= len(column.distinct) <= min(_MAX_GROUPS, most)
 
 
-def _first_measure(table: Table, by: str) -> str | None:
-    fits = [column for column in table.columns if column.name != by and column.kind != "text" and not _is_id(column)]
+def _find_measure_column(table: Table, by: str) -> str | None:
+    fits = [
+        column for column in table.columns if column.name != by and column.kind != "text" and not _is_id_column(column)
+    ]
     return fits[0].name if fits else None
 
 
-def _is_id(column: Column) -> bool:
+def _is_id_column(column: Column) -> bool:
     name = column.name.lower()
     if len(column.distinct) < 2 or name in {"id", "index"} or name.endswith(("_id", " id")):
         return True
@@ -150,14 +152,14 @@ def _is_id(column: Column) -> bool:
     return all(after - before == 1 for before, after in zip(known, known[1:], strict=False))
 
 
-def _with_derived(table: Table, names: set[str]) -> Table:
+def _with_derived_columns(table: Table, names: set[str]) -> Table:
     made = []
     size = len(table)
-    if QUARTER in names:
+    if QUARTER_COLUMN in names:
         quarters = ("first quarter", "second quarter", "third quarter", "last quarter")
-        made.append(Column(name=QUARTER, values=[quarters[row * 4 // size] for row in range(size)]))
-    if LENGTH in names:
+        made.append(Column(name=QUARTER_COLUMN, values=[quarters[row * 4 // size] for row in range(size)]))
+    if LENGTH_COLUMN in names:
         lengths = [str(sum(map(len, cells))) for cells in zip(*(c.values for c in table.columns), strict=True)]
-        made.append(Column(name=LENGTH, values=lengths))
+        made.append(Column(name=LENGTH_COLUMN, values=lengths))
     present = {column.name for column in table.columns}
     return evolve(table, columns=(*table.columns, *(column for column in made if column.name not in present)))

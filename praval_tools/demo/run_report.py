@@ -12,11 +12,11 @@ from praval_tools.demo.effects import Effect
 from praval_tools.journal import Journal, RecordedCall
 from praval_tools.journal.events import AgentToolResult, ApprovalAnswered, ApprovalAsked, JournalEvent
 
-Fate = Literal["", "again", "resolved"]
+Recovery = Literal["", "again", "resolved"]
 
 
 @frozen(kw_only=True)
-class Line:
+class DemoCall:
     """
     One call.
 
@@ -30,17 +30,17 @@ class Line:
         answer: Who approved it or not, if somebody was asked.
     """
 
-    call: RecordedCall
+    record: RecordedCall
     number: int
     depth: int
-    process: int
-    fate: Fate = ""
-    replays: int = 0
-    answer: ApprovalAnswered | None = None
+    process_number: int
+    recovery: Recovery = ""
+    replay_count: int = 0
+    approval_answer: ApprovalAnswered | None = None
 
 
 @frozen(kw_only=True)
-class Account:
+class RunReport:
     """
     The run.
 
@@ -51,50 +51,52 @@ class Account:
         asked: The approvals that were asked for.
     """
 
-    lines: tuple[Line, ...]
-    processes: int
+    calls: tuple[DemoCall, ...]
+    process_count: int
     effects: tuple[Effect, ...]
-    asked: tuple[ApprovalAsked, ...] = ()
+    approval_requests: tuple[ApprovalAsked, ...] = ()
 
     @property
-    def outcomes(self) -> Counter[str]:
+    def outcome_counts(self) -> Counter[str]:
         """How many calls ended in which way."""
-        return Counter(_outcome(line) for line in self.lines)
+        return Counter(_get_outcome_name(line) for line in self.calls)
 
     @property
-    def repeated(self) -> int:
+    def repeated_effects(self) -> int:
         """How many effects happened more than once: 0, or something is wrong."""
         return len(self.effects) - len({one.key for one in self.effects})
 
     @property
-    def missing(self) -> int:
+    def missing_effects(self) -> int:
         """How many calls succeeded without the effect that they are made for: 0, or something is wrong."""
         done, tools = {one.call for one in self.effects}, {one.tool for one in self.effects}
-        made = [line.call for line in self.lines if line.call.tool_name in tools and _outcome(line) == "ok"]
+        made = [
+            line.record for line in self.calls if line.record.tool_name in tools and _get_outcome_name(line) == "ok"
+        ]
         return sum(call.tool_call_id not in done for call in made)
 
     @property
-    def kept(self) -> int:
+    def replayed_calls(self) -> int:
         """How many calls were answered by their records instead of running again."""
-        return sum(line.replays > 0 for line in self.lines)
+        return sum(line.replay_count > 0 for line in self.calls)
 
 
-def _outcome(line: Line) -> str:
-    return "in_doubt" if line.call.outcome is None else line.call.outcome.value
+def _get_outcome_name(line: DemoCall) -> str:
+    return "in_doubt" if line.record.outcome is None else line.record.outcome.value
 
 
 @frozen
-class _Traces:
+class _EventSummary:
     """What the events of a run say beyond its calls."""
 
     processes: list[str] = field(factory=list)
-    began: dict[str, int] = field(factory=dict)
-    ended: dict[str, int] = field(factory=dict)
-    resolved: set[str] = field(factory=set)
-    asked: list[ApprovalAsked] = field(factory=list)
-    answers: dict[str, ApprovalAnswered] = field(factory=dict)
+    first_processes: dict[str, int] = field(factory=dict)
+    last_processes: dict[str, int] = field(factory=dict)
+    resolved_calls: set[str] = field(factory=set)
+    approval_requests: list[ApprovalAsked] = field(factory=list)
+    approval_answers: dict[str, ApprovalAnswered] = field(factory=dict)
 
-    def follow(self, event: JournalEvent) -> None:
+    def add_event(self, event: JournalEvent) -> None:
         """Take in the next event."""
         call = getattr(event, "tool_call_id", None)
         if call is None:
@@ -102,35 +104,38 @@ class _Traces:
         if event.process not in self.processes:
             self.processes.append(event.process)
         number = self.processes.index(event.process) + 1
-        self.began.setdefault(call, number)
-        self.ended[call] = number
+        self.first_processes.setdefault(call, number)
+        self.last_processes[call] = number
         if isinstance(event, AgentToolResult) and event.by:
-            self.resolved.add(call)
+            self.resolved_calls.add(call)
         elif isinstance(event, ApprovalAsked):
-            self.asked.append(event)
+            self.approval_requests.append(event)
         elif isinstance(event, ApprovalAnswered):
-            self.answers[call] = event
+            self.approval_answers[call] = event
 
 
-def account_of(journal: Journal, run_id: str, effects: Iterable[Effect]) -> Account:
+def build_run_report(journal: Journal, run_id: str, effects: Iterable[Effect]) -> RunReport:
     """Read the journal of a run that has come to its end."""
-    traces = _Traces()
+    traces = _EventSummary()
     for event in journal.events(run_id=run_id):
-        traces.follow(event)
+        traces.add_event(event)
     depths: dict[str, int] = {}
-    lines = [_line(call, number, traces, depths) for number, call in enumerate(journal.calls(run_id), start=1)]
-    return Account(
-        lines=tuple(lines), processes=len(traces.processes), effects=tuple(effects), asked=tuple(traces.asked)
+    lines = [_build_call(call, number, traces, depths) for number, call in enumerate(journal.calls(run_id), start=1)]
+    return RunReport(
+        calls=tuple(lines),
+        process_count=len(traces.processes),
+        effects=tuple(effects),
+        approval_requests=tuple(traces.approval_requests),
     )
 
 
-def _line(call: RecordedCall, number: int, traces: _Traces, depths: dict[str, int]) -> Line:
+def _build_call(call: RecordedCall, number: int, traces: _EventSummary, depths: dict[str, int]) -> DemoCall:
     name = call.tool_call_id
     depth = depths[name] = 0 if call.parent_id is None else depths.get(call.parent_id, 0) + 1
-    began, ended = traces.began[name], traces.ended[name]
-    fate: Fate = "resolved" if name in traces.resolved else "again" if began != ended else ""
+    began, ended = traces.first_processes[name], traces.last_processes[name]
+    fate: Recovery = "resolved" if name in traces.resolved_calls else "again" if began != ended else ""
     replays = 0 if depth else len(traces.processes) - ended + (fate == "resolved")
-    return Line(
-        call=call, number=number, depth=depth, process=began, fate=fate, replays=replays,
-        answer=traces.answers.get(name),
+    return DemoCall(
+        record=call, number=number, depth=depth, process_number=began, recovery=fate, replay_count=replays,
+        approval_answer=traces.approval_answers.get(name),
     )  # fmt: skip

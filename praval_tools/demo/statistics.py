@@ -8,14 +8,14 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from praval_tools.demo.table import Only, Table
+from praval_tools.demo.table import RowFilter, Table
 
 Verdict = Literal["stands out", "within luck", "too few"]
 
-FEW = 20
+MIN_GROUP_ROWS = 20
 """A group with fewer rows gets no verdict: the normal approximation says nothing about it."""
-LUCK = 0.05
-EMPTY = "(empty)"
+SIGNIFICANCE_LEVEL = 0.05
+EMPTY_LABEL = "(empty)"
 
 
 @frozen(kw_only=True)
@@ -49,14 +49,14 @@ class Comparison:
     verdict: Verdict
 
 
-def averages(table: Table, measure: str, *, by: Sequence[str], only: Only = None) -> list[Average]:
+def compute_averages(table: Table, measure: str, *, by: Sequence[str], only: RowFilter = None) -> list[Average]:
     """Return the average of *measure* for each combination of the values of *by*, in order of appearance."""
-    numbers = table.column(measure).numbers
+    numbers = table.get_column(measure).numbers
     found = []
-    for key, rows in table.groups(by, table.rows(only)):
+    for key, rows in table.group_rows(by, table.select_rows(only)):
         known = [value for row in rows if (value := numbers[row]) is not None]
         if known:
-            name = " · ".join(part or EMPTY for part in key)
+            name = " · ".join(part or EMPTY_LABEL for part in key)
             found.append(Average(group=name, rows=len(known), mean=math.fsum(known) / len(known)))
     return found
 
@@ -71,7 +71,7 @@ class _Stratum:
 
 
 @frozen
-class _Sums:
+class _GroupTotals:
     """What the rows of one group add up to over all strata."""
 
     rows: list[int] = field(factory=list)
@@ -80,8 +80,8 @@ class _Sums:
     variance: list[float] = field(factory=list)
 
 
-def compare(
-    table: Table, measure: str, *, by: str, within: Sequence[str] = (), only: Only = None
+def compare_groups(
+    table: Table, measure: str, *, by: str, within: Sequence[str] = (), only: RowFilter = None
 ) -> list[Comparison]:
     """
     Compare each value of *by* with what the strata of *within* let expect, the furthest below first.
@@ -89,26 +89,30 @@ def compare(
     Inside a stratum the groups are as if drawn at random from its rows; sums and variances of such draws are known in
     closed form, so no shuffling is needed. Probabilities are corrected for the number of groups (Bonferroni).
     """
-    numbers = table.column(measure).numbers
-    known = [row for row in table.rows(only) if numbers[row] is not None]
-    groups: dict[str, _Sums] = {}
-    for _, rows in table.groups(within, known):
-        stratum = _stratum([numbers[row] or 0.0 for row in rows])
-        for (name,), members in table.groups([by], rows):
-            _add(groups.setdefault(name or EMPTY, _Sums()), stratum, [numbers[row] or 0.0 for row in members])
-    judged = sum(1 for sums in groups.values() if sum(sums.rows) >= FEW)
+    numbers = table.get_column(measure).numbers
+    known = [row for row in table.select_rows(only) if numbers[row] is not None]
+    groups: dict[str, _GroupTotals] = {}
+    for _, rows in table.group_rows(within, known):
+        stratum = _summarize_stratum([numbers[row] or 0.0 for row in rows])
+        for (name,), members in table.group_rows([by], rows):
+            _add_to_totals(
+                groups.setdefault(name or EMPTY_LABEL, _GroupTotals()),
+                stratum,
+                [numbers[row] or 0.0 for row in members],
+            )
+    judged = sum(1 for sums in groups.values() if sum(sums.rows) >= MIN_GROUP_ROWS)
     return sorted(
-        (_judge(name, sums, judged) for name, sums in groups.items()),
+        (_judge_group(name, sums, judged) for name, sums in groups.items()),
         key=lambda found: (found.observed - found.expected) * found.rows,
     )
 
 
-def _stratum(values: list[float]) -> _Stratum:
+def _summarize_stratum(values: list[float]) -> _Stratum:
     mean = math.fsum(values) / len(values)
     return _Stratum(mean, math.fsum((value - mean) ** 2 for value in values) / len(values), len(values))
 
 
-def _add(sums: _Sums, stratum: _Stratum, values: Iterable[float]) -> None:
+def _add_to_totals(sums: _GroupTotals, stratum: _Stratum, values: Iterable[float]) -> None:
     values = list(values)
     drawn, of = len(values), stratum.rows
     sums.rows.append(drawn)
@@ -117,12 +121,14 @@ def _add(sums: _Sums, stratum: _Stratum, values: Iterable[float]) -> None:
     sums.variance.append(stratum.variance * drawn * (of - drawn) / (of - 1) if of > 1 else 0.0)
 
 
-def _judge(name: str, sums: _Sums, judged: int) -> Comparison:
+def _judge_group(name: str, sums: _GroupTotals, judged: int) -> Comparison:
     rows, observed, expected = sum(sums.rows), math.fsum(sums.values), math.fsum(sums.expected)
     spread = math.sqrt(math.fsum(sums.variance))
     distance = abs(observed - expected) / spread if spread > 1e-12 else 0.0
     chance = min(1.0, math.erfc(distance / math.sqrt(2)) * max(judged, 1))
-    verdict: Verdict = "too few" if rows < FEW else "stands out" if chance < LUCK else "within luck"
+    verdict: Verdict = (
+        "too few" if rows < MIN_GROUP_ROWS else "stands out" if chance < SIGNIFICANCE_LEVEL else "within luck"
+    )
     return Comparison(
         group=name,
         rows=rows,

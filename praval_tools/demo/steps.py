@@ -8,16 +8,16 @@ from typing import Any
 from attrs import field, frozen
 
 from praval_tools import Allow, ApprovalRequest, Decision, Deny, ToolRegistry, ToolResult
-from praval_tools.access.events import Event
+from praval_tools.access.events import AnyStateEvent
 from praval_tools.demo.question import Question
-from praval_tools.demo.run_report import Account
+from praval_tools.demo.run_report import RunReport
 from praval_tools.demo.statistics import Average, Comparison
 from praval_tools.demo.tools import Report, Word
 from praval_tools.journal import RecordedCall
 
 
 @frozen
-class Opened:
+class OpeningStep:
     """The question was put, and the agents introduced themselves: name, and by which ways each has its tools."""
 
     question: Question
@@ -25,7 +25,7 @@ class Opened:
 
 
 @frozen
-class Scene:
+class SceneStep:
     """A new part begins: its number, its title, and a sentence on what to look for."""
 
     number: int
@@ -34,7 +34,7 @@ class Scene:
 
 
 @frozen
-class Called:
+class CallStep:
     """An agent called a tool: the arguments, what came back, and that in one line."""
 
     result: ToolResult
@@ -43,28 +43,28 @@ class Called:
 
 
 @frozen
-class Changed:
+class RegistryChangeStep:
     """The registry changed: an event of its own."""
 
-    event: Event
+    event: AnyStateEvent
 
 
 @frozen
-class Explained:
+class DecisionStep:
     """A decision with every rule that was tried."""
 
     decision: Decision
 
 
 @frozen
-class Remarked:
+class RemarkStep:
     """Somebody said something about what is seen."""
 
     text: str
 
 
 @frozen
-class Asked:
+class ApprovalStep:
     """Somebody was asked for an approval, and answered."""
 
     request: ApprovalRequest
@@ -72,21 +72,21 @@ class Asked:
 
 
 @frozen
-class Died:
+class CrashStep:
     """The process killed itself, after the effect of a call of this tool and before its record."""
 
     tool: str
 
 
 @frozen
-class Resumed:
+class ResumeStep:
     """Another process opens the run again: which one it is."""
 
-    process: int
+    process_number: int
 
 
 @frozen
-class Doubted:
+class InDoubtStep:
     """
     A call began, and nothing says how it ended.
 
@@ -97,19 +97,19 @@ class Doubted:
     """
 
     call: RecordedCall
-    idempotent: bool
-    happened: bool
+    is_idempotent: bool
+    has_effect: bool
 
 
 @frozen
-class Replayed:
+class ReplayStep:
     """The run is where it was: so many calls were answered by their records."""
 
-    calls: int
+    replayed_count: int
 
 
 @frozen
-class Pictured:
+class PictureStep:
     """A picture was drawn: the PNG, and by what."""
 
     png: bytes = field(repr=False)
@@ -117,14 +117,14 @@ class Pictured:
 
 
 @frozen
-class Recounted:
+class RunReportStep:
     """What happened, call by call, as the journal tells it."""
 
-    account: Account
+    run_report: RunReport
 
 
 @frozen
-class Compared:
+class ToolsetChangeStep:
     """What a toolset held before and after."""
 
     agent: str
@@ -133,7 +133,7 @@ class Compared:
 
 
 @frozen
-class Profiled:
+class ProfileStep:
     """A measure along two columns, as a chart."""
 
     question: Question
@@ -141,7 +141,7 @@ class Profiled:
 
 
 @frozen
-class Answered:
+class AnswerStep:
     """The answer as it was published, with the figures behind it."""
 
     question: Question
@@ -151,7 +151,7 @@ class Answered:
 
 
 @frozen
-class Surveyed:
+class AccessStep:
     """Who may call what now: the registry, and the agents in the order of their entrance."""
 
     registry: ToolRegistry
@@ -159,7 +159,7 @@ class Surveyed:
 
 
 @frozen
-class Closed:
+class ClosingStep:
     """
     The end.
 
@@ -170,12 +170,12 @@ class Closed:
     """
 
     question: Question
-    own: bool
-    missing: str = ""
+    has_own_data: bool
+    missing_package: str = ""
 
 
 Step = (
-    Opened | Scene | Called | Changed | Explained | Remarked | Asked | Died | Resumed | Doubted | Replayed | Compared
-    | Profiled | Pictured | Answered | Recounted | Surveyed | Closed
+    OpeningStep | SceneStep | CallStep | RegistryChangeStep | DecisionStep | RemarkStep | ApprovalStep | CrashStep | ResumeStep | InDoubtStep | ReplayStep | ToolsetChangeStep
+    | ProfileStep | PictureStep | AnswerStep | RunReportStep | AccessStep | ClosingStep
 )  # fmt: skip
-Tell = Callable[[Step], None]
+StepCallback = Callable[[Step], None]

@@ -9,12 +9,12 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from praval_tools.names import near
+from praval_tools.names import find_similar_names
 
 Kind = Literal["number", "yes/no", "text"]
-Only = Mapping[str, Sequence[str]] | None
+RowFilter = Mapping[str, Sequence[str]] | None
 
-_YES = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
+_YES_NO_VALUES = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 
 
 @frozen(kw_only=True)
@@ -34,14 +34,14 @@ class Column:
     def kind(self) -> Kind:
         """What all filled cells are."""
         filled = {value for value in self.values if value}
-        if filled and all(value.lower() in _YES for value in filled):
+        if filled and all(value.lower() in _YES_NO_VALUES for value in filled):
             return "yes/no"
-        return "number" if filled and all(_number(value) is not None for value in filled) else "text"
+        return "number" if filled and all(_parse_number(value) is not None for value in filled) else "text"
 
     @cached_property
     def numbers(self) -> list[float | None]:
         """The values as numbers (yes is 1, no is 0), None where there is none."""
-        read = _yes if self.kind == "yes/no" else _number
+        read = _parse_yes_no if self.kind == "yes/no" else _parse_number
         known = {value: read(value) for value in set(self.values)}
         return [known[value] for value in self.values]
 
@@ -70,47 +70,47 @@ class Table:
         return len(self.columns[0].values)
 
     @cached_property
-    def _by_name(self) -> dict[str, Column]:
+    def _columns_by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
 
-    def column(self, name: str) -> Column:
+    def get_column(self, name: str) -> Column:
         """
         Return the column of this name.
 
         Raises:
             ValueError: There is none; the text names similar ones.
         """
-        if name in self._by_name:
-            return self._by_name[name]
-        names = near(name, self._by_name) or tuple(self._by_name)[:8]
+        if name in self._columns_by_name:
+            return self._columns_by_name[name]
+        names = find_similar_names(name, self._columns_by_name) or tuple(self._columns_by_name)[:8]
         raise ValueError(f"no column {name!r} in {self.name}; there is {', '.join(map(repr, names))}")
 
-    def rows(self, only: Only = None) -> Iterable[int]:
+    def select_rows(self, only: RowFilter = None) -> Iterable[int]:
         """Return the numbers of the rows whose cells are among the values that *only* names for their column."""
         left: Iterable[int] = range(len(self))
         for name, wanted in (only or {}).items():
-            values, among = self.column(name).values, set(wanted)
+            values, among = self.get_column(name).values, set(wanted)
             left = [row for row in left if values[row] in among]
         return left
 
-    def groups(self, by: Sequence[str], rows: Iterable[int]) -> Iterator[tuple[tuple[str, ...], list[int]]]:
+    def group_rows(self, by: Sequence[str], rows: Iterable[int]) -> Iterator[tuple[tuple[str, ...], list[int]]]:
         """Yield each combination of the values of *by* with its rows, in order of appearance."""
-        keys = [self.column(name).values for name in by]
+        keys = [self.get_column(name).values for name in by]
         found: dict[tuple[str, ...], list[int]] = {}
         for row in rows:
             found.setdefault(tuple(values[row] for values in keys), []).append(row)
         yield from found.items()
 
-    def record(self, row: int) -> dict[str, str]:
+    def get_record(self, row: int) -> dict[str, str]:
         """Return one row as a mapping from heading to text."""
         return {column.name: column.values[row] for column in self.columns}
 
 
-def _yes(text: str) -> float | None:
-    return _YES.get(text.lower())
+def _parse_yes_no(text: str) -> float | None:
+    return _YES_NO_VALUES.get(text.lower())
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:

@@ -10,12 +10,12 @@ from annotated_types import Ge, MinLen
 from attrs import define, field, frozen
 
 from praval_tools import Tool, ToolContext, ToolRegistry, tool
-from praval_tools.demo.effects import Effect, Effects
-from praval_tools.demo.input_files import words
-from praval_tools.demo.statistics import Average, Comparison, averages, compare
+from praval_tools.demo.effects import Effect, EffectLog
+from praval_tools.demo.input_files import iter_words
+from praval_tools.demo.statistics import Average, Comparison, compare_groups, compute_averages
 from praval_tools.demo.table import Table
 
-Only = dict[str, list[str]] | None
+RowFilterArgument = dict[str, list[str]] | None
 
 
 @frozen(kw_only=True)
@@ -47,7 +47,7 @@ class Word:
 
 
 @frozen(kw_only=True)
-class Note:
+class NotebookEntry:
     """A finding, and who wrote it down."""
 
     author: str
@@ -63,14 +63,14 @@ class Report:
 
 
 @define
-class Desk:
+class Workspace:
     """What the agents share on their desk: the data, and what they did: notes, and reports that went out."""
 
     table: Table
-    effects: Effects = field(factory=Effects)
+    effects: EffectLog = field(factory=EffectLog)
 
 
-def declare_data_tools(registry: ToolRegistry, desk: Desk) -> None:
+def declare_data_tools(registry: ToolRegistry, desk: Workspace) -> None:
     """Declare what the librarian owns: an overview that all may see, and the raw rows, which nobody else may."""
 
     @tool("describe_data", owned_by="librarian", shared=True, read_only=True, registry=registry)
@@ -88,7 +88,7 @@ def declare_data_tools(registry: ToolRegistry, desk: Desk) -> None:
         return DataSummary(name=desk.table.name, rows=len(desk.table), unit=desk.table.unit, columns=columns)
 
     @tool("read_rows", owned_by="librarian", read_only=True, risk_level="medium", registry=registry)
-    def read_rows(count: Annotated[int, Ge(1)], only: Only = None) -> list[dict[str, str]]:
+    def read_rows(count: Annotated[int, Ge(1)], only: RowFilterArgument = None) -> list[dict[str, str]]:
         """
         Read rows as they are.
 
@@ -96,14 +96,14 @@ def declare_data_tools(registry: ToolRegistry, desk: Desk) -> None:
             count: How many, from the top.
             only: The rows wanted: column to values.
         """
-        return [desk.table.record(row) for row in islice(desk.table.rows(only), count)]
+        return [desk.table.get_record(row) for row in islice(desk.table.select_rows(only), count)]
 
 
-def declare_table_tools(registry: ToolRegistry, desk: Desk) -> None:
+def declare_table_tools(registry: ToolRegistry, desk: Workspace) -> None:
     """Declare the tools of the category "tables": without an owner, for every agent that requests the category."""
 
     @tool("count_rows", category="tables", read_only=True, registry=registry)
-    def count_rows(by: str, only: Only = None) -> dict[str, int]:
+    def count_rows(by: str, only: RowFilterArgument = None) -> dict[str, int]:
         """
         Count the rows for each value of a column, the commonest first.
 
@@ -111,11 +111,11 @@ def declare_table_tools(registry: ToolRegistry, desk: Desk) -> None:
             by: The column.
             only: The rows to count: column to values.
         """
-        values = desk.table.column(by).values
-        return dict(Counter(values[row] for row in desk.table.rows(only)).most_common())
+        values = desk.table.get_column(by).values
+        return dict(Counter(values[row] for row in desk.table.select_rows(only)).most_common())
 
     @tool("average", category="tables", read_only=True, tags=["statistics"], registry=registry)
-    def average(measure: str, by: Annotated[list[str], MinLen(1)], only: Only = None) -> list[Average]:
+    def average(measure: str, by: Annotated[list[str], MinLen(1)], only: RowFilterArgument = None) -> list[Average]:
         """
         Average a column for each value of others; of a yes/no column: the share of yes.
 
@@ -124,24 +124,24 @@ def declare_table_tools(registry: ToolRegistry, desk: Desk) -> None:
             by: The columns whose values are told apart.
             only: The rows to use: column to values.
         """
-        return averages(desk.table, measure, by=by, only=only)
+        return compute_averages(desk.table, measure, by=by, only=only)
 
     if desk.table.unit == "lines":
 
         @tool("common_words", category="tables", read_only=True, registry=registry)
         def common_words(most: Annotated[int, Ge(1)] = 5, letters: int = 6) -> list[Word]:
             """Count the words of the text that have at least so many letters, the commonest first."""
-            lines = desk.table.column("text").values
-            found = Counter(word for word in words(iter(lines)) if len(word) >= letters)
+            lines = desk.table.get_column("text").values
+            found = Counter(word for word in iter_words(iter(lines)) if len(word) >= letters)
             return [Word(word=word, times=times) for word, times in found.most_common(most)]
 
 
-def declare_fair_comparison(registry: ToolRegistry, desk: Desk) -> Tool[..., Any]:
+def declare_fair_comparison(registry: ToolRegistry, desk: Workspace) -> Tool[..., Any]:
     """Declare the tool that comes late: the statistician lists it before it is there."""
 
     @tool("fair_comparison", category="statistics", read_only=True, tags=["statistics"], registry=registry)
     def fair_comparison(
-        measure: str, by: str, within: list[str] | None = None, only: Only = None
+        measure: str, by: str, within: list[str] | None = None, only: RowFilterArgument = None
     ) -> list[Comparison]:
         """
         Compare the values of a column with what their rows let expect, and say which differences are more than luck.
@@ -152,32 +152,32 @@ def declare_fair_comparison(registry: ToolRegistry, desk: Desk) -> Tool[..., Any
             within: Only rows that agree in these columns are set against each other.
             only: The rows to use: column to values.
         """
-        return compare(desk.table, measure, by=by, within=within or (), only=only)
+        return compare_groups(desk.table, measure, by=by, within=within or (), only=only)
 
     return fair_comparison
 
 
-def declare_report_tools(registry: ToolRegistry, desk: Desk) -> None:
+def declare_report_tools(registry: ToolRegistry, desk: Workspace) -> None:
     """Declare the notebook, in which all may write and the reporter reads, and the way out of the house."""
 
     @tool("note", owned_by="reporter", shared=True, idempotent=True, registry=registry)
     def note(text: Annotated[str, MinLen(1)], context: ToolContext) -> int:
         """Write a finding into the notebook, once however often this very call is run; returns its number."""
-        return desk.effects.once(_effect("note", text, context))
+        return desk.effects.add_once(_make_effect("note", text, context))
 
     @tool("read_notes", owned_by="reporter", read_only=True, registry=registry)
-    def read_notes() -> list[Note]:
+    def read_notes() -> list[NotebookEntry]:
         """Read all findings, the first one first."""
-        return [Note(author=one.by, text=one.text) for one in desk.effects.of("note")]
+        return [NotebookEntry(author=one.by, text=one.text) for one in desk.effects.read_by_tool("note")]
 
     @tool("publish", owned_by="analyst", requires_approval=True, open_world=True, risk_level="high", registry=registry)
     def publish(headline: str, findings: list[str], context: ToolContext) -> Report:
         """Publish the answer, with what the data are; only its owner may, who answers for the figures."""
         data: DataSummary = registry.execute_tool("describe_data")
-        desk.effects.add(_effect("publish", f"{headline} ({data.rows:,} {data.unit} of {data.name})", context))
+        desk.effects.add(_make_effect("publish", f"{headline} ({data.rows:,} {data.unit} of {data.name})", context))
         return Report(headline=headline, findings=findings)
 
 
-def _effect(tool: str, text: str, context: ToolContext) -> Effect:
+def _make_effect(tool: str, text: str, context: ToolContext) -> Effect:
     by = context.agent or "operator"
     return Effect(tool=tool, by=by, call=context.tool_call_id, key=context.idempotency_key, text=text)

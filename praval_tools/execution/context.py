@@ -15,11 +15,11 @@ from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
 
 
-class Site(msgspec.Struct, frozen=True, eq=False):
+class FrameScope(msgspec.Struct, frozen=True, eq=False):
     """What stays the same for every call of one agent to one tool, or for every run of an agent's function."""
 
     registry: Any
-    who: Principal | None
+    principal: Principal | None
     actor: str
     tool: str | None = None
 
@@ -27,25 +27,25 @@ class Site(msgspec.Struct, frozen=True, eq=False):
 Frame = list[Any]
 """One thing that is running, made by `frame_of`; a list, since every call makes one and nothing is made faster."""
 
-SITE, ARGUMENTS, PARENT, CALL, OVER = range(5)
+SCOPE, ARGUMENTS, PARENT, CALL, ENDED = range(5)
 """Where a frame has what; `PARENT` is the frame that it was entered from, `OVER` whether its work has ended."""
 
 
-def frame_of(site: Site, arguments: Any = None, call: ToolCall | None = None) -> Frame:
+def make_frame(site: FrameScope, arguments: Any = None, call: ToolCall | None = None) -> Frame:
     """Return the frame of what begins now; tasks that it leaves behind keep it in their contexts when it is over."""
     return [site, arguments, None, call, False]
 
 
-frames: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
+current_frame: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
 """The innermost frame of a context; None outside of any."""
 
 
-def innermost() -> Frame | None:
+def get_current_frame() -> Frame | None:
     """Return the frame of this context, over or not; None outside of any."""
-    return frames.get()
+    return current_frame.get()
 
 
-class running:  # used as a function; a class costs a third of a generator
+class activate_frame:  # used as a function; a class costs a third of a generator
     """Make *frame* the one that runs."""
 
     __slots__ = ("_frame", "_token")
@@ -54,58 +54,58 @@ class running:  # used as a function; a class costs a third of a generator
         self._frame = frame
 
     def __enter__(self) -> Frame:
-        frame, outer = self._frame, frames.get()
-        frame[PARENT] = settled(outer)
+        frame, outer = self._frame, current_frame.get()
+        frame[PARENT] = find_active_frame(outer)
         try:
-            self._token = frames.set(frame)
+            self._token = current_frame.set(frame)
         except BaseException:  # an interrupt, which may come before the token is kept
-            frames.set(outer)
+            current_frame.set(outer)
             raise
         return frame
 
     def __exit__(self, *_: object) -> None:
-        self._frame[OVER] = True
+        self._frame[ENDED] = True
         try:
-            frames.reset(self._token)
+            current_frame.reset(self._token)
         except ValueError:  # collected with its loop, in another context
             pass
 
 
-def settled(frame: Frame | None) -> Frame | None:
+def find_active_frame(frame: Frame | None) -> Frame | None:
     """Return the nearest frame from *frame* on that is not over; its chain is cut short, so that it stays bounded."""
-    while frame is not None and frame[OVER]:
+    while frame is not None and frame[ENDED]:
         frame = frame[PARENT]
     if frame is not None:
         parent = frame[PARENT]
-        while parent is not None and parent[OVER]:
+        while parent is not None and parent[ENDED]:
             parent = parent[PARENT]
         frame[PARENT] = parent
     return frame
 
 
-def live() -> Iterator[Frame]:
+def iter_active_frames() -> Iterator[Frame]:
     """Yield the frames on the stack of this context whose work goes on, the innermost first."""
-    frame = innermost()
+    frame = get_current_frame()
     while frame is not None:
-        if not frame[OVER]:
+        if not frame[ENDED]:
             yield frame
         frame = frame[PARENT]
 
 
-def calls_inside(registry: Any) -> Iterator[Frame]:
+def iter_active_calls(registry: Any) -> Iterator[Frame]:
     """Yield the frames of *registry*'s tools that this context is inside of, the innermost first."""
-    return (one for one in live() if one[SITE].tool is not None and one[SITE].registry is registry)
+    return (one for one in iter_active_frames() if one[SCOPE].tool is not None and one[SCOPE].registry is registry)
 
 
-def actor(by: object, verb: str, tool: str | None = None) -> str:
+def resolve_actor(by: object, verb: str, tool: str | None = None) -> str:
     """
     Return in whose name a change is made: who is running, or *by* where the operator says so.
 
     Raises:
         NotOwnerError: An agent's code names somebody else.
     """
-    frame = innermost()
-    me = OPERATOR if frame is None else frame[SITE].actor
+    frame = get_current_frame()
+    me = OPERATOR if frame is None else frame[SCOPE].actor
     if by is None:
         return me
     name = str(getattr(by, "name", by))
@@ -114,34 +114,34 @@ def actor(by: object, verb: str, tool: str | None = None) -> str:
     return name
 
 
-def running_principal(registry: Any) -> Principal | None:
+def get_current_principal(registry: Any) -> Principal | None:
     """Return who runs in this context: None is the operator; in another registry, an agent is known by its name."""
-    frame = frames.get()
-    if frame is None or (site := frame[SITE]).actor == OPERATOR:
+    frame = current_frame.get()
+    if frame is None or (site := frame[SCOPE]).actor == OPERATOR:
         return None
-    return site.who if site.registry is registry and site.who is not None else Principal(site.actor)
+    return site.principal if site.registry is registry and site.principal is not None else Principal(site.actor)
 
 
 def current_call() -> ToolCall | None:
     """Return the call that is being served in this context, None outside of any; its id is made on first use."""
-    frame = innermost()
-    while frame is not None and frame[SITE].tool is None:
+    frame = get_current_frame()
+    while frame is not None and frame[SCOPE].tool is None:
         frame = frame[PARENT]
-    return None if frame is None else call_of(frame)
+    return None if frame is None else ensure_call(frame)
 
 
-def call_of(frame: Frame) -> ToolCall:
+def ensure_call(frame: Frame) -> ToolCall:
     """Return the frame's call with an id, and that of the call that it was made from."""
     call: ToolCall | None = frame[CALL]
     if call is None:
-        site = frame[SITE]
-        agent, chain = (site.who.agent, site.who.chain) if site.who else (None, ())
+        site = frame[SCOPE]
+        agent, chain = (site.principal.agent, site.principal.chain) if site.principal else (None, ())
         call = ToolCall(None, site.tool or "", frame[ARGUMENTS], agent, None, chain)
     above: Frame | None = frame[PARENT]
-    while above is not None and above[SITE].tool is None:
+    while above is not None and above[SCOPE].tool is None:
         above = above[PARENT]
     call = call.with_id()
     if above is not None and call.parent_id is None:
-        call = replace(call, parent_id=call_of(above).tool_call_id)
+        call = replace(call, parent_id=ensure_call(above).tool_call_id)
     frame[CALL] = call
     return call

@@ -10,23 +10,23 @@ import msgspec
 
 from praval_tools.access.events import GrantSpent
 from praval_tools.access.records import Principal
-from praval_tools.access.rules import Paid, Path, Verdict, judge
-from praval_tools.access.state import State
+from praval_tools.access.rules import AccessPath, AccessResolution, PrepaidRecords, resolve_access
+from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import CALL, Site, call_of, frame_of, running
-from praval_tools.execution.failures import StaleError
+from praval_tools.execution.context import CALL, FrameScope, activate_frame, ensure_call, make_frame
+from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.names import OPERATOR
 from praval_tools.tools.approval import ApprovalRequest
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.context import ToolContext
-from praval_tools.tools.implementation import MISS, Bound
+from praval_tools.tools.implementation import MISS, BoundArguments
 from praval_tools.tools.tool import Tool
 
 if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
 
 
-class Run(msgspec.Struct, eq=False):
+class RunTool(msgspec.Struct, eq=False):
     """
     A call that was decided and waits for a driver to enter its function.
 
@@ -36,23 +36,23 @@ class Run(msgspec.Struct, eq=False):
 
     runtime: Runtime
     call: ToolCall
-    who: Principal | None
+    principal: Principal | None
     tool: Tool[..., Any]
-    bound: Bound
-    verdict: Verdict
-    path: Path
-    state: State
+    bound_arguments: BoundArguments
+    verdict: AccessResolution
+    path: AccessPath
+    state: AccessState
     frame: Any = None
     attempts: int = 0
-    paid: frozenset[str] = frozenset()
-    settled: frozenset[str] = frozenset()
-    given_up: bool = False
+    spent_grants: frozenset[str] = frozenset()
+    stored_grants: frozenset[str] = frozenset()
+    abandoned: bool = False
     job: Any = None
 
     def __post_init__(self) -> None:
-        actor = OPERATOR if self.who is None else self.who.agent
-        site = Site(self.runtime.home, self.who, actor, self.tool.name)
-        self.frame = frame_of(site, self.bound.arguments, self.call)
+        actor = OPERATOR if self.principal is None else self.principal.agent
+        site = FrameScope(self.runtime.registry, self.principal, actor, self.tool.name)
+        self.frame = make_frame(site, self.bound_arguments.arguments, self.call)
 
     @property
     def call_id(self) -> str | None:
@@ -65,96 +65,104 @@ class Run(msgspec.Struct, eq=False):
 
         Spends the grants that decided, in the same step, unless an earlier attempt did.
         """
-        if self.runtime.ledger.closed or self.given_up:  # who called has been told that it ended
-            raise StaleError
-        state = self.runtime.ledger.state
+        if self.runtime.access_store.closed or self.abandoned:  # who called has been told that it ended
+            raise StaleDecisionError
+        state = self.runtime.access_store.state
         counted = (one.grant.id for one in self.path.grants if one.grant.max_calls is not None)
-        owed = tuple(one for one in counted if one not in self.paid) if self.path.grants else ()
+        owed = tuple(one for one in counted if one not in self.spent_grants) if self.path.grants else ()
         if owed:
-            self.runtime.ledger.commit(lambda now: self._spend(now, owed), at_once=True)
-            self.paid = self.paid.union(owed)
-        elif state is not self.state or not self.path.lasting:
-            self._check(state)
+            self.runtime.access_store.commit(lambda now: self._plan_spending(now, owed), outside_draft=True)
+            self.spent_grants = self.spent_grants.union(owed)
+        elif state is not self.state or not self.path.is_unconditional:
+            self._check_decision(state)
         self.attempts += 1
 
-    def _spend(self, state: State, owed: tuple[str, ...]) -> list[GrantSpent]:
-        self._check(state)
+    def _plan_spending(self, state: AccessState, owed: tuple[str, ...]) -> list[GrantSpent]:
+        self._check_decision(state)
         return [GrantSpent(grants=owed)]
 
-    def _check(self, state: State) -> None:
-        if state.record(self.tool.name) is not self.verdict.record or state.policies is not self.state.policies:
-            raise StaleError
-        if self.who is None:
+    def _check_decision(self, state: AccessState) -> None:
+        if (
+            state.find_tool_record(self.tool.name) is not self.verdict.record
+            or state.policies is not self.state.policies
+        ):
+            raise StaleDecisionError
+        if self.principal is None:
             return
-        new = judge(Paid(state, self.paid | self.settled), self.who, self.tool.name, self.runtime.clock.now())
+        new = resolve_access(
+            PrepaidRecords(state, self.spent_grants | self.stored_grants),
+            self.principal,
+            self.tool.name,
+            self.runtime.clock.now(),
+        )
         wanted = [one.grant.id for one in self.path.grants]
         for path in new.paths:
             if path.decision == self.path.decision and [one.grant.id for one in path.grants] == wanted:
                 return
-            if not path.counted and self.path.counted and not path.bounds:
-                raise StaleError
-        raise StaleError
+            if not path.is_metered and self.path.is_metered and not path.bounds:
+                raise StaleDecisionError
+        raise StaleDecisionError
 
-    def keywords(self) -> dict[str, Any]:
+    def build_keywords(self) -> dict[str, Any]:
         """Return the function's keywords, the context among them where it asks for it."""
-        names = self.tool.definition_.context_parameters
+        names = self.tool.implementation.context_parameters
         if not names:
-            return self.bound.values
-        call = self.call = call_of(self.frame)
-        who, name = self.who, str(call.tool_call_id)
+            return self.bound_arguments.values
+        call = self.call = ensure_call(self.frame)
+        who, name = self.principal, str(call.tool_call_id)
         key = name if call.run_id is None else f"{call.run_id}/{name}"  # ids may repeat from run to run
         context = ToolContext(
             agent=who.agent if who else None, chain=who.chain if who else (), tool_call_id=name,
-            run_id=call.run_id, idempotency_key=key, registry=self.runtime.home, cancelled=lambda: self.given_up,
+            run_id=call.run_id, idempotency_key=key, registry=self.runtime.registry, cancelled=lambda: self.abandoned,
         )  # fmt: skip
-        return {**self.bound.values, **dict.fromkeys(names, context)}
+        return {**self.bound_arguments.values, **dict.fromkeys(names, context)}
 
-    def enter(self) -> Any:
+    def run(self) -> Any:
         """Admit and run a sync function in this thread; generators are read to their end."""
-        turnstile = self.runtime.turnstile
+        turnstile = self.runtime.exclusive_gate
         if not self.tool.metadata.concurrency_safe:
-            with turnstile.alone(self.frame):
-                return self._entered()
+            with turnstile.hold_exclusively(self.frame):
+                return self._try_run()
         while True:
-            turnstile.pass_through()
-            value = self._entered()
+            turnstile.wait_until_open()
+            value = self._try_run()
             if value is not MISS:
                 return value
 
-    def _entered(self) -> Any:
-        gauge = self.runtime.gauges.of(self.call.agent, self.tool.name)
+    def _try_run(self) -> Any:
+        gauge = self.runtime.in_flight.get_counter(self.call.agent, self.tool.name)
         try:
             gauge.append(None)  # inside, so that no interrupt comes between
-            if self.tool.metadata.concurrency_safe and self.runtime.turnstile.holds_up():
+            if self.tool.metadata.concurrency_safe and self.runtime.exclusive_gate.blocks_caller():
                 return MISS
-            with running(self.frame):
+            with activate_frame(self.frame):
                 self.admit()
-                value = self.tool.definition_.function(**self.keywords())
-                return whole(value, self.tool.name)
+                value = self.tool.implementation.function(**self.build_keywords())
+                return collect_return_value(value, self.tool.name)
         finally:
             gauge.pop()
 
-    async def aenter(self) -> Any:
+    async def run_async(self) -> Any:
         """Admit and await an async function; async generators are read to their end."""
-        turnstile = self.runtime.turnstile
+        turnstile = self.runtime.exclusive_gate
         if not self.tool.metadata.concurrency_safe:
-            async with turnstile.aalone(self.frame):
-                return await self._aentered()
+            async with turnstile.hold_exclusively_async(self.frame):
+                return await self._try_run_async()
         while True:
-            await turnstile.apass_through()
-            value = await self._aentered()
+            await turnstile.wait_until_open_async()
+            value = await self._try_run_async()
             if value is not MISS:
                 return value
 
-    async def _aentered(self) -> Any:
-        gauge = self.runtime.gauges.of(self.call.agent, self.tool.name)
+    async def _try_run_async(self) -> Any:
+        gauge = self.runtime.in_flight.get_counter(self.call.agent, self.tool.name)
         try:
             gauge.append(None)  # inside, so that no interrupt comes between
-            if self.tool.metadata.concurrency_safe and self.runtime.turnstile.holds_up():
+            if self.tool.metadata.concurrency_safe and self.runtime.exclusive_gate.blocks_caller():
                 return MISS
-            with running(self.frame):
+            with activate_frame(self.frame):
                 self.admit()
-                value = self.tool.definition_.function(**self.keywords())
+                value = self.tool.implementation.function(**self.build_keywords())
                 if type(value) is CoroutineType:
                     return await value
                 if hasattr(value, "__aiter__"):
@@ -164,7 +172,7 @@ class Run(msgspec.Struct, eq=False):
             gauge.pop()
 
 
-def whole(value: Any, name: str) -> Any:
+def collect_return_value(value: Any, name: str) -> Any:
     """Return what a sync function gave: the items of a generator as a list, and no coroutine."""
     kind = type(value)
     if kind is GeneratorType:
@@ -175,15 +183,15 @@ def whole(value: Any, name: str) -> Any:
     return value
 
 
-class Enter(msgspec.Struct, eq=False):
+class RunFastFunction(msgspec.Struct, eq=False):
     """A call on the short road: the driver calls *lane*, and sends back its value; MISS: it must be decided again."""
 
-    lane: Any
+    fast_function: Any
     arguments: dict[str, Any]
     frame: Any
 
 
-class Approve(msgspec.Struct, eq=False):
+class RequestApproval(msgspec.Struct, eq=False):
     """A call that waits for an approval; the driver asks who is to be asked, and sends back the answer, or None."""
 
     request: ApprovalRequest
@@ -195,18 +203,18 @@ class Sleep(msgspec.Struct, eq=False):
     seconds: float
 
 
-class Append(msgspec.Struct, eq=False, gc=False):
+class AppendToJournal(msgspec.Struct, eq=False, gc=False):
     """Something that is to be durable before the call goes on; the driver sends back what the store answers."""
 
     item: Any
 
 
-class Wait(msgspec.Struct, eq=False):
+class WaitForCall(msgspec.Struct, eq=False):
     """A call that somebody else is running; the driver goes on when *settled* is done."""
 
-    settled: Any
+    future: Any
     call_id: str
 
 
-Step = Run | Enter | Approve | Sleep | Append | Wait
-Steps = Generator[Step, Any, ToolResult]
+CallEffect = RunTool | RunFastFunction | RequestApproval | Sleep | AppendToJournal | WaitForCall
+CallPipeline = Generator[CallEffect, Any, ToolResult]

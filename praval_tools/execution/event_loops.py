@@ -14,19 +14,19 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from praval_tools.execution.failures import StaleError, StoppedError
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 
 if TYPE_CHECKING:
     import asyncio
 
 
-def loop_runs_here() -> bool:
+def is_event_loop_running() -> bool:
     """Tell whether an event loop runs in this thread, without importing asyncio."""
     events: Any = sys.modules.get("asyncio.events")
     return events is not None and events._get_running_loop() is not None
 
 
-_GRACE = 2.0
+_GRACE_SECONDS = 2.0
 """Seconds beyond its deadline after which a call is given up that the loop does not end."""
 
 
@@ -35,9 +35,9 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self._closed = False
-        self._start_over()
+        self._reset_after_fork()
 
-    def _start_over(self) -> None:
+    def _reset_after_fork(self) -> None:
         """Begin without a loop; in a forked process the thread of its parent's is gone."""
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -59,26 +59,26 @@ class BackgroundLoop:
         from concurrent.futures import CancelledError
 
         if self._process != os.getpid():
-            self._start_over()
+            self._reset_after_fork()
         with self._lock:
             if self._closed:
                 coroutine.close()
-                raise StaleError
+                raise StaleDecisionError
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="praval-tools-loop", daemon=True
+                    target=_run_until_stopped, args=(self._loop,), name="praval-tools-loop", daemon=True
                 )
                 self._thread.start()
             loop = self._loop
-        waiting = asyncio.run_coroutine_threadsafe(_kept(coroutine), loop)
+        waiting = asyncio.run_coroutine_threadsafe(_capture_exit(coroutine), loop)
         try:
-            value, error = waiting.result(None if seconds is None else seconds + _GRACE)
+            value, error = waiting.result(None if seconds is None else seconds + _GRACE_SECONDS)
         except TimeoutError:
             waiting.cancel()
-            raise ExpiredError from None
+            raise DeadlineExpiredError from None
         except CancelledError:
-            raise StoppedError from None
+            raise CallCancelledError from None
         except BaseException:
             waiting.cancel()
             raise
@@ -87,7 +87,7 @@ class BackgroundLoop:
         return value
 
     @property
-    def here(self) -> bool:
+    def is_current_thread(self) -> bool:
         """Whether this thread is the loop's own."""
         return self._thread is threading.current_thread()
 
@@ -98,7 +98,7 @@ class BackgroundLoop:
         What swallows its cancellation, or blocks the loop, is left behind in its thread after *patience* seconds.
         """
         if self._process != os.getpid():
-            self._start_over()
+            self._reset_after_fork()
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
             self._closed = True
@@ -106,7 +106,7 @@ class BackgroundLoop:
             return
         import asyncio
 
-        async def end() -> None:
+        async def cancel_tasks() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
@@ -114,7 +114,7 @@ class BackgroundLoop:
             await loop.shutdown_asyncgens()
 
         try:
-            asyncio.run_coroutine_threadsafe(end(), loop).result(patience)
+            asyncio.run_coroutine_threadsafe(cancel_tasks(), loop).result(patience)
         except TimeoutError:
             return
         loop.call_soon_threadsafe(loop.stop)
@@ -123,7 +123,7 @@ class BackgroundLoop:
             loop.close()
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
     """Run *loop* until it is stopped; a task's SystemExit, which ends a loop, is its awaiter's to handle."""
     while True:
         try:
@@ -133,7 +133,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
             continue
 
 
-def interrupted() -> bool:
+def is_self_cancelled() -> bool:
     """Tell whether a CancelledError here is of the work's own making: nobody has cancelled the task that awaits it."""
     import asyncio
 
@@ -141,7 +141,7 @@ def interrupted() -> bool:
     return task is None or not task.cancelling()
 
 
-async def _kept(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+async def _capture_exit(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
     """Await *work*; what would end the loop's thread is handed to the caller instead."""
     try:
         return await work, None
@@ -152,9 +152,9 @@ async def _kept(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | No
 class Deadline(msgspec.Struct, eq=False):
     """One call's deadline on one loop, among the *others* of its timer."""
 
-    at: float
+    expires_at: float
     task: Any
-    others: Any
+    active: Any
     expired: bool = False
 
     def uncancel(self) -> int:
@@ -163,39 +163,39 @@ class Deadline(msgspec.Struct, eq=False):
         return task.uncancel() if task is not None else 0
 
 
-def _nobody() -> None:
+def _return_no_task() -> None:
     """Stand for the task of work that runs in none."""
 
 
-class Deadlines:
+class DeadlineTimer:
     """The deadlines of one loop and one duration, in order, behind a single timer."""
 
-    __slots__ = ("_seconds", "active", "ringing")
+    __slots__ = ("_seconds", "active", "is_scheduled")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.active: dict[Deadline, None] = {}
-        self.ringing = False
+        self.is_scheduled = False
 
-    def start(self, loop: asyncio.AbstractEventLoop, task: Any) -> Deadline:
+    def start_deadline(self, loop: asyncio.AbstractEventLoop, task: Any) -> Deadline:
         """Give *task* the duration from now; it is cancelled when that has passed."""
         # by weak reference: a task holds its loop, which would never be collected with the deadlines that it has here
-        made = Deadline(monotonic() + self._seconds, ref(task) if task is not None else _nobody, self.active)
+        made = Deadline(monotonic() + self._seconds, ref(task) if task is not None else _return_no_task, self.active)
         self.active[made] = None
-        if not self.ringing:
-            self.ring_in(loop, self._seconds)
+        if not self.is_scheduled:
+            self.schedule_check(loop, self._seconds)
         return made
 
-    def ring_in(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    def schedule_check(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         """Look again in *seconds*."""
-        self.ringing = True
-        loop.call_later(seconds, self._ring, loop)
+        self.is_scheduled = True
+        loop.call_later(seconds, self._cancel_expired, loop)
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.ringing, now = False, monotonic()
+    def _cancel_expired(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_scheduled, now = False, monotonic()
         for deadline in list(self.active):
-            if deadline.at > now:
-                self.ring_in(loop, deadline.at - now)
+            if deadline.expires_at > now:
+                self.schedule_check(loop, deadline.expires_at - now)
                 return
             del self.active[deadline]
             deadline.expired = True
@@ -203,40 +203,40 @@ class Deadlines:
                 task.cancel()
 
 
-_deadlines: WeakKeyDictionary[Any, dict[float, Deadlines]] = WeakKeyDictionary()
+_deadline_timers: WeakKeyDictionary[Any, dict[float, DeadlineTimer]] = WeakKeyDictionary()
 
 
-def deadlines(loop: asyncio.AbstractEventLoop, seconds: float) -> Deadlines:
+def get_deadline_timer(loop: asyncio.AbstractEventLoop, seconds: float) -> DeadlineTimer:
     """Return the loop's timer for calls that may take *seconds*."""
-    mine = _deadlines.get(loop)
+    mine = _deadline_timers.get(loop)
     if mine is None:
-        mine = _deadlines[loop] = {}
+        mine = _deadline_timers[loop] = {}
     found = mine.get(seconds)
     if found is None:
-        found = mine[seconds] = Deadlines(seconds)
+        found = mine[seconds] = DeadlineTimer(seconds)
     return found
 
 
-class ExpiredError(Exception):
+class DeadlineExpiredError(Exception):
     """The deadline of an awaited call has passed."""
 
 
 @lru_cache(256)
-def limit(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | None:
+def make_deadline_runner(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | None:
     """Return what awaits a coroutine for at most *seconds*, else raises `ExpiredError`; None: without end."""
-    rest = rest_within(seconds)
+    rest = make_deadline_resumer(seconds)
     if rest is None:
         return None
 
-    async def within(work: Any) -> Any:
+    async def run_with_deadline(work: Any) -> Any:
         place = [None]
-        work = into(place, work)
+        work = store_result(place, work)
         waiting = next(work, DONE)
         if waiting is not DONE:
             await rest(work, waiting)
         return place[0]
 
-    return within
+    return run_with_deadline
 
 
 DONE: Final = object()
@@ -244,13 +244,13 @@ DONE: Final = object()
 
 
 @coroutine
-def into(place: list[Any], work: Any) -> Any:
+def store_result(place: list[Any], work: Any) -> Any:
     """Await *work* and put its value into *place*: what gives no value ends without an exception, which is dear."""
     place[0] = yield from work
 
 
 @lru_cache(256)
-def rest_within(seconds: float | None) -> Callable[[Any, Any], Any] | None:
+def make_deadline_resumer(seconds: float | None) -> Callable[[Any, Any], Any] | None:
     """
     Return what awaits the rest of work that has begun, and waits for something; see `limit`.
 
@@ -261,31 +261,31 @@ def rest_within(seconds: float | None) -> Callable[[Any, Any], Any] | None:
     import asyncio
 
     @coroutine
-    def rest(work: Any, waiting: Any) -> Any:
+    def resume_with_deadline(work: Any, waiting: Any) -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         before = task.cancelling() if task is not None else 0
-        deadline = deadlines(loop, seconds).start(loop, task)
+        deadline = get_deadline_timer(loop, seconds).start_deadline(loop, task)
         try:
-            value = yield from _driven(work, waiting)
+            value = yield from _drive_coroutine(work, waiting)
         except asyncio.CancelledError:
             if deadline.expired and deadline.uncancel() <= before:
-                raise ExpiredError from None
+                raise DeadlineExpiredError from None
             raise
         except Exception as error:
             if deadline.expired:
                 deadline.uncancel()
-                raise ExpiredError from error
+                raise DeadlineExpiredError from error
             raise
         finally:
-            deadline.others.pop(deadline, None)
+            deadline.active.pop(deadline, None)
         if deadline.expired:  # it had its reasons to go on, and is done
             deadline.uncancel()
         return value
 
-    return rest
+    return resume_with_deadline
 
 
-def _driven(work: Any, waiting: Any) -> Any:
+def _drive_coroutine(work: Any, waiting: Any) -> Any:
     """Drive a coroutine that has begun and waits; return its value."""
     while True:
         try:

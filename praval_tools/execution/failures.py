@@ -17,26 +17,32 @@ from praval_tools.errors import (
     ToolTimeoutError,
     UnknownToolCallError,
 )
-from praval_tools.names import shorten
+from praval_tools.names import shorten_repr
 from praval_tools.tools.call import Outcome, ToolResult
 
-_APART: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
+_UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
 """Built-in exceptions whose constructors or meaning forbid a second base."""
 
 
-_TOLD: Final = ("errno", "strerror", "filename", "filename2")
+_OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """What an OSError says beside its text; its constructor takes our arguments for that."""
 
 
 @lru_cache(256)
-def execution_error(kind: Any) -> type[ToolExecutionError]:
+def get_execution_error_class(kind: Any) -> type[ToolExecutionError]:
     """Return the `ToolExecutionError` that is also the nearest built-in class of *kind*."""
     for base in filter(_is_builtin, kind.__mro__):
-        if base in (Exception, BaseException) or not issubclass(base, Exception) or issubclass(base, _APART):
+        if (
+            base in (Exception, BaseException)
+            or not issubclass(base, Exception)
+            or issubclass(base, _UNCOMBINABLE_EXCEPTIONS)
+        ):
             return ToolExecutionError
         try:
             return type(
-                "ToolExecutionError", (ToolExecutionError, base), {"__reduce__": _reduce, "__module__": __name__}
+                "ToolExecutionError",
+                (ToolExecutionError, base),
+                {"__reduce__": _reduce_execution_error, "__module__": __name__},
             )
         except TypeError:
             return ToolExecutionError
@@ -47,88 +53,92 @@ def _is_builtin(kind: type) -> bool:
     return getattr(builtins, kind.__name__, None) is kind
 
 
-def _reduce(error: ToolExecutionError) -> tuple[Any, ...]:
+def _reduce_execution_error(error: ToolExecutionError) -> tuple[Any, ...]:
     kind = next(filter(_is_builtin, type(error).__mro__))
-    kept = {name: getattr(error, name) for name in _TOLD} if isinstance(error, OSError) else {}
-    return _restore, (kind.__name__, error.message, error.error_type, error.tool), {"result": error.result, **kept}
+    kept = {name: getattr(error, name) for name in _OS_ERROR_ATTRIBUTES} if isinstance(error, OSError) else {}
+    return (
+        _rebuild_execution_error,
+        (kind.__name__, error.message, error.error_type, error.tool),
+        {"result": error.result, **kept},
+    )
 
 
-def _restore(kind: str, message: str, error_type: str, tool: str) -> ToolExecutionError:
-    return execution_error(getattr(builtins, kind))(message, error_type, tool)
+def _rebuild_execution_error(kind: str, message: str, error_type: str, tool: str) -> ToolExecutionError:
+    return get_execution_error_class(getattr(builtins, kind))(message, error_type, tool)
 
 
-def builtin_base(error: BaseException) -> str | None:
+def find_builtin_base(error: BaseException) -> str | None:
     """Return the name of the built-in class that the error for *error* is also an instance of; None: of none."""
     of: Any = type(error)
-    kind = execution_error(of)
+    kind = get_execution_error_class(of)
     return None if kind is ToolExecutionError else next(filter(_is_builtin, kind.__mro__)).__name__
 
 
-def recalled(base: str | None, message: str, error_type: str, tool: str) -> ToolExecutionError:
+def restore_execution_error(base: str | None, message: str, error_type: str, tool: str) -> ToolExecutionError:
     """Return the error of a call that is replayed; the same classes as that of the live one."""
     if base is None or not hasattr(builtins, base):
         return ToolExecutionError(message, error_type, tool)
-    return _restore(base, message, error_type, tool)
+    return _rebuild_execution_error(base, message, error_type, tool)
 
 
-class StaleError(Exception):
+class StaleDecisionError(Exception):
     """The records that decided are no longer the current ones: decide again."""
 
 
-class StoppedError(Exception):
+class CallCancelledError(Exception):
     """The call was cancelled: its registry closes, or it cancelled itself."""
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what *error* says in one text, its type's name where it says nothing or cannot be asked."""
     if isinstance(error, SystemExit):
-        return f"the tool tried to end the program (exit code {shorten(error.code)})"
+        return f"the tool tried to end the program (exit code {shorten_repr(error.code)})"
     try:
         return str(error) or type(error).__name__
     except Exception as fault:  # the seam to whatever a tool raises
         return f"{type(error).__name__}, whose message cannot be shown ({type(fault).__name__})"
 
 
-def failed(tool: str, error: BaseException, message: str) -> ToolExecutionError:
+def make_execution_error(tool: str, error: BaseException, message: str) -> ToolExecutionError:
     """Return the error that stands for what the tool raised, with it as the cause."""
     kind: Any = type(error)
-    made: ToolExecutionError = execution_error(kind)(message, type_name(error), tool)
-    for name in _TOLD if isinstance(made, OSError) else ():
+    made: ToolExecutionError = get_execution_error_class(kind)(message, get_error_type_name(error), tool)
+    for name in _OS_ERROR_ATTRIBUTES if isinstance(made, OSError) else ():
         setattr(made, name, getattr(error, name, None))
     made.__cause__ = error
     return made
 
 
-def unencodable(tool: str, error: BaseException) -> ToolExecutionError:
+def make_encoding_error(tool: str, error: BaseException) -> ToolExecutionError:
     """Return the error for a value that has no JSON form, or whose own code raises while it is written."""
-    text = said(error)
-    made = failed(tool, error, text)
+    text = describe_error(error)
+    made = make_execution_error(tool, error, text)
     made.result = ToolResult(None, tool, None, Outcome.TOOL_ERROR, None, text, made.error_type, exception=error)
     return made
 
 
-def type_name(error: BaseException) -> str:
+def get_error_type_name(error: BaseException) -> str:
     """Return the name of what a tool raised; where it let an inner tool's error through, of what that one raised."""
     return error.error_type if isinstance(error, ToolExecutionError) else type(error).__name__
 
 
-def raised(result: ToolResult) -> BaseException:
+def make_typed_error(result: ToolResult) -> BaseException:
     """Return the typed error for a result that is not ok."""
     text = result.error or result.outcome.value
     error: ToolCallError
     if result.outcome is Outcome.TOOL_ERROR and result.exception is not None:
-        error = failed(result.name, result.exception, text)
+        error = make_execution_error(result.name, result.exception, text)
     elif isinstance(result.exception, ToolCallError):
         error = result.exception
     else:
-        error = _TYPED.get(result.outcome, ToolCallError)(text)
+        error = _ERROR_FACTORIES.get(result.outcome, ToolCallError)(text)
         if isinstance(error, ToolAccessError):
             error.decision = result.decision
     error.result = result
     return error
 
 
-_TYPED: Final[dict[Outcome, Any]] = {
+_ERROR_FACTORIES: Final[dict[Outcome, Any]] = {
     Outcome.TOOL_ERROR: ToolExecutionError,
     Outcome.INVALID_ARGUMENTS: lambda text: ToolArgumentsError(text, ()),
     Outcome.UNKNOWN_TOOL: UnknownToolCallError,

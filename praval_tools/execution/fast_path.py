@@ -15,39 +15,39 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from praval_tools.execution.context import Site, frames, settled
-from praval_tools.execution.effects import whole
-from praval_tools.execution.event_loops import DONE, interrupted, into, rest_within
-from praval_tools.execution.failures import StoppedError
-from praval_tools.schema.return_hints import returned_items
-from praval_tools.schema.signature import is_async
-from praval_tools.tools.implementation import MISS, Definition
+from praval_tools.execution.context import FrameScope, current_frame, find_active_frame
+from praval_tools.execution.effects import collect_return_value
+from praval_tools.execution.event_loops import DONE, is_self_cancelled, make_deadline_resumer, store_result
+from praval_tools.execution.failures import CallCancelledError
+from praval_tools.schema.return_hints import unwrap_return_hint
+from praval_tools.schema.signature import is_async_callable
+from praval_tools.tools.implementation import MISS, ToolImplementation
 
 if TYPE_CHECKING:
-    from praval_tools.access.rules import Verdict
-    from praval_tools.access.state import State
-    from praval_tools.access.store import Ledger
-    from praval_tools.execution.in_flight import Gauge
+    from praval_tools.access.rules import AccessResolution
+    from praval_tools.access.state import AccessState
+    from praval_tools.access.store import StateStore
+    from praval_tools.execution.in_flight import InFlightCounter
     from praval_tools.tools.decision import Decision
     from praval_tools.tools.tool import Tool
 
-Lane = Any
+FastFunction = Any
 """A function of the arguments and, where the caller has made one, the frame; its attribute `road` is what it is for."""
 
 
-class Road(msgspec.Struct, frozen=True, eq=False):
+class FastPath(msgspec.Struct, frozen=True, eq=False):
     """What a lane stands for, `json` for its value, and the `most` of it to show."""
 
     tool: Tool[..., Any]
-    verdict: Verdict
+    verdict: AccessResolution
     decision: Decision
-    state: State
-    site: Site
-    json: Callable[[Any], bytes]
-    most: int | None
+    state: AccessState
+    scope: FrameScope
+    encode_json: Callable[[Any], bytes]
+    max_result_size: int | None
 
 
-_SYNC = """\
+_SYNC_TEMPLATE = """\
 def make(ledger, state, gauge, site):
     enter, leave = gauge.append, gauge.pop
     def lane(arguments, frame=None):
@@ -71,7 +71,7 @@ def make(ledger, state, gauge, site):
             else: reset_frame(token)
     return lane
 """
-_ASYNC = """\
+_ASYNC_TEMPLATE = """\
 def make(ledger, state, gauge, site, rest):
     enter, leave = gauge.append, gauge.pop
     async def lane(arguments, frame=None):
@@ -106,45 +106,52 @@ def make(ledger, state, gauge, site, rest):
 """
 
 
-def sync_lane(definition: Definition, ledger: Ledger, state: State, gauge: Gauge, site: Site) -> Lane:
+def build_sync_function(
+    definition: ToolImplementation, ledger: StateStore, state: AccessState, gauge: InFlightCounter, site: FrameScope
+) -> FastFunction:
     """Return the lane of a sync tool."""
-    make = definition._lane or _made(definition, _SYNC)
+    make = definition._fast_path_factory or _compile_factory(definition, _SYNC_TEMPLATE)
     return make(ledger, state, gauge, site)
 
 
-def async_lane(
-    definition: Definition, ledger: Ledger, state: State, gauge: Gauge, site: Site, seconds: float | None
-) -> Lane:
+def build_async_function(
+    definition: ToolImplementation,
+    ledger: StateStore,
+    state: AccessState,
+    gauge: InFlightCounter,
+    site: FrameScope,
+    seconds: float | None,
+) -> FastFunction:
     """Return the lane of an async tool, awaited in place under a shared deadline timer."""
     from asyncio import CancelledError
 
-    make = definition._lane or _made(
-        definition, _ASYNC, CancelledError=CancelledError, StoppedError=StoppedError, interrupted=interrupted,
-        into=into, DONE=DONE,
+    make = definition._fast_path_factory or _compile_factory(
+        definition, _ASYNC_TEMPLATE, CancelledError=CancelledError, StoppedError=CallCancelledError, interrupted=is_self_cancelled,
+        into=store_result, DONE=DONE,
     )  # fmt: skip
-    return make(ledger, state, gauge, site, rest_within(seconds))
+    return make(ledger, state, gauge, site, make_deadline_resumer(seconds))
 
 
-def _made(definition: Definition, template: str, **more: Any) -> Any:
+def _compile_factory(definition: ToolImplementation, template: str, **more: Any) -> Any:
     """Generate the maker of lanes; the source holds only names of our own and the parameters' identifiers."""
-    fast = definition.compiled.fast
+    fast = definition.compiled.fast_path_code
     checks = [line for block in fast.lines for line in block.split("\n")]
     before, inside = checks, ["pass"]
-    if definition.runs_code:  # as the agent, though not yet inside of the tool
+    if definition.runs_user_code:  # as the agent, though not yet inside of the tool
         before, inside = ["pass"], ["frame[4] = True", *checks, "frame[4] = False"]
     scope: dict[str, Any] = {
         **fast.namespace,
         **more,
         "MISS": MISS,
         "function": definition.function,
-        "get_frame": frames.get,
-        "set_frame": frames.set,
-        "settled": settled,
-        "whole": whole,
-        "reset_frame": frames.reset,
+        "get_frame": current_frame.get,
+        "set_frame": current_frame.set,
+        "settled": find_active_frame,
+        "whole": collect_return_value,
+        "reset_frame": current_frame.reset,
     }
     call = fast.call
-    if not definition.signature.is_async and not _is_known(definition.signature.returns):
+    if not definition.signature.is_async and not _is_concrete_return_type(definition.signature.returns):
         call = f"whole({call}, {definition.name!r})"
     source = template.format(
         before="\n".join(f"        {line}" for line in before or ["pass"]),
@@ -152,22 +159,22 @@ def _made(definition: Definition, template: str, **more: Any) -> Any:
         call=call,
     )
     exec(compile(source, f"<lane of {definition.name}>", "exec"), scope)  # noqa: S102
-    definition._lane = scope["make"]
-    return definition._lane
+    definition._fast_path_factory = scope["make"]
+    return definition._fast_path_factory
 
 
-def _is_known(returns: Any) -> bool:
+def _is_concrete_return_type(returns: Any) -> bool:
     """Tell whether the return hint says that it is neither a generator nor a coroutine."""
     return isinstance(returns, type) and returns is not object and returns is not Any
 
 
-def plain(definition: Definition) -> bool:
+def is_plain_function(definition: ToolImplementation) -> bool:
     """Tell whether the function can run in a lane: no generator, nothing to await behind it, no context parameter."""
     function: Any = definition.function
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None or code.co_flags & 0x220 or definition.context_parameters:
         return False
-    if not definition.signature.is_async and is_async(inspect.unwrap(function)):
+    if not definition.signature.is_async and is_async_callable(inspect.unwrap(function)):
         return False
     returns = definition.signature.returns
-    return returned_items(returns) is returns or definition.signature.is_async
+    return unwrap_return_hint(returns) is returns or definition.signature.is_async

@@ -10,20 +10,20 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.execution.approvals import UNANSWERED
-from praval_tools.schema.json_input import plain_copy
+from praval_tools.schema.json_input import copy_json
 
 if TYPE_CHECKING:
     from praval_tools.access.records import AgentProfile
-    from praval_tools.execution.effects import Run, Steps
-    from praval_tools.execution.pipeline import Course
+    from praval_tools.execution.effects import CallPipeline, RunTool
+    from praval_tools.execution.pipeline import CallProgress
     from praval_tools.formats import Format
     from praval_tools.tools.approval import ApprovalRequest
 
-Noted = Callable[..., object]
+HookFunction = Callable[..., object]
 """A hook that takes note of something, in its plugin's name; what it raises is contained there."""
 
 
-class Plugged(msgspec.Struct, frozen=True, eq=False):
+class PluginContribution(msgspec.Struct, frozen=True, eq=False):
     """
     What one plugin brings to a registry.
 
@@ -40,92 +40,95 @@ class Plugged(msgspec.Struct, frozen=True, eq=False):
     tools: tuple[str, ...] = ()
     policy: str = ""
     agents: tuple[AgentProfile, ...] = ()
-    before: tuple[Noted, ...] = ()
-    after: tuple[Noted, ...] = ()
-    approve: tuple[Noted, ...] = ()
+    before: tuple[HookFunction, ...] = ()
+    after: tuple[HookFunction, ...] = ()
+    approve: tuple[HookFunction, ...] = ()
     engines: Mapping[str, Any] = {}
     formats: Mapping[str, Format] = {}
     journals: Mapping[str, Callable[[str], Any]] = {}
     sources: Mapping[str, Callable[..., Any]] = {}
 
-
     @property
-    def hooked(self) -> bool:
+    def has_call_hooks(self) -> bool:
         """Whether it brings anything to calls, besides its tools and its policy."""
-        return any(getattr(self, kind) for kind in (*_NOTED, *_NAMED))
+        return any(getattr(self, kind) for kind in (*_FUNCTION_KINDS, *_NAMED_KINDS))
 
 
-def _place(one: Plugged) -> tuple[str, str]:
+def contribution_key(one: PluginContribution) -> tuple[str, str]:
     return one.distribution, one.entry_point
 
 
-class Hooks(msgspec.Struct, frozen=True, eq=False):
+class CallHooks(msgspec.Struct, frozen=True, eq=False):
     """What all plugins of one registry bring to its calls, in the order in which it is used."""
 
-    plugged: tuple[Plugged, ...] = ()
-    before: tuple[Noted, ...] = ()
-    after: tuple[Noted, ...] = ()
-    approve: tuple[Noted, ...] = ()
+    contributions: tuple[PluginContribution, ...] = ()
+    before: tuple[HookFunction, ...] = ()
+    after: tuple[HookFunction, ...] = ()
+    approve: tuple[HookFunction, ...] = ()
     engines: Mapping[str, Any] = {}
     formats: Mapping[str, Format] = {}
     journals: Mapping[str, Callable[[str], Any]] = {}
 
     @classmethod
-    def of(cls, plugged: Iterable[Plugged]) -> Hooks:
+    def from_contributions(cls, plugged: Iterable[PluginContribution]) -> CallHooks:
         """Return the hooks of these plugins; by distribution, then entry point."""
-        mine = tuple(sorted(plugged, key=_place))
-        noted = {kind: _ordered(one for plugin in mine for one in getattr(plugin, kind)) for kind in _NOTED}
-        named = {kind: {name: one for plugin in mine for name, one in getattr(plugin, kind).items()} for kind in _NAMED}
+        mine = tuple(sorted(plugged, key=contribution_key))
+        noted = {
+            kind: _sort_by_turn(one for plugin in mine for one in getattr(plugin, kind)) for kind in _FUNCTION_KINDS
+        }
+        named = {
+            kind: {name: one for plugin in mine for name, one in getattr(plugin, kind).items()} for kind in _NAMED_KINDS
+        }
         return cls(mine, **noted, **named)  # type: ignore[arg-type]
 
-    def exchanged(self, before: Plugged | None, after: Plugged | None) -> Hooks:
+    def with_replaced(self, before: PluginContribution | None, after: PluginContribution | None) -> CallHooks:
         """Return the hooks with *after* in the place of *before*."""
-        mine = [one for one in self.plugged if one is not before]
+        mine = [one for one in self.contributions if one is not before]
         if after is not None:
-            insort(mine, after, key=_place)
-        if any(one is not None and one.hooked for one in (before, after)):
-            return Hooks.of(mine)
-        return replace(self, plugged=tuple(mine))
+            insort(mine, after, key=contribution_key)
+        if any(one is not None and one.has_call_hooks for one in (before, after)):
+            return CallHooks.from_contributions(mine)
+        return replace(self, contributions=tuple(mine))
 
     @property
-    def watch(self) -> bool:
+    def has_observers(self) -> bool:
         """Whether calls are told to anybody, so that none may take the short road."""
         return bool(self.before or self.after)
 
-    def begin(self, run: Run, arguments: Mapping[str, Any]) -> None:
+    def notify_before_call(self, run: RunTool, arguments: Mapping[str, Any]) -> None:
         """Tell that a call is about to run."""
         for noted in self.before:
-            call = replace(run.call, arguments=_unshared(run.call.arguments, {}))
-            noted(call=call, tool=run.tool, arguments=plain_copy(arguments))
+            call = replace(run.call, arguments=_copy_containers(run.call.arguments, {}))
+            noted(call=call, tool=run.tool, arguments=copy_json(arguments))
 
-    def asked(self, request: ApprovalRequest) -> Any:
+    def ask_approval(self, request: ApprovalRequest) -> Any:
         """Return the first answer of a plugin to a call that needs an approval."""
         answers = (approve(request=request) for approve in self.approve)
         return next((one for one in answers if one is not None), UNANSWERED)
 
 
-_NOTED = ("before", "after", "approve")
-_NAMED = ("engines", "formats", "journals")
-NO_HOOKS = Hooks()
+_FUNCTION_KINDS = ("before", "after", "approve")
+_NAMED_KINDS = ("engines", "formats", "journals")
+NO_HOOKS = CallHooks()
 
 
-def _ordered(noted: Iterable[Noted]) -> tuple[Noted, ...]:
+def _sort_by_turn(noted: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
     return tuple(sorted(noted, key=lambda one: getattr(one, "turn", 0)))
 
 
-def announced(course: Course, steps: Steps) -> Steps:
+def notify_after_call(course: CallProgress, steps: CallPipeline) -> CallPipeline:
     """Drive *steps*, and tell what came of the call, unless a replay gives it again."""
     result = yield from steps
     if not result.replayed:
-        record = course.runtime.ledger.state.record(result.name)
+        record = course.runtime.access_store.state.find_tool_record(result.name)
         for noted in course.runtime.hooks.after:
-            call = replace(course.call, arguments=_unshared(course.call.arguments, {}))
-            told = replace(result, result=_unshared(result.result, {}))
+            call = replace(course.call, arguments=_copy_containers(course.call.arguments, {}))
+            told = replace(result, result=_copy_containers(result.result, {}))
             noted(call=call, tool=None if record is None else record.tool, result=told)
     return result
 
 
-def _unshared(value: Any, known: dict[int, Any], deep: int = 64) -> Any:
+def _copy_containers(value: Any, known: dict[int, Any], deep: int = 64) -> Any:
     """Return a copy of the lists, dicts and sets in *value*: what a hook does to them reaches nobody."""
     kind: Any = type(value)
     if kind not in (dict, list, set) or not deep:
@@ -135,9 +138,9 @@ def _unshared(value: Any, known: dict[int, Any], deep: int = 64) -> Any:
         return made
     made = known[id(value)] = kind()
     if kind is dict:
-        made.update((name, _unshared(one, known, deep - 1)) for name, one in value.items())
+        made.update((name, _copy_containers(one, known, deep - 1)) for name, one in value.items())
     elif kind is list:
-        made.extend(_unshared(one, known, deep - 1) for one in value)
+        made.extend(_copy_containers(one, known, deep - 1) for one in value)
     else:
         made.update(value)
     return made

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.names import shorten
+from praval_tools.names import shorten_repr
 
-Key = tuple[str | None, str | None]
+LimitKey = tuple[str | None, str | None]
 _MINUTE = 60.0
 
 
@@ -35,37 +35,37 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     per_run: int | None = None
 
 
-class _Use:
+class _LimitUsage:
     """What has been used of one limit."""
 
-    __slots__ = ("inside", "limit", "recent", "runs")
+    __slots__ = ("in_flight", "limit", "recent_starts", "calls_by_run")
 
     def __init__(self, limit: Limit) -> None:
-        self.limit, self.inside = limit, 0
-        self.recent: deque[float] = deque()
-        self.runs: dict[str, int] = {}
+        self.limit, self.in_flight = limit, 0
+        self.recent_starts: deque[float] = deque()
+        self.calls_by_run: dict[str, int] = {}
 
-    def refusal(self, run: str | None, now: float) -> str:
+    def explain_refusal(self, run: str | None, now: float) -> str:
         """Return why no further call may begin; empty: it may."""
         limit = self.limit
-        while self.recent and self.recent[0] <= now - _MINUTE:
-            self.recent.popleft()
-        if limit.concurrent is not None and self.inside >= limit.concurrent:
+        while self.recent_starts and self.recent_starts[0] <= now - _MINUTE:
+            self.recent_starts.popleft()
+        if limit.concurrent is not None and self.in_flight >= limit.concurrent:
             return f"at most {limit.concurrent} at once"
-        if limit.per_minute is not None and len(self.recent) >= limit.per_minute:
-            wait = self.recent[len(self.recent) - limit.per_minute] + _MINUTE - now
+        if limit.per_minute is not None and len(self.recent_starts) >= limit.per_minute:
+            wait = self.recent_starts[len(self.recent_starts) - limit.per_minute] + _MINUTE - now
             return f"at most {limit.per_minute} a minute; try again in {max(wait, 0.1):.1f} s"
-        if limit.per_run is not None and run is not None and self.runs.get(run, 0) >= limit.per_run:
+        if limit.per_run is not None and run is not None and self.calls_by_run.get(run, 0) >= limit.per_run:
             return f"at most {limit.per_run} in one run"
         return ""
 
-    def begin(self, run: str | None, now: float) -> None:
+    def count_call(self, run: str | None, now: float) -> None:
         """Count a call."""
-        self.inside += 1
+        self.in_flight += 1
         if self.limit.per_minute is not None:
-            self.recent.append(now)
+            self.recent_starts.append(now)
         if self.limit.per_run is not None and run is not None:
-            self.runs[run] = self.runs.get(run, 0) + 1
+            self.calls_by_run[run] = self.calls_by_run.get(run, 0) + 1
 
 
 class Limits:
@@ -76,11 +76,11 @@ class Limits:
     """
 
     def __init__(self, operator: Callable[[str], None], changed: Callable[[], None], tick: Callable[[], float]) -> None:
-        self._operator, self._changed, self._tick = operator, changed, tick
-        self.start_over()
-        self._uses: dict[Key, _Use] = {}
+        self._require_operator, self._on_change, self._monotonic = operator, changed, tick
+        self.reset_after_fork()
+        self._usages: dict[LimitKey, _LimitUsage] = {}
 
-    def start_over(self) -> None:
+    def reset_after_fork(self) -> None:
         """Take a new lock; in a forked process another thread of the parent may have held the old one."""
         self._lock = threading.RLock()
 
@@ -97,79 +97,79 @@ class Limits:
             NotOwnerError: It is not the operator who asks.
             ToolUsageError: Neither agent nor tool, or a number that is no whole number from 1 on.
         """
-        self._operator("set a limit")
+        self._require_operator("set a limit")
         numbers = {"per_minute": per_minute, "concurrent": concurrent, "per_run": per_run}
-        wrong = [f"{name}={shorten(one)}" for name, one in numbers.items()
+        wrong = [f"{name}={shorten_repr(one)}" for name, one in numbers.items()
                  if one is not None and (type(one) is not int or one < 1)]  # fmt: skip
         if wrong:
             raise ToolUsageError(f"{', '.join(wrong)}: a limit is a whole number from 1 on; None removes it.")
-        key = (_text(agent), _text(tool))
+        key = (_to_name(agent), _to_name(tool))
         if key == (None, None):
             raise ToolUsageError("A limit is for an agent, a tool, or both: pass agent=… or tool=….")
         limit = Limit(agent=key[0], tool=key[1], **numbers)
         with self._lock:
-            use = self._uses.get(key)
+            use = self._usages.get(key)
             if all(one is None for one in numbers.values()):
-                self._uses.pop(key, None)
+                self._usages.pop(key, None)
             elif use is None:
-                self._uses[key] = _Use(limit)
+                self._usages[key] = _LimitUsage(limit)
             else:
                 use.limit = limit
-        self._changed()
+        self._on_change()
 
     def all(self) -> list[Limit]:
         """Return every limit, in the order in which they were first set."""
         with self._lock:
-            return [one.limit for one in self._uses.values()]
+            return [one.limit for one in self._usages.values()]
 
     @property
-    def none(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no limit is set."""
-        return not self._uses
+        return not self._usages
 
-    def apply(self, agent: str | None, tool: str) -> bool:
+    def has_limit_for(self, agent: str | None, tool: str) -> bool:
         """Tell whether any limit fits calls of *tool* by *agent*."""
-        return bool(self._uses) and any(True for _ in self._fitting(agent, tool))
+        return bool(self._usages) and any(True for _ in self._iter_matching(agent, tool))
 
-    def begin(self, agent: str | None, tool: str, run: str | None) -> tuple[str, Callable[[], None] | None]:
+    def acquire(self, agent: str | None, tool: str, run: str | None) -> tuple[str, Callable[[], None] | None]:
         """Count a call: return why it may not begin, or what is to be called when it has ended."""
-        now = self._tick()
+        now = self._monotonic()
         with self._lock:
-            uses = list(self._fitting(agent, tool))
+            uses = list(self._iter_matching(agent, tool))
             for one in uses:
-                if refusal := one.refusal(run, now):
-                    return f"{_subject(one.limit)}: {refusal}", None
+                if refusal := one.explain_refusal(run, now):
+                    return f"{_describe_subject(one.limit)}: {refusal}", None
             for one in uses:
-                one.begin(run, now)
-        return "", self._end(uses) if uses else None
+                one.count_call(run, now)
+        return "", self._make_release(uses) if uses else None
 
-    def opened(self, run: str, begun: Iterable[tuple[str | None, str]]) -> None:
+    def restore_run_usage(self, run: str, begun: Iterable[tuple[str | None, str]]) -> None:
         """Let *run* have used what those calls of it used that are recorded: agent and tool of each."""
         with self._lock:
-            for use in self._uses.values():
-                use.runs.pop(run, None)
-            for agent, tool in begun if self._uses else ():
-                for use in self._fitting(agent, tool):
-                    use.runs[run] = use.runs.get(run, 0) + 1
+            for use in self._usages.values():
+                use.calls_by_run.pop(run, None)
+            for agent, tool in begun if self._usages else ():
+                for use in self._iter_matching(agent, tool):
+                    use.calls_by_run[run] = use.calls_by_run.get(run, 0) + 1
 
-    def _end(self, uses: list[_Use]) -> Callable[[], None]:
-        def end() -> None:
+    def _make_release(self, uses: list[_LimitUsage]) -> Callable[[], None]:
+        def release() -> None:
             with self._lock:
                 for one in uses:
-                    one.inside -= 1
+                    one.in_flight -= 1
 
-        return end
+        return release
 
-    def _fitting(self, agent: str | None, tool: str) -> Iterator[_Use]:
+    def _iter_matching(self, agent: str | None, tool: str) -> Iterator[_LimitUsage]:
         for key in ((agent, tool), (agent, None), (None, tool)):
-            if key != (None, None) and (found := self._uses.get(key)) is not None:
+            if key != (None, None) and (found := self._usages.get(key)) is not None:
                 yield found
 
 
-def _text(one: Any) -> str | None:
+def _to_name(one: Any) -> str | None:
     return one if one is None or isinstance(one, str) else str(getattr(one, "name", one))
 
 
-def _subject(limit: Limit) -> str:
+def _describe_subject(limit: Limit) -> str:
     who = f"calls of {limit.agent!r}" if limit.agent is not None else "calls"
     return f"{who} to {limit.tool!r}" if limit.tool is not None else who

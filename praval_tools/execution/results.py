@@ -5,29 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.access.records import Principal
-from praval_tools.execution.context import SITE
-from praval_tools.execution.event_loops import ExpiredError
-from praval_tools.execution.failures import StoppedError, type_name
-from praval_tools.names import near, shorten
+from praval_tools.execution.context import SCOPE
+from praval_tools.execution.event_loops import DeadlineExpiredError
+from praval_tools.execution.failures import CallCancelledError, get_error_type_name
+from praval_tools.names import find_similar_names, shorten_repr
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.implementation import Bound
+from praval_tools.tools.implementation import BoundArguments
 
 if TYPE_CHECKING:
-    from praval_tools.execution.effects import Run
+    from praval_tools.execution.effects import RunTool
     from praval_tools.execution.runtime import Runtime
 
 
-def refused(
-    runtime: Runtime, call: ToolCall, who: Principal | None, decision: Decision, bound: Bound | None = None
+def build_refused_result(
+    runtime: Runtime, call: ToolCall, who: Principal | None, decision: Decision, bound: BoundArguments | None = None
 ) -> ToolResult:
     """Return the result of a refusal; its text is for the model and names nothing that the model may not see."""
-    name = call.name if isinstance(call.name, str) else shorten(call.name)
-    shown = shorten(name, 140)
+    name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
+    shown = shorten_repr(name, 140)
     outcome = {"unknown": Outcome.UNKNOWN_TOOL, "disabled": Outcome.DISABLED}.get(decision.outcome, Outcome.FORBIDDEN)
     if outcome is Outcome.UNKNOWN_TOOL or runtime.options.refusals == "hide":
-        own = runtime.visible(who) if who is not None else ()
-        match = near(name, own)
+        own = runtime.list_callable_names(who) if who is not None else ()
+        match = find_similar_names(name, own)
         hint = f" Did you mean {' or '.join(map(repr, match))}?" if match else ""
         outcome, text, code = Outcome.UNKNOWN_TOOL, f"Tool {shown} not found.{hint}", "unknown-tool"
     elif outcome is Outcome.DISABLED:
@@ -41,57 +41,65 @@ def refused(
     )  # fmt: skip
 
 
-def nobody(call: ToolCall, why: str = "The call names no agent.") -> ToolResult:
+def build_no_agent_result(call: ToolCall, why: str = "The call names no agent.") -> ToolResult:
     """Return the result of a call that names no agent."""
-    name = call.name if isinstance(call.name, str) else shorten(call.name)
+    name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
     decision = Decision(False, "forbidden", "no-agent", None, name, why,
                         "Pass agent=…, or call through an agent's toolset.")  # fmt: skip
     text = "A call without an agent is forbidden." if call.agent is None else why
     return ToolResult(call.tool_call_id, name, None, Outcome.FORBIDDEN, None, text, "forbidden", decision=decision)
 
 
-def succeeded(run: Run, value: Any, started: float) -> ToolResult:
+def build_success_result(run: RunTool, value: Any, started: float) -> ToolResult:
     """Return the result of a call that returned."""
     return ToolResult(
         run.call_id, run.tool.name, run.call.agent, Outcome.OK, value, None, None,
-        (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound.repairs, False, run.path.decision,
-        None, run.runtime.most(run.tool),
+        (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False, run.path.decision,
+        None, run.runtime.get_max_result_size(run.tool),
     )  # fmt: skip
 
 
-def cancelled(run: Run, started: float) -> ToolResult:
+def build_run_cancelled_result(run: RunTool, started: float) -> ToolResult:
     """Return the result of a call that was cancelled although nobody cancelled who awaits it."""
     latency = (run.runtime.clock.monotonic() - started) * 1000
-    return stopped(run.call_id, run.tool, run.call.agent, latency, run.path.decision, run.bound.repairs)
+    return build_cancelled_result(
+        run.call_id, run.tool, run.call.agent, latency, run.path.decision, run.bound_arguments.repairs
+    )
 
 
-def broke(run: Run, error: BaseException, started: float) -> ToolResult:
+def build_tool_error_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
     """Return the result of a call whose function raised."""
     return ToolResult(
         run.call_id, run.tool.name, run.call.agent, Outcome.TOOL_ERROR, None,
-        run.runtime.shown(run.tool, error, run.frame[SITE]), type_name(error),
-        (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound.repairs, False,
+        run.runtime.render_error(run.tool, error, run.frame[SCOPE]), get_error_type_name(error),
+        (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False,
         run.path.decision, error,
     )  # fmt: skip
 
 
-def ended_badly(run: Run, error: BaseException, started: float) -> ToolResult:
+def build_failure_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
     """Return the result of a call out of whose lane *error* came."""
-    if isinstance(error, ExpiredError):
-        seconds = run.runtime.timeout(run.tool) or 0.0
-        return late(run.call_id, run.tool, run.call.agent, seconds, run.path.decision, repairs=run.bound.repairs)
-    return cancelled(run, started) if isinstance(error, StoppedError) else broke(run, error, started)
+    if isinstance(error, DeadlineExpiredError):
+        seconds = run.runtime.get_timeout(run.tool) or 0.0
+        return build_timeout_result(
+            run.call_id, run.tool, run.call.agent, seconds, run.path.decision, repairs=run.bound_arguments.repairs
+        )
+    return (
+        build_run_cancelled_result(run, started)
+        if isinstance(error, CallCancelledError)
+        else build_tool_error_result(run, error, started)
+    )
 
 
-def stopped_by(run: Run, outcome: Outcome, text: str, code: str) -> ToolResult:
+def build_not_run_result(run: RunTool, outcome: Outcome, text: str, code: str) -> ToolResult:
     """Return the result of a call that was decided and did not run."""
     return ToolResult(
-        run.call_id, run.tool.name, run.call.agent, outcome, None, text, code, None, run.attempts, run.bound.repairs,
+        run.call_id, run.tool.name, run.call.agent, outcome, None, text, code, None, run.attempts, run.bound_arguments.repairs,
         decision=run.path.decision,
     )  # fmt: skip
 
 
-def late(
+def build_timeout_result(
     call_id: str | None, tool: Any, agent: str | None, seconds: float, decision: Any, runs: bool = False,
     repairs: tuple[Any, ...] = (),
 ) -> ToolResult:  # fmt: skip
@@ -104,7 +112,7 @@ def late(
     )  # fmt: skip
 
 
-def stopped(
+def build_cancelled_result(
     call_id: str | None, tool: Any, agent: str | None, latency: float | None, decision: Any,
     repairs: tuple[Any, ...] = (),
 ) -> ToolResult:  # fmt: skip

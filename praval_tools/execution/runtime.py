@@ -11,40 +11,48 @@ from weakref import WeakSet
 
 import msgspec
 
-from praval_tools.access.commands import operator_only
-from praval_tools.access.queries import callable_tools
+from praval_tools.access.commands import require_operator
+from praval_tools.access.queries import list_callable_tools
 from praval_tools.access.records import Principal
-from praval_tools.access.rules import Verdict
-from praval_tools.access.store import Ledger
+from praval_tools.access.rules import AccessResolution
+from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import NotOwnerError, ToolError, ToolExecutionError, ToolUsageError
 from praval_tools.execution.approvals import Approvals
-from praval_tools.execution.context import SITE, Site, actor, calls_inside, frame_of, innermost, running
-from praval_tools.execution.engines.custom import ended
+from praval_tools.execution.context import (
+    SCOPE,
+    FrameScope,
+    activate_frame,
+    get_current_frame,
+    iter_active_calls,
+    make_frame,
+    resolve_actor,
+)
+from praval_tools.execution.engines.custom import shut_down_engine
 from praval_tools.execution.engines.threads import ThreadEngine
-from praval_tools.execution.event_loops import BackgroundLoop, loop_runs_here
-from praval_tools.execution.exclusive import Turnstile
-from praval_tools.execution.failures import said
-from praval_tools.execution.hooks import NO_HOOKS, Hooks
-from praval_tools.execution.in_flight import Gauges
+from praval_tools.execution.event_loops import BackgroundLoop, is_event_loop_running
+from praval_tools.execution.exclusive import ExclusiveGate
+from praval_tools.execution.failures import describe_error
+from praval_tools.execution.hooks import NO_HOOKS, CallHooks
+from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
 from praval_tools.names import OPERATOR
 from praval_tools.schema.arguments import MAX_BYTES, MAX_DEPTH
-from praval_tools.tools.metadata import wrong_values
+from praval_tools.tools.metadata import iter_invalid_values
 from praval_tools.tools.tool import Tool
 
-_CHECKED = ("strict_arguments", "timeout", "retries", "errors", "max_result_size", "engine")
+_METADATA_OPTIONS = ("strict_arguments", "timeout", "retries", "errors", "max_result_size", "engine")
 
 
-_LONGEST = 86_400
+_MAX_RETRY_WAIT = 86_400
 
 
-def _operator(verb: str) -> None:
+def _require_operator(verb: str) -> None:
     """Refuse everybody but the operator."""
-    operator_only(actor(None, verb), verb)
+    require_operator(resolve_actor(None, verb), verb)
 
 
-class Options(msgspec.Struct, frozen=True):
+class RegistryOptions(msgspec.Struct, frozen=True):
     """What a registry sets for all its calls; `timeout` in seconds."""
 
     strict_arguments: bool = False
@@ -59,12 +67,12 @@ class Options(msgspec.Struct, frozen=True):
     retry_wait: float = 2.0
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in _CHECKED}
-        wrong = [f"{name}: {problem}" for name, problem in wrong_values(given)]
+        given = {name: getattr(self, name) for name in _METADATA_OPTIONS}
+        wrong = [f"{name}: {problem}" for name, problem in iter_invalid_values(given)]
         if self.refusals not in ("tell", "hide"):
             wrong.append(f"refusals: {self.refusals!r} is none of 'tell', 'hide'")
-        if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _LONGEST:
-            wrong.append(f"retry_wait: {self.retry_wait!r} is no number of seconds from 0 to {_LONGEST:,}")
+        if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
+            wrong.append(f"retry_wait: {self.retry_wait!r} is no number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
         for name, most in (("max_argument_bytes", None), ("max_argument_depth", MAX_DEPTH)):
             value = getattr(self, name)
             if type(value) is not int or value < 1 or (most is not None and value > most):
@@ -73,7 +81,7 @@ class Options(msgspec.Struct, frozen=True):
             raise ToolUsageError(f"A registry cannot have these options: {'; '.join(wrong)}.")
 
     @property
-    def usual_arguments(self) -> bool:
+    def has_default_argument_limits(self) -> bool:
         """Whether the limits of arguments are those that the short road keeps."""
         return self.max_argument_bytes >= MAX_BYTES and self.max_argument_depth == MAX_DEPTH
 
@@ -81,51 +89,53 @@ class Options(msgspec.Struct, frozen=True):
 _runtimes: WeakSet[Runtime] = WeakSet()
 
 
-def _forked() -> None:
+def _reset_runtimes_after_fork() -> None:
     for one in list(_runtimes):
-        one.start_over()
+        one.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_reset_runtimes_after_fork)
 
 
 class Runtime:
     """What the calls of one registry share; `home` is that registry, which frames and contexts hand on."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, options: Options, home: Any) -> None:
-        self.ledger, self.clock, self.options, self.home = ledger, clock, options, home
-        self.gauges = Gauges()
+    def __init__(self, ledger: StateStore, clock: Clock, options: RegistryOptions, home: Any) -> None:
+        self.access_store, self.clock, self.options, self.registry = ledger, clock, options, home
+        self.in_flight = InFlightCounters()
         self.threads = ThreadEngine()
-        self.background = BackgroundLoop()
+        self.background_loop = BackgroundLoop()
         # a new pointer makes every lane ask the pipeline, which waits at the turnstile
-        self.turnstile = Turnstile(self.gauges, ledger.renew, home, options.timeout)
-        self.limits = Limits(_operator, ledger.renew, clock.monotonic)
-        self.approvals = Approvals(_operator, clock.now)
-        self.closing = threading.Event()
+        self.exclusive_gate = ExclusiveGate(self.in_flight, ledger.invalidate_snapshots, home, options.timeout)
+        self.limits = Limits(_require_operator, ledger.invalidate_snapshots, clock.monotonic)
+        self.approvals = Approvals(_require_operator, clock.now)
+        self.closing_event = threading.Event()
         self.recorder: Any = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None
-        self.staging = False
-        self.verdicts: tuple[Any, dict[tuple[Principal, str], Verdict]] = (None, {})
+        self.is_staging = False
+        self.verdict_cache: tuple[Any, dict[tuple[Principal, str], AccessResolution]] = (None, {})
         _runtimes.add(self)
-        self.chance = Random()  # noqa: S311  # spreads retries in time, and hides nothing
+        self.rng = Random()  # noqa: S311  # spreads retries in time, and hides nothing
 
-    def start_over(self) -> None:
+    def reset_after_fork(self) -> None:
         """Forget, in a forked process, what other threads of its parent held: locks, turns, places inside."""
-        mine = list(calls_inside(self.home))
-        self.ledger.start_over()
-        self.gauges.start_over([(one[SITE].who.agent if one[SITE].who else None, one[SITE].tool) for one in mine])
-        self.turnstile.start_over(mine)
-        self.limits.start_over()
-        self.approvals.start_over()
+        mine = list(iter_active_calls(self.registry))
+        self.access_store.reset_locks()
+        self.in_flight.reset_after_fork(
+            [(one[SCOPE].principal.agent if one[SCOPE].principal else None, one[SCOPE].tool) for one in mine]
+        )
+        self.exclusive_gate.reset_after_fork(mine)
+        self.limits.reset_after_fork()
+        self.approvals.reset_after_fork()
 
-    def timeout(self, tool: Tool[..., Any]) -> float | None:
+    def get_timeout(self, tool: Tool[..., Any]) -> float | None:
         """Return the seconds that a call of *tool* may take; not the registry's for a sync tool in place."""
         own = tool.metadata.timeout
         return own if own is not None or not tool.is_async else self.options.timeout
 
-    def shown(self, tool: Tool[..., Any], error: BaseException, site: Site) -> str:
+    def render_error(self, tool: Tool[..., Any], error: BaseException, site: FrameScope) -> str:
         """
         Return the text of a tool's exception as a model may see it: an error id instead, where masked.
 
@@ -136,70 +146,70 @@ class Runtime:
         on_purpose = isinstance(error, (ToolError, *meta.retry_on)) and not isinstance(error, ToolExecutionError)
         if masked and not on_purpose:
             return f"The tool failed (error id {os.urandom(6).hex()})."
-        with running(frame_of(site)):  # its text may be code of the tool
-            return said(error)
+        with activate_frame(make_frame(site)):  # its text may be code of the tool
+            return describe_error(error)
 
-    def plug(self, hooks: Hooks) -> None:
+    def install_hooks(self, hooks: CallHooks) -> None:
         """Have *hooks* in force from now on; every short road looks again."""
         before, self.hooks = self.hooks, hooks
         if before.before is hooks.before and before.formats is hooks.formats:  # nothing that calls would meet
             return
-        self.approvals.fallback = hooks.asked if hooks.approve else None
-        self.ledger.renew()
+        self.approvals.fallback_handler = hooks.ask_approval if hooks.approve else None
+        self.access_store.invalidate_snapshots()
 
-    def patience(self, tool: Tool[..., Any]) -> float | None:
+    def get_engine_timeout(self, tool: Tool[..., Any]) -> float | None:
         """Return the seconds after which a call on the thread engine is given up: its own, else the registry's."""
         own = tool.metadata.timeout
         return own if own is not None else self.options.timeout
 
-    def retries(self, tool: Tool[..., Any]) -> int:
+    def get_retries(self, tool: Tool[..., Any]) -> int:
         """Return how often a call of *tool* that failed is tried again."""
         own = tool.metadata.retries
         return own if own is not None else self.options.retries
 
-    def most(self, tool: Tool[..., Any]) -> int | None:
+    def get_max_result_size(self, tool: Tool[..., Any]) -> int | None:
         """Return how many characters of the tool's value a model sees; None: all."""
         own = tool.metadata.max_result_size
         return own if own is not None else self.options.max_result_size
 
     def as_operator(self) -> AbstractContextManager[Any]:
         """Act as the operator inside, whoever is running."""
-        return running(frame_of(Site(self.home, None, OPERATOR)))
+        return activate_frame(make_frame(FrameScope(self.registry, None, OPERATOR)))
 
-    def speaking_as_operator(self) -> AbstractContextManager[Any]:
+    def as_operator_unless_plugin(self) -> AbstractContextManager[Any]:
         """Act as the operator inside: any code of the host's and of tools, but no hook of a plugin."""
-        frame = innermost()
-        if frame is not None and (me := frame[SITE].actor).startswith("plugin:"):
+        frame = get_current_frame()
+        if frame is not None and (me := frame[SCOPE].actor).startswith("plugin:"):
             raise NotOwnerError(me, "act as the operator", None, None)
         return self.as_operator()
 
-    def visible(self, who: Principal) -> list[str]:
+    def list_callable_names(self, who: Principal) -> list[str]:
         """Return the names that the agent may call now."""
-        return [tool.name for tool in callable_tools(self.ledger.present(), who, self.clock.now())]
+        return [tool.name for tool in list_callable_tools(self.access_store.get_current_state(), who, self.clock.now())]
 
     def drain(self, agent: str | None, tool: str | None, timeout: float | None) -> int:
         """Wait until nobody is inside but the calls of this context; return how many others still are."""
-        own = [one[SITE] for one in calls_inside(self.home)]
+        own = [one[SCOPE] for one in iter_active_calls(self.registry)]
         fits = (one for one in own if agent in (None, one.actor) and tool in (None, one.tool))
-        return self.gauges.drain(agent, tool, timeout, sum(1 for _ in fits))
+        return self.in_flight.drain(agent, tool, timeout, sum(1 for _ in fits))
 
     def close(self) -> None:
         """Refuse new calls and changes, wait for those inside, end threads and background loop; safe twice."""
-        ledger = self.ledger
+        ledger = self.access_store
         if ledger.closed:
             return
         ledger.refuse_calls()
-        if self.background.here or (loop_runs_here() and self.drain(None, None, 0)):
+        if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
             raise ToolUsageError(
                 f"Registry {ledger.name!r} cannot be closed here: calls are inside that the event loop of this "
                 f"thread runs, and close() would block it. Await aclose() instead.",
                 "sync-call-in-event-loop",
             )
         ledger.closed = True
-        self.closing.set()
-        ledger.renew()
+        self.closing_event.set()
+        ledger.invalidate_snapshots()
         self.drain(None, None, self.options.timeout)
         self.threads.close()
-        self.background.close()
+        self.background_loop.close()
         for one in self.hooks.engines.values():
-            ended(one)
+            shut_down_engine(one)

@@ -16,10 +16,10 @@ from praval_tools.errors import UnknownFormatError
 from praval_tools.formats import anthropic, gemini, mcp, openai_chat, openai_responses
 from praval_tools.formats.call_reason import REASON, with_reason, without_reason
 from praval_tools.formats.format import Format, Offer
-from praval_tools.formats.strict import Cost, strict
-from praval_tools.formats.strict_nulls import with_defaults
-from praval_tools.names import wire_name
-from praval_tools.schema.json_input import BadArguments, parse
+from praval_tools.formats.strict import StrictCost, make_strict_schema
+from praval_tools.formats.strict_nulls import drop_default_nulls
+from praval_tools.names import to_wire_name
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import ToolCall, ToolResult
 
 __all__ = [
@@ -58,7 +58,9 @@ def format_of(name: str | Format, known: Mapping[str, Format] = FORMATS) -> Form
 # ── tools ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def offered(form: Format, offer: Offer, *, strictly: bool = False, reason: bool = False) -> tuple[Any, Cost | None]:
+def offered(
+    form: Format, offer: Offer, *, strictly: bool = False, reason: bool = False
+) -> tuple[Any, StrictCost | None]:
     """
     Return a tool in a format, and what it costs of the strict tools of a request; None: it is not strict.
 
@@ -69,7 +71,7 @@ def offered(form: Format, offer: Offer, *, strictly: bool = False, reason: bool 
         reason: With the parameter in which the model says why it calls.
     """
     parameters = with_reason(offer.parameters) if reason else offer.parameters
-    found = strict(parameters, form.rules) if strictly and form.rules is not None else None
+    found = make_strict_schema(parameters, form.rules) if strictly and form.rules is not None else None
     if found is not None:
         return form.export(msgspec.structs.replace(offer, parameters=found[0], strict=True)), found[1]
     return form.export(msgspec.structs.replace(offer, parameters=form.prepare(parameters))), None
@@ -121,49 +123,49 @@ def parse_tool_calls(
     """
     form = format_of(api_format)
     calls = form.calls(response)
-    known = {} if tools is None else _by_wire_name(tools)
+    known = {} if tools is None else _index_by_wire_name(tools)
     made = []
     for call in calls:
         tool = known.get(call.name)
         if think_augment and (tool is None or REASON not in tool.parameters.get("properties", {})):
             call = without_reason(call)
         if tool is not None:
-            arguments = _without_nulls(form, tool, call.arguments, think_augment) if strict else call.arguments
+            arguments = _drop_strict_nulls(form, tool, call.arguments, think_augment) if strict else call.arguments
             call = msgspec.structs.replace(call, name=tool.name, arguments=arguments)
         made.append(call)
     return made
 
 
-def _by_wire_name(tools: Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
+def _index_by_wire_name(tools: Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
     found = list(tools.values() if isinstance(tools, Mapping) else tools)
-    return {wire_name(one.name): one for one in found} | {one.name: one for one in found}
+    return {to_wire_name(one.name): one for one in found} | {one.name: one for one in found}
 
 
-def _without_nulls(form: Format, tool: Any, arguments: Any, reason: bool) -> Any:
+def _drop_strict_nulls(form: Format, tool: Any, arguments: Any, reason: bool) -> Any:
     """Return arguments without the nulls of a strict mode, where the tool was one of it."""
     if form.rules is None or not form.rules.all_required:
         return arguments
     try:
-        given = parse(arguments)
-    except BadArguments:
+        given = parse_arguments(arguments)
+    except MalformedArgumentsError:
         return arguments
-    if not _holds_null(given):
+    if not _contains_null(given):
         return arguments
     schema = tool.parameters
     if strict_schema(form, schema, reason=reason) is None:
         return arguments
-    return with_defaults(schema, given)
+    return drop_default_nulls(schema, given)
 
 
-def _holds_null(value: Any) -> bool:
+def _contains_null(value: Any) -> bool:
     if isinstance(value, dict | list):
-        return any(map(_holds_null, value.values() if isinstance(value, dict) else value))
+        return any(map(_contains_null, value.values() if isinstance(value, dict) else value))
     return value is None
 
 
 def strict_schema(form: Format, schema: dict[str, Any], *, reason: bool = False) -> dict[str, Any] | None:
     """Return the schema of a tool in the strict mode of a format; None: it has none, or the tool cannot be strict."""
-    found = None if form.rules is None else strict(with_reason(schema) if reason else schema, form.rules)
+    found = None if form.rules is None else make_strict_schema(with_reason(schema) if reason else schema, form.rules)
     return None if found is None else found[0]
 
 

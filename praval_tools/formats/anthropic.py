@@ -8,110 +8,116 @@ from typing import Any, Final
 from praval_tools.formats.format import (
     Format,
     Offer,
-    Wire,
-    arguments_of,
-    base64_of,
-    id_of,
-    shown_blocks,
-    writable,
+    WireObject,
+    encode_base64,
+    get_content_blocks,
+    replace_surrogates,
+    require_call_id,
+    to_arguments_object,
 )
-from praval_tools.formats.response_fields import index_of, items_of, numbered, of, text_of
-from praval_tools.formats.schema_root import flat
-from praval_tools.formats.strict import Cost, Rules
-from praval_tools.names import wire_name
+from praval_tools.formats.response_fields import assign_call_ids, get_index, get_items, get_member, get_text
+from praval_tools.formats.schema_root import flatten_root
+from praval_tools.formats.strict import StrictCost, StrictRules
+from praval_tools.names import to_wire_name
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content
 
-_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
-STRICT: Final = Rules(
+STRICT_RULES: Final = StrictRules(
     keywords={"minItems": lambda value: value in (0, 1)},
     formats=frozenset(
         ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
     ),
     type_lists=False, all_required=False, recursive=False, optional=24, unions=16,
 )  # fmt: skip
-TOGETHER: Final = Cost(tools=20, optional=24, unions=16)
+STRICT_BUDGET: Final = StrictCost(tools=20, optional=24, unions=16)
 
 
-def export(offer: Offer) -> Wire:
+def export_tool(offer: Offer) -> WireObject:
     """Return the tool as a member of `tools` in a messages request."""
-    made: Wire = {
-        "name": wire_name(offer.name), "description": writable(offer.description), "input_schema": offer.parameters,
+    made: WireObject = {
+        "name": to_wire_name(offer.name), "description": replace_surrogates(offer.description), "input_schema": offer.parameters,
     }  # fmt: skip
     if offer.strict:
         made["strict"] = True
     return made
 
 
-def calls(response: Any) -> list[ToolCall]:
+def parse_calls(response: Any) -> list[ToolCall]:
     """Return the calls of a message, of its content blocks, or of streamed events."""
-    if isinstance(response, list | tuple) and any(of(one, "type") == "content_block_start" for one in response):
-        return numbered(_streamed(response))
-    return numbered(_blocks(items_of(response) or items_of(response, "content")))
+    if isinstance(response, list | tuple) and any(get_member(one, "type") == "content_block_start" for one in response):
+        return assign_call_ids(_parse_stream(response))
+    return assign_call_ids(_parse_blocks(get_items(response) or get_items(response, "content")))
 
 
-def _blocks(blocks: Sequence[Any]) -> Iterator[ToolCall]:
+def _parse_blocks(blocks: Sequence[Any]) -> Iterator[ToolCall]:
     for one in blocks:
-        if of(one, "type") == "tool_use":
-            yield ToolCall(of(one, "id"), text_of(one, "name"), of(one, "input"))
+        if get_member(one, "type") == "tool_use":
+            yield ToolCall(get_member(one, "id"), get_text(one, "name"), get_member(one, "input"))
 
 
-def _streamed(events: Sequence[Any]) -> Iterator[ToolCall]:
-    blocks: dict[int | None, Wire] = {}
+def _parse_stream(events: Sequence[Any]) -> Iterator[ToolCall]:
+    blocks: dict[int | None, WireObject] = {}
     for event in events:
-        kind, at = of(event, "type"), index_of(event, "index")
+        kind, at = get_member(event, "type"), get_index(event, "index")
         if kind == "content_block_start":
-            block = of(event, "content_block")
-            if of(block, "type") == "tool_use":
-                blocks[at] = {"id": of(block, "id"), "name": text_of(block, "name"), "begun": of(block, "input"),
+            block = get_member(event, "content_block")
+            if get_member(block, "type") == "tool_use":
+                blocks[at] = {"id": get_member(block, "id"), "name": get_text(block, "name"), "begun": get_member(block, "input"),
                               "text": ""}  # fmt: skip
         elif kind == "content_block_delta" and at in blocks:
-            blocks[at]["text"] += text_of(of(event, "delta"), "partial_json")
+            blocks[at]["text"] += get_text(get_member(event, "delta"), "partial_json")
     for one in blocks.values():
         yield ToolCall(one["id"], one["name"], one["text"] or one["begun"])
 
 
-def result(one: ToolResult) -> Wire:
+def render_result(one: ToolResult) -> WireObject:
     """Return the block that answers one call; sounds are named in words."""
-    blocks = shown_blocks(one)
-    content: Any = one.for_model() if blocks is None else list(map(_part, blocks))
-    made: Wire = {"type": "tool_result", "tool_use_id": id_of(one), "content": content}
+    blocks = get_content_blocks(one)
+    content: Any = one.for_model() if blocks is None else list(map(_render_block, blocks))
+    made: WireObject = {"type": "tool_result", "tool_use_id": require_call_id(one), "content": content}
     if not one.success:
         made["is_error"] = True
     return made
 
 
-def _part(block: Content) -> Wire:
-    if block.type == "image" and block.mime_type in _IMAGES:
-        source = {"type": "base64", "media_type": block.mime_type, "data": base64_of(block)}
+def _render_block(block: Content) -> WireObject:
+    if block.type == "image" and block.mime_type in _IMAGE_TYPES:
+        source = {"type": "base64", "media_type": block.mime_type, "data": encode_base64(block)}
         return {"type": "image", "source": source}
     if block.type == "resource" and block.data is not None and block.mime_type == "application/pdf":
-        source = {"type": "base64", "media_type": block.mime_type, "data": base64_of(block)}
+        source = {"type": "base64", "media_type": block.mime_type, "data": encode_base64(block)}
         return {"type": "document", "source": source, **({"title": block.name} if block.name else {})}
-    return {"type": "text", "text": writable(block.described) or " "}
+    return {"type": "text", "text": replace_surrogates(block.described) or " "}
 
 
-def results(many: Sequence[ToolResult]) -> list[Wire]:
+def render_results(many: Sequence[ToolResult]) -> list[WireObject]:
     """Return the one message that answers all calls of a reply."""
-    return [{"role": "user", "content": [result(one) for one in many]}]
+    return [{"role": "user", "content": [render_result(one) for one in many]}]
 
 
-def assistant(made: Sequence[ToolCall], text: str) -> list[Wire]:
+def render_assistant(made: Sequence[ToolCall], text: str) -> list[WireObject]:
     """Return the message in which the model says something and makes the calls."""
-    said: list[Wire] = [{"type": "text", "text": text}] if text else []
+    said: list[WireObject] = [{"type": "text", "text": text}] if text else []
     blocks = [
-        {"type": "tool_use", "id": id_of(one), "name": wire_name(one.name), "input": arguments_of(one)} for one in made
+        {
+            "type": "tool_use",
+            "id": require_call_id(one),
+            "name": to_wire_name(one.name),
+            "input": to_arguments_object(one),
+        }
+        for one in made
     ]
     return [{"role": "assistant", "content": said + blocks}]
 
 
-def user(text: str) -> Wire:
+def render_user(text: str) -> WireObject:
     """Return what a person says as a message."""
     return {"role": "user", "content": text}
 
 
 FORMAT: Final = Format(
-    name="anthropic", export=export, calls=calls, result=result, results=results, assistant=assistant, user=user,
-    prepare=flat, rules=STRICT, budget=TOGETHER,
+    name="anthropic", export=export_tool, calls=parse_calls, result=render_result, results=render_results, assistant=render_assistant, user=render_user,
+    prepare=flatten_root, rules=STRICT_RULES, budget=STRICT_BUDGET,
 )  # fmt: skip

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.schema.json_input import BadArguments, parse
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import ToolCall
 
 REASON: Final = "toolcall_reason"
-_ASKED: Final = "Why you call this tool now, in one sentence. It is kept in the records and not given to the tool."
+_REASON_DESCRIPTION: Final = (
+    "Why you call this tool now, in one sentence. It is kept in the records and not given to the tool."
+)
 
 
 def with_reason(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +20,7 @@ def with_reason(parameters: dict[str, Any]) -> dict[str, Any]:
     properties = parameters.get("properties", {})
     if REASON in properties or not isinstance(properties, dict):
         return parameters
-    asked = {"type": "string", "description": _ASKED}
+    asked = {"type": "string", "description": _REASON_DESCRIPTION}
     return {
         **parameters, "type": "object", "properties": {REASON: asked, **properties},
         "required": [REASON, *parameters.get("required", ())],
@@ -28,8 +30,8 @@ def with_reason(parameters: dict[str, Any]) -> dict[str, Any]:
 def without_reason(call: ToolCall) -> ToolCall:
     """Return *call* with the reason beside its arguments; as it is where it gives none."""
     try:
-        arguments = parse(call.arguments)
-    except BadArguments:
+        arguments = parse_arguments(call.arguments)
+    except MalformedArgumentsError:
         return call
     if REASON not in arguments:
         return call

@@ -9,14 +9,14 @@ import msgspec
 from attrs import frozen
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.formats.response_fields import writable_value
-from praval_tools.formats.strict import Cost, Rules
-from praval_tools.schema.encode import encode, json_text
-from praval_tools.schema.json_input import BadArguments, parse
+from praval_tools.formats.response_fields import replace_surrogates_in_json
+from praval_tools.formats.strict import StrictCost, StrictRules
+from praval_tools.schema.encode import encode, to_json_bytes
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.content import Content, blocks_of
+from praval_tools.tools.content import Content, to_content_blocks
 
-Wire = dict[str, Any]
+WireObject = dict[str, Any]
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +34,9 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str
-    parameters: Wire
+    parameters: WireObject
     metadata: Any = None
-    result: Wire | None = None
+    result: WireObject | None = None
     strict: bool = False
 
 
@@ -59,18 +59,18 @@ class Format:
     """
 
     name: str
-    export: Callable[[Offer], Wire]
+    export: Callable[[Offer], WireObject]
     calls: Callable[[Any], list[ToolCall]]
-    result: Callable[[ToolResult], Wire]
-    results: Callable[[Sequence[ToolResult]], list[Wire]]
-    assistant: Callable[[Sequence[ToolCall], str], list[Wire]]
-    user: Callable[[str], Wire]
-    prepare: Callable[[Wire], Wire]
-    rules: Rules | None = None
-    budget: Cost | None = None
+    result: Callable[[ToolResult], WireObject]
+    results: Callable[[Sequence[ToolResult]], list[WireObject]]
+    assistant: Callable[[Sequence[ToolCall], str], list[WireObject]]
+    user: Callable[[str], WireObject]
+    prepare: Callable[[WireObject], WireObject]
+    rules: StrictRules | None = None
+    budget: StrictCost | None = None
 
 
-def id_of(one: ToolCall | ToolResult) -> str:
+def require_call_id(one: ToolCall | ToolResult) -> str:
     """
     Return the id that ties a result to its call.
 
@@ -86,42 +86,42 @@ def id_of(one: ToolCall | ToolResult) -> str:
     )
 
 
-def shown_blocks(result: ToolResult) -> list[Content] | None:
+def get_content_blocks(result: ToolResult) -> list[Content] | None:
     """Return the blocks of a result that worked; None: it is JSON, text or an error."""
-    return blocks_of(result.result) if result.success else None
+    return to_content_blocks(result.result) if result.success else None
 
 
-def json_value(result: ToolResult) -> Any:
+def to_json_value(result: ToolResult) -> Any:
     """Return the value of a result that worked as JSON; its text where it has no JSON form, or is to be cut."""
     try:
         value = encode(result.result)
     except Exception:  # the seam to whatever a tool returned, whose text says what is wrong
         return result.for_model()
-    fits = result.max_size is None or len(json_text(writable_value(value))) <= result.max_size
+    fits = result.max_size is None or len(to_json_bytes(replace_surrogates_in_json(value))) <= result.max_size
     return value if fits else result.for_model()
 
 
-def arguments_of(call: ToolCall) -> dict[str, Any]:
+def to_arguments_object(call: ToolCall) -> dict[str, Any]:
     """Return the arguments as an object; what is none stands under `INVALID_JSON`, as Anthropic asks for."""
     try:
-        return parse(call.arguments)
-    except BadArguments:
+        return parse_arguments(call.arguments)
+    except MalformedArgumentsError:
         raw = call.arguments
         text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
         return {"INVALID_JSON": text.encode("utf-8", "replace").decode()}
 
 
-def writable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return *text* without halves of surrogate pairs, which no wire carries."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def data_url(block: Content) -> str:
+def make_data_url(block: Content) -> str:
     """Return the data of a block as a `data:` URL."""
-    return f"data:{block.mime_type};base64,{base64_of(block)}"
+    return f"data:{block.mime_type};base64,{encode_base64(block)}"
 
 
-def base64_of(block: Content) -> str:
+def encode_base64(block: Content) -> str:
     """Return the data of a block as base64."""
     from base64 import b64encode
 

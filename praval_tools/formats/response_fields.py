@@ -9,11 +9,11 @@ import msgspec
 
 from praval_tools.tools.call import ToolCall
 
-_MOST: Final = 100_000
+_MAX_CALLS: Final = 100_000
 """How many calls are read out of one reply."""
 
 
-def of(value: Any, *names: str) -> Any:
+def get_member(value: Any, *names: str) -> Any:
     """Return the member of a dict or object under the first of *names* that it has; None: it has none."""
     for name in names:
         found = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
@@ -22,51 +22,51 @@ def of(value: Any, *names: str) -> Any:
     return None
 
 
-def text_of(value: Any, *names: str) -> str:
+def get_text(value: Any, *names: str) -> str:
     """Return a member that is text; empty where it is something else."""
-    found = of(value, *names)
+    found = get_member(value, *names)
     return found if isinstance(found, str) else ""
 
 
-def items_of(value: Any, *names: str) -> Sequence[Any]:
+def get_items(value: Any, *names: str) -> Sequence[Any]:
     """Return a member that is a list; empty where it is something else."""
-    found = of(value, *names) if names else value
+    found = get_member(value, *names) if names else value
     return found if isinstance(found, list | tuple) else ()
 
 
-def index_of(value: Any, name: str) -> int | None:
+def get_index(value: Any, name: str) -> int | None:
     """Return a member that says which part of a reply is meant; None where it is no number."""
-    found = of(value, name)
+    found = get_member(value, name)
     return found if isinstance(found, int) else None
 
 
-def plain(value: Any) -> Any:
+def to_plain_data(value: Any) -> Any:
     """Return what a provider sent as dicts and lists."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(exclude_none=True, by_alias=False, warnings=False)
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: to_plain_data(one) for key, one in value.items()}
+    return [to_plain_data(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def writable_value(value: Any) -> Any:
+def replace_surrogates_in_json(value: Any) -> Any:
     """Return JSON without halves of surrogate pairs, which no wire carries."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {writable_value(key): writable_value(one) for key, one in value.items()}
-    return list(map(writable_value, value)) if isinstance(value, list) else value
+        return {replace_surrogates_in_json(key): replace_surrogates_in_json(one) for key, one in value.items()}
+    return list(map(replace_surrogates_in_json, value)) if isinstance(value, list) else value
 
 
-def numbered(calls: Iterable[ToolCall]) -> list[ToolCall]:
+def assign_call_ids(calls: Iterable[ToolCall]) -> list[ToolCall]:
     """
     Return *calls* with an id each, and no id twice; the same for the same reply.
 
     A model leaves ids out, or gives one to several calls; their results must find back.
     """
     made: list[ToolCall] = []
-    given = [one for one, _ in zip(calls, range(_MOST), strict=False)]
+    given = [one for one, _ in zip(calls, range(_MAX_CALLS), strict=False)]
     taken = {one.tool_call_id for one in given if isinstance(one.tool_call_id, str)}
     seen: set[str] = set()
     for at, one in enumerate(given, 1):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-_BRANCHES: Final = ("anyOf", "oneOf", "allOf")
-_DROPPED: Final = frozenset((*_BRANCHES, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id"))
-_HELD: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_HOLDS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
-_NAMED: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-_DEEPEST: Final = 200
+_BRANCH_KEYWORDS: Final = ("anyOf", "oneOf", "allOf")
+_ROOT_DROPPED_KEYWORDS: Final = frozenset(
+    (*_BRANCH_KEYWORDS, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id")
+)
+_SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SCHEMA_KEYWORDS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+_SCHEMA_MAP_KEYWORDS: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+_MAX_DEPTH: Final = 200
 
-_Found = tuple[dict[str, Any], set[str]]
+_CollectedProperties = tuple[dict[str, Any], set[str]]
 
 
-def target(root: Any, pointer: Any) -> Any:
+def resolve_pointer(root: Any, pointer: Any) -> Any:
     """Return what *pointer*, `#/$defs/X`, leads to in *root*; None where it leads nowhere or out of it."""
     if not isinstance(pointer, str) or not pointer.startswith("#"):
         return None
@@ -30,17 +32,17 @@ def target(root: Any, pointer: Any) -> Any:
     return found
 
 
-def flat(schema: dict[str, Any]) -> dict[str, Any]:
+def flatten_root(schema: dict[str, Any]) -> dict[str, Any]:
     """
     Return *schema* with an object at its root that has no branches, which providers refuse there.
 
     What it had is looser then, never narrower; a call is checked against the whole schema anyhow.
     """
-    if schema.get("type") == "object" and not _DROPPED & schema.keys():
+    if schema.get("type") == "object" and not _ROOT_DROPPED_KEYWORDS & schema.keys():
         return schema
-    made = {key: value for key, value in schema.items() if key not in _DROPPED}
+    made = {key: value for key, value in schema.items() if key not in _ROOT_DROPPED_KEYWORDS}
     made["type"] = "object"
-    properties, required = _gathered(schema, schema, {}, 0)
+    properties, required = _collect_properties(schema, schema, {}, 0)
     made["properties"] = properties
     made.pop("required", None)
     if required:
@@ -48,34 +50,36 @@ def flat(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _gathered(schema: Any, root: dict[str, Any], known: dict[str, _Found], level: int) -> _Found:
+def _collect_properties(
+    schema: Any, root: dict[str, Any], known: dict[str, _CollectedProperties], level: int
+) -> _CollectedProperties:
     """
     Return the properties that *schema* speaks of, and those of them that it always requires.
 
     What a reference leads to is looked at once and is in *known* then; within itself it says nothing.
     """
-    if not isinstance(schema, dict) or level > _DEEPEST:
+    if not isinstance(schema, dict) or level > _MAX_DEPTH:
         return {}, set()
     properties = dict(schema["properties"]) if isinstance(schema.get("properties"), dict) else {}
     required = {one for one in schema.get("required", ()) if isinstance(one, str)}
     if isinstance(pointer := schema.get("$ref"), str):
         if pointer not in known:
             known[pointer] = {}, set()
-            known[pointer] = _gathered(target(root, pointer), root, known, level + 1)
+            known[pointer] = _collect_properties(resolve_pointer(root, pointer), root, known, level + 1)
         more, needed = known[pointer]
-        _take(properties, more)
+        _merge_properties(properties, more)
         required |= needed
-    for key in _BRANCHES:
-        found = [_gathered(one, root, known, level + 1) for one in schema.get(key, ())]
+    for key in _BRANCH_KEYWORDS:
+        found = [_collect_properties(one, root, known, level + 1) for one in schema.get(key, ())]
         for more, _ in found:
-            _take(properties, more)
+            _merge_properties(properties, more)
         if found:
             every = [needed for _, needed in found]
             required |= set().union(*every) if key == "allOf" else set.intersection(*every)
     return properties, required & properties.keys()
 
 
-def _take(properties: dict[str, Any], more: dict[str, Any]) -> None:
+def _merge_properties(properties: dict[str, Any], more: dict[str, Any]) -> None:
     """Add *more*; a property that both have may be as either says."""
     for name, schema in more.items():
         known = properties.get(name)
@@ -87,20 +91,20 @@ def _take(properties: dict[str, Any], more: dict[str, Any]) -> None:
             properties[name] = {"anyOf": [known, schema]}
 
 
-def with_items(schema: Any, level: int = 0) -> Any:
+def add_missing_items(schema: Any, level: int = 0) -> Any:
     """Return *schema* with `items` in each list, without which OpenAI takes none; itself where nothing is missing."""
-    if not isinstance(schema, dict) or level > _DEEPEST:
+    if not isinstance(schema, dict) or level > _MAX_DEPTH:
         return schema
     made = dict(schema)
-    for key in _HOLDS:
+    for key in _SCHEMA_KEYWORDS:
         if key in schema:
-            made[key] = with_items(schema[key], level + 1)
-    for key in _HELD:
+            made[key] = add_missing_items(schema[key], level + 1)
+    for key in _SCHEMA_LIST_KEYWORDS:
         if isinstance(schema.get(key), list):
-            made[key] = [with_items(one, level + 1) for one in schema[key]]
-    for key in _NAMED:
+            made[key] = [add_missing_items(one, level + 1) for one in schema[key]]
+    for key in _SCHEMA_MAP_KEYWORDS:
         if isinstance(schema.get(key), dict):
-            made[key] = {name: with_items(one, level + 1) for name, one in schema[key].items()}
+            made[key] = {name: add_missing_items(one, level + 1) for name, one in schema[key].items()}
     kind = schema.get("type")
     if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in made:
         made["items"] = {}

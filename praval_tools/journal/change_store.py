@@ -9,17 +9,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from praval_tools.access.events import ACTS, Event
-from praval_tools.access.state import State, apply
+from praval_tools.access.events import STORED_EVENTS, AnyStateEvent
+from praval_tools.access.state import AccessState, apply_event
 from praval_tools.clock import Clock
-from praval_tools.errors import JournalError, JournalWarning, outside
+from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.journal.codec import to_json
-from praval_tools.journal.events import TYPES, process, subject_of
+from praval_tools.journal.events import EVENT_TYPES, get_process_name, get_subject
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
-from praval_tools.journal.stored_changes import read_acts, rows_of
+from praval_tools.journal.stored_changes import build_stored_rows, read_stored_changes
 
 
-class Keeper:
+class JournalChangeStore:
     """
     Keeps the acts of one ledger in a store; used under the ledger's lock.
 
@@ -31,94 +31,96 @@ class Keeper:
 
     def __init__(self, store: Store, clock: Clock, *, lenient: bool) -> None:
         self._store, self._clock, self._lenient = store, clock, lenient
-        self._looked = False
-        self._owed: list[tuple[State, tuple[Event, ...]]] = []
+        self._has_read = False
+        self._deferred: list[tuple[AccessState, tuple[AnyStateEvent, ...]]] = []
 
-    def stamped(self, events: Iterable[Event]) -> list[Event]:
+    def stamp_events(self, events: Iterable[AnyStateEvent]) -> list[AnyStateEvent]:
         """Return *events*, those that are acts with id, time and process."""
-        now, where = self._clock.now(), process()
-        return [self._stamp(one, now, where) if isinstance(one, ACTS) else one for one in events]
+        now, where = self._clock.now(), get_process_name()
+        return [self._stamp_event(one, now, where) if isinstance(one, STORED_EVENTS) else one for one in events]
 
-    def _stamp(self, event: Any, now: datetime, where: str) -> Any:
+    def _stamp_event(self, event: Any, now: datetime, where: str) -> Any:
         return event if event.id or event.stored else replace(
             event, id=self._clock.new_id(), time=now, process=where)  # fmt: skip
 
-    def write(self, base: State, events: Iterable[Event], *, checked: bool) -> State | None:
+    def write_changes(self, base: AccessState, events: Iterable[AnyStateEvent], *, require_current_base: bool) -> AccessState | None:
         """
         Append the acts among *events*, and return the state that they lead to; None: another process made a change.
 
         Args:
             base: What they were planned for.
             events: In order; those that the journal holds already, and those that are no acts, are left out.
-            checked: Nobody else may have changed anything since *base*.
+            require_current_base: Nobody else may have changed anything since *base*.
 
         Raises:
             JournalError: They could not be written.
         """
-        self.catch_up()
-        return self._written(base, events, checked=checked)
+        self.write_deferred()
+        return self._append_events(base, events, require_current_base=require_current_base)
 
-    def owe(self, base: State, events: Iterable[Event]) -> None:
+    def defer_changes(self, base: AccessState, events: Iterable[AnyStateEvent]) -> None:
         """Note that *events*, planned for *base*, count and could not be written, where the operator minds that."""
         if not self._lenient:
-            self._owed.append((base, tuple(events)))
+            self._deferred.append((base, tuple(events)))
 
-    def catch_up(self) -> None:
+    def write_deferred(self) -> None:
         """
         Write what counts already, and could not be written then.
 
         Raises:
             JournalError: It still cannot be.
         """
-        while self._owed:
-            self._written(*self._owed[0], checked=False)
-            del self._owed[0]
+        while self._deferred:
+            self._append_events(*self._deferred[0], require_current_base=False)
+            del self._deferred[0]
 
-    def _written(self, base: State, events: Iterable[Event], *, checked: bool) -> State | None:
+    def _append_events(
+        self, base: AccessState, events: Iterable[AnyStateEvent], *, require_current_base: bool
+    ) -> AccessState | None:
         after, records, rows, uses = base, list[Record](), list[StateRow](), list[Uses]()
         for event in events:
-            before, after = after, apply(after, event)
-            if isinstance(event, ACTS) and event.id and not event.stored:
-                more, counts = rows_of(before, after, event)
-                records.append(_record(event))
+            before, after = after, apply_event(after, event)
+            if isinstance(event, STORED_EVENTS) and event.id and not event.stored:
+                more, counts = build_stored_rows(before, after, event)
+                records.append(_build_record(event))
                 rows += more
                 uses += counts
         if not records:
             return after
-        item = Item(tuple(records), base.revision if checked else None, (), _last(rows), tuple(uses))
+        item = Item(tuple(records), base.revision if require_current_base else None, (), _keep_latest_rows(rows), tuple(uses))
         (answer,) = self._store.append([item])
         if answer.status is Status.STALE:
             return None
         if answer.error is not None:
             raise answer.error
-        if not checked and answer.revision != base.revision + bool(rows or uses):
+        if not require_current_base and answer.revision != base.revision + bool(rows or uses):
             return after  # others changed something before: it is read with the next look
         return replace(after, revision=answer.revision)
 
-    def excused(self, error: JournalError) -> None:
+    def warn_or_raise(self, error: JournalError) -> None:
         """Warn of a failure that the operator wants to live with; else raise it."""
         if not self._lenient:
             raise error
-        warnings.warn(f"{error} The change counts in this process alone.", JournalWarning, stacklevel=outside())
+        warnings.warn(
+            f"{error} The change counts in this process alone.", JournalWarning, stacklevel=get_user_stacklevel()
+        )
 
-    def news(self, state: State) -> tuple[list[Event], int]:
+    def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
         """Return what the store holds that *state* does not know, and the revision that it then is of."""
         view = self._store.state(state.revision)
-        made = list(read_acts(state, view, first=not self._looked))
-        self._looked = True
+        made = list(read_stored_changes(state, view, is_first_read=not self._has_read))
+        self._has_read = True
         return made, view.revision
 
 
-def _record(event: Any) -> Record:
-    about = subject_of(event)
+def _build_record(event: Any) -> Record:
+    about = get_subject(event)
     return Record(
-        type=TYPES[type(event)].value, body=to_json(event), id=event.id, time=event.time, process=event.process,
+        type=EVENT_TYPES[type(event)].value, body=to_json(event), id=event.id, time=event.time, process=event.process,
         agent=about.agent, tool=about.tool,
     )  # fmt: skip
 
 
-def _last(rows: list[StateRow]) -> tuple[StateRow, ...]:
+def _keep_latest_rows(rows: list[StateRow]) -> tuple[StateRow, ...]:
     """Return the rows, of several about one thing the last."""
     return tuple({(row.kind, row.key, row.source): row for row in rows}.values())
-
-

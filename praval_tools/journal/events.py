@@ -26,17 +26,17 @@ from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome
 from praval_tools.tools.decision import Decision
 
-_HOST: Final = socket.gethostname()
+_HOSTNAME: Final = socket.gethostname()
 
 
 @cache
-def process() -> str:
+def get_process_name() -> str:
     """Return what stands for this process in the journal."""
-    return f"{_HOST}:{os.getpid()}"
+    return f"{_HOSTNAME}:{os.getpid()}"
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=process.cache_clear)
+    os.register_at_fork(after_in_child=get_process_name.cache_clear)
 
 
 class EventType(StrEnum):
@@ -70,27 +70,27 @@ class EventType(StrEnum):
     AGENT_RETIRED = "agent_retired"
 
 
-def _utc(moment: Any) -> Any:
+def _to_utc(moment: Any) -> Any:
     return moment.astimezone(UTC) if isinstance(moment, datetime) and moment.tzinfo is not None else moment
 
 
-def _aware(event: Any, attribute: Attribute[Any], moment: Any) -> None:
+def _check_time_zone(event: Any, attribute: Attribute[Any], moment: Any) -> None:
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise ValueError(f"{attribute.name}: {moment!r} is no datetime with a time zone; take it from a Clock")
 
 
-def _named(event: Any, attribute: Attribute[Any], text: Any) -> None:
+def _check_non_empty(event: Any, attribute: Attribute[Any], text: Any) -> None:
     if type(text) is not str or not text:
         raise ValueError(f"{attribute.name}: {text!r} is no text that stands for something; make ids with a Clock")
 
 
-def _finite(event: Any, attribute: Attribute[Any], number: Any) -> None:
+def _check_milliseconds(event: Any, attribute: Attribute[Any], number: Any) -> None:
     if number is not None and (not isinstance(number, int | float) or not math.isfinite(number)):
         raise ValueError(f"{attribute.name}: {number!r} is no number of milliseconds")
 
 
 @frozen(kw_only=True)
-class DecisionNote:
+class RecordedDecision:
     """
     What the journal keeps of a `Decision`: which rule decided, and by which record.
 
@@ -107,14 +107,14 @@ class DecisionNote:
     source: str = ""
 
 
-def noted(decision: Decision) -> DecisionNote:
+def to_recorded_decision(decision: Decision) -> RecordedDecision:
     """Return what the journal keeps of *decision*."""
-    return DecisionNote(
-        allowed=decision.allowed, rule=decision.rule, reason=decision.reason, source=_source(decision.source)
+    return RecordedDecision(
+        allowed=decision.allowed, rule=decision.rule, reason=decision.reason, source=_describe_source(decision.source)
     )
 
 
-def _source(source: Any) -> str:
+def _describe_source(source: Any) -> str:
     if source is None or isinstance(source, str):
         return source or ""
     if isinstance(source, Grant):
@@ -130,7 +130,7 @@ def _source(source: Any) -> str:
 
 
 @frozen(kw_only=True)
-class Recorded:
+class EventBase:
     """
     Base of the events that are no acts: what each of them carries.
 
@@ -142,13 +142,13 @@ class Recorded:
 
     type: ClassVar[EventType]
 
-    id: str = field(validator=_named)
-    time: datetime = field(converter=_utc, validator=_aware)
+    id: str = field(validator=_check_non_empty)
+    time: datetime = field(converter=_to_utc, validator=_check_time_zone)
     process: str = ""
 
 
 @frozen(kw_only=True)
-class _OfCall(Recorded):
+class _CallEventBase(EventBase):
     """
     Base of the events of one call.
 
@@ -159,14 +159,14 @@ class _OfCall(Recorded):
         run_id: The run that it belongs to.
     """
 
-    tool_call_id: str = field(validator=_named)
+    tool_call_id: str = field(validator=_check_non_empty)
     tool_name: str
     agent: str | None = None
     run_id: str | None = None
 
 
 @frozen(kw_only=True)
-class AgentToolCall(_OfCall):
+class AgentToolCall(_CallEventBase):
     """
     A call was decided and its tool is about to start; durable before it does.
 
@@ -186,7 +186,7 @@ class AgentToolCall(_OfCall):
     type: ClassVar = EventType.AGENT_TOOL_CALL
 
     arguments: Any
-    decision: DecisionNote | None = None
+    decision: RecordedDecision | None = None
     chain: tuple[str, ...] = ()
     parent_id: str | None = None
     fingerprint: str = ""
@@ -198,7 +198,7 @@ class AgentToolCall(_OfCall):
 
 
 @frozen(kw_only=True)
-class _Ended(_OfCall):
+class _ResultEventBase(_CallEventBase):
     """
     Base of the events that say what came of a call.
 
@@ -218,11 +218,11 @@ class _Ended(_OfCall):
     detail: str | None = None
     error_type: str | None = None
     error_base: str | None = None
-    latency_ms: float | None = field(default=None, validator=_finite)
+    latency_ms: float | None = field(default=None, validator=_check_milliseconds)
 
 
 @frozen(kw_only=True)
-class AgentToolResult(_Ended):
+class AgentToolResult(_ResultEventBase):
     """
     A call that had started ended; durable before the result is returned.
 
@@ -238,7 +238,7 @@ class AgentToolResult(_Ended):
 
 
 @frozen(kw_only=True)
-class CallRerun(_OfCall):
+class CallRerun(_CallEventBase):
     """
     A call that is in doubt may run again.
 
@@ -252,7 +252,7 @@ class CallRerun(_OfCall):
 
 
 @frozen(kw_only=True)
-class CallRefused(_OfCall):
+class CallRefused(_CallEventBase):
     """
     A call ended before its tool started: a refusal, arguments that do not fit, a limit, a missing approval.
 
@@ -274,7 +274,7 @@ class CallRefused(_OfCall):
 
     outcome: Outcome = field(converter=Outcome)
     arguments: Any = None
-    decision: DecisionNote | None = None
+    decision: RecordedDecision | None = None
     error: str | None = None
     error_type: str | None = None
     problems: tuple[Problem, ...] = ()
@@ -286,7 +286,7 @@ class CallRefused(_OfCall):
 
 
 @frozen(kw_only=True)
-class ApprovalAsked(_OfCall):
+class ApprovalAsked(_CallEventBase):
     """
     A call waits for a person.
 
@@ -308,7 +308,7 @@ class ApprovalAsked(_OfCall):
 
 
 @frozen(kw_only=True)
-class ApprovalAnswered(_OfCall):
+class ApprovalAnswered(_CallEventBase):
     """
     A person, or a handler, answered.
 
@@ -334,14 +334,14 @@ class ApprovalAnswered(_OfCall):
 
 
 @frozen(kw_only=True)
-class LateResult(_Ended):
+class LateResult(_ResultEventBase):
     """A function that had been given up came to its end after all; the outcome of the call stays as it is."""
 
     type: ClassVar = EventType.LATE_RESULT
 
 
 @frozen(kw_only=True)
-class LoopBegan(Recorded):
+class LoopBegan(EventBase):
     """
     A loop between a model and an agent's tools began in a run; its id stands for the loop.
 
@@ -367,7 +367,7 @@ class LoopBegan(Recorded):
 
 
 @frozen(kw_only=True)
-class ModelReplied(Recorded):
+class ModelReplied(EventBase):
     """
     A model replied; durable before any of the calls that it asks for is made.
 
@@ -389,11 +389,11 @@ class ModelReplied(Recorded):
     step: int
     reply: Any
     masked: bool = False
-    latency_ms: float | None = field(default=None, validator=_finite)
+    latency_ms: float | None = field(default=None, validator=_check_milliseconds)
 
 
 @frozen(kw_only=True)
-class PluginLoaded(Recorded):
+class PluginLoaded(EventBase):
     """
     An installed plugin was loaded.
 
@@ -407,7 +407,7 @@ class PluginLoaded(Recorded):
 
     type: ClassVar = EventType.PLUGIN_LOADED
 
-    plugin: str = field(validator=_named)
+    plugin: str = field(validator=_check_non_empty)
     distribution: str = ""
     version: str = ""
     tools: tuple[str, ...] = ()
@@ -415,7 +415,7 @@ class PluginLoaded(Recorded):
 
 
 @frozen(kw_only=True)
-class PluginFailed(Recorded):
+class PluginFailed(EventBase):
     """
     A plugin, or one hook of it, raised and was isolated.
 
@@ -430,7 +430,7 @@ class PluginFailed(Recorded):
 
     type: ClassVar = EventType.PLUGIN_FAILED
 
-    plugin: str = field(validator=_named)
+    plugin: str = field(validator=_check_non_empty)
     distribution: str = ""
     version: str = ""
     stage: str = field(default="import", validator=instance_of(str))
@@ -438,7 +438,7 @@ class PluginFailed(Recorded):
     error_type: str = ""
 
 
-Act = (
+StoredAccessEvent = (
     events.ToolAssigned | events.ToolUnassigned | events.ToolBlocked | events.ToolUnblocked
     | events.OwnershipTransferred | events.ToolDisabled | events.ToolEnabled | events.ToolShared
     | events.ToolUnshared | events.ToolConfigured | events.ToolListed | events.ToolUnregistered
@@ -449,25 +449,32 @@ Act = (
 CallEvent = AgentToolCall | AgentToolResult | CallRefused | CallRerun | ApprovalAsked | ApprovalAnswered | LateResult
 LoopEvent = LoopBegan | ModelReplied
 PluginEvent = PluginLoaded | PluginFailed
-JournalEvent = CallEvent | LoopEvent | PluginEvent | Act
+JournalEvent = CallEvent | LoopEvent | PluginEvent | StoredAccessEvent
 """The closed union of what a journal holds."""
 
-_CLASSES: Final = (*get_args(CallEvent), *get_args(LoopEvent), *get_args(PluginEvent), *get_args(Act))
+_ALL_EVENT_CLASSES: Final = (
+    *get_args(CallEvent),
+    *get_args(LoopEvent),
+    *get_args(PluginEvent),
+    *get_args(StoredAccessEvent),
+)
 
 
-def _snake(name: str) -> str:
+def _to_snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-CLASSES: Final[Mapping[EventType, type]] = MappingProxyType({EventType(_snake(one.__name__)): one for one in _CLASSES})
+EVENT_CLASSES: Final[Mapping[EventType, type]] = MappingProxyType(
+    {EventType(_to_snake_case(one.__name__)): one for one in _ALL_EVENT_CLASSES}
+)
 """Event type → its class, for every event."""
 
-TYPES: Final[Mapping[type, EventType]] = MappingProxyType({kind: name for name, kind in CLASSES.items()})
+EVENT_TYPES: Final[Mapping[type, EventType]] = MappingProxyType({kind: name for name, kind in EVENT_CLASSES.items()})
 """Class → the type of its events."""
 
 
 @frozen(kw_only=True)
-class Subject:
+class EventSubject:
     """What an event is about, for the columns by which a journal is searched."""
 
     run_id: str | None = None
@@ -476,15 +483,17 @@ class Subject:
     tool: str | None = None
 
 
-def subject_of(event: JournalEvent) -> Subject:
+def get_subject(event: JournalEvent) -> EventSubject:
     """Return what *event* is about; a grant that ends or is spent names neither agent nor tool."""
-    if isinstance(event, _OfCall):
-        return Subject(run_id=event.run_id, tool_call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name)
+    if isinstance(event, _CallEventBase):
+        return EventSubject(
+            run_id=event.run_id, tool_call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name
+        )
     if isinstance(event, LoopBegan | ModelReplied):
-        return Subject(run_id=event.run_id, agent=event.agent)
+        return EventSubject(run_id=event.run_id, agent=event.agent)
     about = getattr(event, "grant", None) if isinstance(event, events.ToolAssigned) else getattr(event, "block", event)
-    tool = event.name if isinstance(event, _SWITCHES) and event.kind == "tool" else getattr(about, "tool", None)
-    return Subject(agent=getattr(about, "agent", None), tool=tool)
+    tool = event.name if isinstance(event, _TOGGLE_EVENTS) and event.kind == "tool" else getattr(about, "tool", None)
+    return EventSubject(agent=getattr(about, "agent", None), tool=tool)
 
 
-_SWITCHES: Final = (events.ToolDisabled, events.ToolEnabled)
+_TOGGLE_EVENTS: Final = (events.ToolDisabled, events.ToolEnabled)

@@ -13,22 +13,22 @@ from praval_tools.clock import Clock, SystemClock
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import (
-    TYPES,
+    EVENT_TYPES,
     AgentToolCall,
     AgentToolResult,
     CallRerun,
-    DecisionNote,
     EventType,
     JournalEvent,
-    process,
+    RecordedDecision,
+    get_process_name,
 )
 from praval_tools.journal.redaction.marker_key import load_key
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.replay import Entry, Recording
+from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Item, Record, RunInfo, Store
-from praval_tools.names import shorten
+from praval_tools.names import shorten_repr
 from praval_tools.schema.encode import encode
 from praval_tools.tools.call import Outcome
 
@@ -52,7 +52,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
     @property
     def type(self) -> EventType:
         """The event's type."""
-        return TYPES[type(self.event)]
+        return EVENT_TYPES[type(self.event)]
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None
     parent_id: str | None = None
     arguments: Any = None
-    decision: DecisionNote | None = None
+    decision: RecordedDecision | None = None
     in_doubt: bool = False
     outcome: Outcome | None = None
     result: Any = None
@@ -98,14 +98,14 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     seq: int | None = None
 
 
-def told(run_id: str, entry: Entry) -> RecordedCall:
+def build_recorded_call(run_id: str, entry: ReplayEntry) -> RecordedCall:
     """Return what was recorded of one call."""
     start: Any = None if entry.start is None else from_json(entry.start.body)
     end: Any = None if entry.end is None else from_json(entry.end.body)
     first = start or end
     records = [one.seq for one in (entry.start, entry.end) if one is not None and one.seq is not None]
     return RecordedCall(
-        run_id=run_id, tool_call_id=entry.call_id, tool_name=entry.tool, agent=entry.agent, parent_id=entry.parent,
+        run_id=run_id, tool_call_id=entry.call_id, tool_name=entry.tool, agent=entry.agent, parent_id=entry.parent_id,
         arguments=getattr(first, "arguments", None), decision=getattr(first, "decision", None),
         in_doubt=entry.status == "doubt", outcome=getattr(end, "outcome", None), result=getattr(end, "result", None),
         error=getattr(end, "error", None), error_type=getattr(end, "error_type", None),
@@ -165,7 +165,7 @@ class Journal:
     def calls(self, run_id: str) -> list[RecordedCall]:
         """Return the calls of a run, in order."""
         recording = Recording(run_id, "id", self.store.read(run_id=run_id))
-        return [told(run_id, one) for one in recording.entries.values()]
+        return [build_recorded_call(run_id, one) for one in recording.entries.values()]
 
     def stats(self) -> UsageStats:
         """Return the statistics of all recorded calls."""
@@ -206,16 +206,16 @@ class Journal:
     ) -> None:  # fmt: skip
         """Say what came of a call in doubt, of a run whose lease the caller holds; see `resolve`."""
         entry = recording.entries.get(call_id)
-        if entry is None or entry not in recording.in_doubt():
-            known = ", ".join(shorten(one.call_id) for one in recording.in_doubt()[:5]) or "none"
+        if entry is None or entry not in recording.list_in_doubt():
+            known = ", ".join(shorten_repr(one.call_id) for one in recording.list_in_doubt()[:5]) or "none"
             raise ToolUsageError(
-                f"Call {shorten(call_id)} of run {recording.run_id!r} is not in doubt; in doubt are: {known}.",
+                f"Call {shorten_repr(call_id)} of run {recording.run_id!r} is not in doubt; in doubt are: {known}.",
                 "not-in-doubt",
             )
         if (result is not NOT_GIVEN) + (error is not None) + bool(rerun) != 1:
             raise ToolUsageError("Say one of result=…, error=… or rerun=True.")
         head: dict[str, Any] = {
-            "id": self._clock.new_id(), "time": self._clock.now(), "process": process(),
+            "id": self._clock.new_id(), "time": self._clock.now(), "process": get_process_name(),
             "tool_call_id": call_id, "tool_name": entry.tool, "agent": entry.agent, "run_id": recording.run_id,
             "by": by,
         }  # fmt: skip
@@ -228,18 +228,18 @@ class Journal:
             kind = None if error is None else "resolved"
             event = AgentToolResult(**head, outcome=outcome, result=value, error=error, error_type=kind, attempts=0)
             attempt = max(1, entry.attempts + 1)
-        event, _ = self._redacting().plan().event(event)
+        event, _ = self._get_redactor().build_plan().redact_event(event)
         record = Record(
-            type=TYPES[type(event)].value, body=to_json(event), id=head["id"], time=head["time"],
+            type=EVENT_TYPES[type(event)].value, body=to_json(event), id=head["id"], time=head["time"],
             process=head["process"], run_id=recording.run_id, call_id=call_id, agent=entry.agent, tool=entry.tool,
             attempt=attempt,
         )  # fmt: skip
         (answer,) = self.store.append([Item((record,))])
         if answer.error is not None:
             raise answer.error
-        recording.add(record)
+        recording.apply_record(record)
 
-    def _redacting(self) -> Redactor:
+    def _get_redactor(self) -> Redactor:
         if self._redactor is None:
             self._redactor = Redactor(key=load_key(None if self.name == "memory" else self.name))
         return self._redactor

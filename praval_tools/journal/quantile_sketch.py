@@ -7,60 +7,60 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, Final
 
-ERROR: Final = 0.0099
+RELATIVE_ERROR: Final = 0.0099
 """The relative error of a quantile, as long as the window below reaches down to it."""
 
-_GAMMA: Final = (1 + ERROR) / (1 - ERROR)
-_PER_LOG: Final = 1 / math.log(_GAMMA)
-_MOST: Final = 960
+_GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+_BUCKETS_PER_E_FOLD: Final = 1 / math.log(_GAMMA)
+_MAX_BUCKETS: Final = 960
 """Buckets in all. From the greatest value down they span a factor of 10⁸; what is smaller shares the last one."""
 
-_LEAST: Final = 1e-6
-_GREATEST: Final = 1e15
-_FULL: Final = 2**32 - 1
-_NONE: Final = array("I")
+_MIN_VALUE: Final = 1e-6
+_MAX_VALUE: Final = 1e15
+_MAX_COUNT: Final = 2**32 - 1
+_NO_COUNTS: Final = array("I")
 
 
-class Sketch:
+class QuantileSketch:
     """
     Counts values by size; equal for equal values in any order.
 
     Values are positive numbers; what is smaller than 10⁻⁶, or no number, counts as that.
     """
 
-    __slots__ = ("_counts", "_first")
+    __slots__ = ("_counts", "_first_bucket")
 
     def __init__(self) -> None:
-        self._counts, self._first = _NONE, 0
+        self._counts, self._first_bucket = _NO_COUNTS, 0
 
     def add(self, value: float) -> None:
         """Count one value."""
-        if not value > _LEAST:
-            value = _LEAST
-        elif value > _GREATEST:
-            value = _GREATEST
-        index = math.ceil(math.log(value) * _PER_LOG)
-        at = index - self._first
+        if not value > _MIN_VALUE:
+            value = _MIN_VALUE
+        elif value > _MAX_VALUE:
+            value = _MAX_VALUE
+        index = math.ceil(math.log(value) * _BUCKETS_PER_E_FOLD)
+        at = index - self._first_bucket
         if not 0 <= at < len(self._counts):
-            at = self._reach(index)
-        if self._counts[at] < _FULL:
+            at = self._extend_to_bucket(index)
+        if self._counts[at] < _MAX_COUNT:
             self._counts[at] += 1
 
-    def _reach(self, index: int) -> int:
+    def _extend_to_bucket(self, index: int) -> int:
         """Make room for the bucket *index*; return where it is now."""
-        counts, at = self._counts, index - self._first
+        counts, at = self._counts, index - self._first_bucket
         if not counts:
-            self._counts, self._first = array("I", [0]), index
+            self._counts, self._first_bucket = array("I", [0]), index
             return 0
         if at < 0:
-            grown = min(-at, _MOST - len(counts))
-            self._counts, self._first = array("I", [0]) * grown + counts, self._first - grown
+            grown = min(-at, _MAX_BUCKETS - len(counts))
+            self._counts, self._first_bucket = array("I", [0]) * grown + counts, self._first_bucket - grown
             return max(at + grown, 0)
-        lost = max(at + 1 - _MOST, 0)
+        lost = max(at + 1 - _MAX_BUCKETS, 0)
         if lost:  # the smallest values share the lowest bucket that is left
             below = sum(counts[: lost + 1])
-            counts = array("I", [min(below, _FULL)]) + counts[lost + 1 :]
-            self._first += lost
+            counts = array("I", [min(below, _MAX_COUNT)]) + counts[lost + 1 :]
+            self._first_bucket += lost
         self._counts = counts + array("I", [0]) * (at + 1 - lost - len(counts))
         return at - lost
 
@@ -75,13 +75,13 @@ class Sketch:
         for at, found in enumerate(self._counts):
             left -= found
             if left <= 0 and found:
-                return 2.0 * math.exp((self._first + at) / _PER_LOG) / (_GAMMA + 1.0)
+                return 2.0 * math.exp((self._first_bucket + at) / _BUCKETS_PER_E_FOLD) / (_GAMMA + 1.0)
         return None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sketch):
+        if not isinstance(other, QuantileSketch):
             return NotImplemented
-        return self._first == other._first and self._counts == other._counts
+        return self._first_bucket == other._first_bucket and self._counts == other._counts
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -90,10 +90,10 @@ class Sketch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` makes the same sketch of."""
-        return {"first": self._first, "counts": self._counts.tolist()}
+        return {"first": self._first_bucket, "counts": self._counts.tolist()}
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Sketch:
+    def from_dict(cls, given: Mapping[str, Any]) -> QuantileSketch:
         """
         Return the sketch that `to_dict` described.
 
@@ -101,9 +101,9 @@ class Sketch:
             ValueError: It describes none.
         """
         made, first, counts = cls(), given.get("first"), given.get("counts")
-        if type(first) is not int or type(counts) is not list or len(counts) > _MOST:
+        if type(first) is not int or type(counts) is not list or len(counts) > _MAX_BUCKETS:
             raise ValueError("a sketch has a first bucket and at most 960 counts")
-        if not all(type(one) is int and 0 <= one <= _FULL for one in counts):
+        if not all(type(one) is int and 0 <= one <= _MAX_COUNT for one in counts):
             raise ValueError("the counts of a sketch are whole numbers")
-        made._first, made._counts = first, array("I", counts)
+        made._first_bucket, made._counts = first, array("I", counts)
         return made

@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from praval_tools.clock import Clock, SystemClock
-from praval_tools.errors import StatsWarning, outside
+from praval_tools.errors import StatsWarning, get_user_stacklevel
 from praval_tools.journal.events import AgentToolResult, CallRefused, JournalEvent
-from praval_tools.journal.storage.atomic_files import write_whole
-from praval_tools.journal.usage import VERSION, ToolUsage, Usage, is_duration, read_tools
-from praval_tools.names import OPERATOR, shorten
+from praval_tools.journal.storage.atomic_files import write_atomically
+from praval_tools.journal.usage import STATS_VERSION, ToolUsage, UsageCounts, is_duration, parse_tools
+from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.tools.call import Outcome
 
-_FOLD_AT: Final = 1_024
+_FOLD_THRESHOLD: Final = 1_024
 _OK: Final = Outcome.OK
-_UNKNOWN: Final = Outcome.UNKNOWN_TOOL
-_ASKED: Final = Outcome.APPROVAL_REQUIRED
+_UNKNOWN_TOOL: Final = Outcome.UNKNOWN_TOOL
+_APPROVAL_REQUIRED: Final = Outcome.APPROVAL_REQUIRED
 """Neither is a use of a tool: there is none of that name, and a model makes up any number of names; or it waits."""
 
-_Record = tuple[str | None, str, Outcome, float | None, datetime]
+_CallSample = tuple[str | None, str, Outcome, float | None, datetime]
 
 
 class UsageStats:
@@ -52,10 +52,10 @@ class UsageStats:
         switched: Callable[[bool], None] | None = None,
     ) -> None:
         self.storage_path = Path(storage_path) if storage_path is not None else None
-        self._track_usage, self._switched = track_usage, switched
+        self._track_usage, self._on_switch = track_usage, switched
         self._clock: Clock = clock if clock is not None else SystemClock()
-        self._waiting: deque[_Record] = deque()
-        self._folding = threading.Lock()
+        self._pending: deque[_CallSample] = deque()
+        self._fold_lock = threading.Lock()
         self._tools: dict[str, ToolUsage] = {}
 
     @property
@@ -67,8 +67,8 @@ class UsageStats:
     def track_usage(self, on: bool) -> None:
         if on != self._track_usage:
             self._track_usage = on
-            if self._switched is not None:
-                self._switched(on)
+            if self._on_switch is not None:
+                self._on_switch(on)
 
     # ── counting ─────────────────────────────────────────────────────────────────────────────────
 
@@ -87,15 +87,15 @@ class UsageStats:
             duration_ms: How long it took.
             when: When it ended, with a time zone.
         """
-        if not self._track_usage or outcome is _UNKNOWN or outcome is _ASKED:
+        if not self._track_usage or outcome is _UNKNOWN_TOOL or outcome is _APPROVAL_REQUIRED:
             return
-        waiting = self._waiting
+        waiting = self._pending
         waiting.append((agent, tool, outcome, duration_ms, when))
-        if len(waiting) >= _FOLD_AT and self._folding.acquire(blocking=False):
+        if len(waiting) >= _FOLD_THRESHOLD and self._fold_lock.acquire(blocking=False):
             try:
-                self._fold()
+                self._fold_pending()
             finally:
-                self._folding.release()
+                self._fold_lock.release()
 
     def record_event(self, event: JournalEvent) -> None:
         """Count the call that *event* ends; other events, late results among them, count nothing."""
@@ -120,7 +120,7 @@ class UsageStats:
             ValueError: The duration is negative or no number.
         """
         if not is_duration(duration_ms):
-            raise ValueError(f"duration_ms: {shorten(duration_ms)} is no number of milliseconds from 0 on")
+            raise ValueError(f"duration_ms: {shorten_repr(duration_ms)} is no number of milliseconds from 0 on")
         outcome = Outcome.OK if success else Outcome.TOOL_ERROR
         self.record(None, tool_name, outcome, duration_ms=duration_ms, when=self._clock.now())
 
@@ -129,14 +129,14 @@ class UsageStats:
         fresh = UsageStats(clock=self._clock)
         for event in events:
             fresh.record_event(event)
-        with self._folding, fresh._folding:
-            fresh._fold()
-            self._waiting.clear()
+        with self._fold_lock, fresh._fold_lock:
+            fresh._fold_pending()
+            self._pending.clear()
             self._tools = fresh._tools
 
-    def _fold(self) -> None:
+    def _fold_pending(self) -> None:
         """Add up what is waiting; the caller holds the lock."""
-        waiting, tools = self._waiting, self._tools
+        waiting, tools = self._pending, self._tools
         for _ in range(len(waiting)):
             agent, tool, outcome, duration, when = waiting.popleft()
             whole = tools.get(tool)
@@ -145,7 +145,7 @@ class UsageStats:
             name = OPERATOR if agent is None else agent
             mine = whole.agents.get(name)
             if mine is None:
-                mine = whole.agents[name] = Usage()
+                mine = whole.agents[name] = UsageCounts()
             mine.add(outcome, duration, when)
             if duration is not None and outcome is _OK:
                 whole.sketch.add(duration)
@@ -160,26 +160,26 @@ class UsageStats:
             tool: The tool's name.
             agent: Only the calls of this agent, `operator` for the host program; without quantiles.
         """
-        with self._folding:
-            self._fold()
+        with self._fold_lock:
+            self._fold_pending()
             whole = self._tools.get(tool)
             found = whole if agent is None or whole is None else whole.agents.get(agent)
-            return found.shown() if found is not None else None
+            return found.summarize() if found is not None else None
 
     def get_all_stats(self) -> dict[str, dict[str, Any]]:
         """Return the figures of every tool that was used, by name."""
-        with self._folding:
-            self._fold()
-            return {name: self._tools[name].shown() for name in sorted(self._tools)}
+        with self._fold_lock:
+            self._fold_pending()
+            return {name: self._tools[name].summarize() for name in sorted(self._tools)}
 
     def get_agent_stats(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Return the figures by agent and tool, the host program's under `operator`."""
         made: dict[str, dict[str, dict[str, Any]]] = {}
-        with self._folding:
-            self._fold()
+        with self._fold_lock:
+            self._fold_pending()
             for tool in sorted(self._tools):
                 for agent, one in self._tools[tool].agents.items():
-                    made.setdefault(agent, {})[tool] = one.shown()
+                    made.setdefault(agent, {})[tool] = one.summarize()
         return dict(sorted(made.items()))
 
     # ── keeping ──────────────────────────────────────────────────────────────────────────────────
@@ -195,14 +195,14 @@ class UsageStats:
             ValueError: No path is given, and there is no default.
             OSError: It cannot be written; the old file stays.
         """
-        target = self._path(path)
-        with self._folding:
-            self._fold()
-            content = {"v": VERSION, "tools": {name: one.to_dict() for name, one in sorted(self._tools.items())}}
+        target = self._resolve_path(path)
+        with self._fold_lock:
+            self._fold_pending()
+            content = {"v": STATS_VERSION, "tools": {name: one.to_dict() for name, one in sorted(self._tools.items())}}
         target.parent.mkdir(parents=True, exist_ok=True)
-        self._read(target)
+        self._read_file(target)
         text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-        write_whole(target, text, target.with_name(f".{target.name}.{self._clock.new_id()}"))
+        write_atomically(target, text, target.with_name(f".{target.name}.{self._clock.new_id()}"))
         return target
 
     def load_stats(self, path: str | os.PathLike[str] | None = None) -> bool:
@@ -215,32 +215,32 @@ class UsageStats:
             ValueError: No path is given, and there is no default.
             OSError: It cannot be opened.
         """
-        found = self._read(self._path(path))
+        found = self._read_file(self._resolve_path(path))
         if found is None:
             return False
-        with self._folding:
-            self._waiting.clear()
+        with self._fold_lock:
+            self._pending.clear()
             self._tools = found
         return True
 
-    def _path(self, path: str | os.PathLike[str] | None) -> Path:
+    def _resolve_path(self, path: str | os.PathLike[str] | None) -> Path:
         if path is None and self.storage_path is None:
             raise ValueError("path: there is none; give one, or set stats.storage_path")
         return Path(path) if path is not None else self.storage_path  # type: ignore[return-value]
 
-    def _read(self, path: Path) -> dict[str, ToolUsage] | None:
+    def _read_file(self, path: Path) -> dict[str, ToolUsage] | None:
         """Return what the file holds; None where there is none, or it was set aside."""
         try:
-            return read_tools(json.loads(path.read_bytes()))
+            return parse_tools(json.loads(path.read_bytes()))
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError) as error:
             aside = path.with_name(f"{path.name}.broken-{self._clock.now():%Y%m%dT%H%M%S}-{self._clock.new_id()[-8:]}")
             path.rename(aside)
             warnings.warn(
-                f"{path} holds no usage statistics ({shorten(str(error))}); it was set aside as {aside.name}, "
+                f"{path} holds no usage statistics ({shorten_repr(str(error))}); it was set aside as {aside.name}, "
                 f"and counting starts anew. Rebuild them from the journal if there is one.",
                 StatsWarning,
-                stacklevel=outside(),
+                stacklevel=get_user_stacklevel(),
             )
             return None

@@ -8,15 +8,15 @@ from typing import Any
 from attrs import frozen
 
 from praval_tools.errors import RegistryClosedError
-from praval_tools.loop.model_calls import Read, aask, ask
-from praval_tools.loop.state_machine import Ask, Batch, Pause, Refuse, Step, Tell, Write
+from praval_tools.loop.model_calls import ReplyReader, aask_model, ask_model
+from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pause, RefuseCall, RunBatch, WriteItem
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, ModelReply
 
-Steps = Generator[Step, Any, LoopResult]
+LoopEffects = Generator[LoopEffect, Any, LoopResult]
 
 
 @frozen(kw_only=True)
-class Means:
+class LoopResources:
     """
     What a loop works with.
 
@@ -30,26 +30,26 @@ class Means:
     """
 
     model: Any
-    read: Read
+    read_reply: ReplyReader
     toolset: Any
     runtime: Any
     store: Any
     max_parallel: int
 
 
-def drive(steps: Steps, means: Means) -> Generator[LoopEvent]:
+def drive(steps: LoopEffects, means: LoopResources) -> Generator[LoopEvent]:
     """Go the course from sync code; yields what happens, the end last."""
     try:
         step = next(steps)
         while True:
             try:
-                if isinstance(step, Tell):
+                if isinstance(step, EmitEvent):
                     yield step.event
                     answer: Any = None
-                elif isinstance(step, Ask):
-                    answer = yield from ask(means.model, step.request, means.read)
+                elif isinstance(step, AskModel):
+                    answer = yield from ask_model(means.model, step.request, means.read_reply)
                 else:
-                    answer = _done(step, means)
+                    answer = _perform_effect(step, means)
             except Exception as error:  # the course knows what can be tried again, and raises the rest
                 step = steps.throw(error)
             else:
@@ -60,20 +60,20 @@ def drive(steps: Steps, means: Means) -> Generator[LoopEvent]:
         steps.close()
 
 
-def _done(step: Step, means: Means) -> Any:
-    if isinstance(step, Batch):
+def _perform_effect(step: LoopEffect, means: LoopResources) -> Any:
+    if isinstance(step, RunBatch):
         return means.toolset.execute_batch(step.calls, means.max_parallel)
-    if isinstance(step, Refuse):
+    if isinstance(step, RefuseCall):
         tools = means.toolset
-        return tools._executor.run(tools._mine(step.call), tools._who, step.result)
-    if isinstance(step, Write):
+        return tools._executor.run_pipeline(tools._complete_call(step.call), tools._principal, step.result)
+    if isinstance(step, WriteItem):
         return means.store.append([step.item])[0]
-    if isinstance(step, Pause) and means.runtime.closing.wait(step.seconds):
-        raise RegistryClosedError(means.runtime.home.name)
+    if isinstance(step, Pause) and means.runtime.closing_event.wait(step.seconds):
+        raise RegistryClosedError(means.runtime.registry.name)
     return None
 
 
-async def drive_async(steps: Steps, means: Means) -> AsyncGenerator[LoopEvent]:
+async def drive_async(steps: LoopEffects, means: LoopResources) -> AsyncGenerator[LoopEvent]:
     """Go the course from async code; yields what happens, the end last."""
     import asyncio
 
@@ -82,10 +82,10 @@ async def drive_async(steps: Steps, means: Means) -> AsyncGenerator[LoopEvent]:
         while True:
             answer: Any = None
             try:
-                if isinstance(step, Tell):
+                if isinstance(step, EmitEvent):
                     yield step.event
-                elif isinstance(step, Ask):
-                    asking = aask(means.model, step.request, means.read)
+                elif isinstance(step, AskModel):
+                    asking = aask_model(means.model, step.request, means.read_reply)
                     try:
                         async for piece in asking:
                             if isinstance(piece, ModelReply):
@@ -94,12 +94,12 @@ async def drive_async(steps: Steps, means: Means) -> AsyncGenerator[LoopEvent]:
                                 yield piece
                     finally:
                         await asking.aclose()
-                elif isinstance(step, Batch):
+                elif isinstance(step, RunBatch):
                     answer = await means.toolset.aexecute_batch(step.calls, means.max_parallel)
-                elif isinstance(step, Refuse):
+                elif isinstance(step, RefuseCall):
                     tools = means.toolset
-                    answer = await tools._executor.arun(tools._mine(step.call), tools._who, step.result)
-                elif isinstance(step, Write):
+                    answer = await tools._executor.run_pipeline_async(tools._complete_call(step.call), tools._principal, step.result)
+                elif isinstance(step, WriteItem):
                     answer = (await means.store.aappend((step.item,)))[0]
                 else:
                     await asyncio.sleep(step.seconds)

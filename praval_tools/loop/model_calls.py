@@ -7,23 +7,23 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.loop.replies import understood
-from praval_tools.loop.streams import Assembler, assembler
+from praval_tools.loop.replies import wrap_reply_errors
+from praval_tools.loop.streams import StreamAssembler, make_assembler
 from praval_tools.loop.values import ModelReply, ModelRequest, TextPiece
 
-Read = Callable[[Any], ModelReply]
+ReplyReader = Callable[[Any], ModelReply]
 
 
-class _Pieces:
+class _StreamedReply:
     """The pieces of one reply, texts or a provider's chunks, and what they come to."""
 
-    def __init__(self, request: ModelRequest, read: Read) -> None:
-        self._request, self._read = request, read
+    def __init__(self, request: ModelRequest, read: ReplyReader) -> None:
+        self._request, self._read_reply = request, read
         self._text = ""
-        self._made: Assembler | None = None
+        self._assembler: StreamAssembler | None = None
         self._reply: ModelReply | None = None
 
-    def take(self, piece: Any) -> TextPiece | None:
+    def add_piece(self, piece: Any) -> TextPiece | None:
         """Take a piece and return what it adds to the text."""
         if isinstance(piece, ModelReply):
             self._reply = piece
@@ -31,24 +31,24 @@ class _Pieces:
         if isinstance(piece, str):
             self._text += piece
             return TextPiece(piece, self._request.step) if piece else None
-        if self._made is None:
-            self._made = assembler(self._request.api_format)
-        with understood():
-            said = self._made.feed(piece)
+        if self._assembler is None:
+            self._assembler = make_assembler(self._request.api_format)
+        with wrap_reply_errors():
+            said = self._assembler.feed(piece)
         return TextPiece(said, self._request.step) if said else None
 
-    def whole(self) -> ModelReply:
+    def build_reply(self) -> ModelReply:
         """Return the reply."""
         if self._reply is not None:
             return self._reply
-        if self._made is None:
-            return self._read(self._text)
-        with understood():
-            whole = self._made.whole()
-        return self._read(whole)
+        if self._assembler is None:
+            return self._read_reply(self._text)
+        with wrap_reply_errors():
+            whole = self._assembler.build_response()
+        return self._read_reply(whole)
 
 
-def ask(model: Any, request: ModelRequest, read: Read) -> Generator[TextPiece, None, ModelReply]:
+def ask_model(model: Any, request: ModelRequest, read: ReplyReader) -> Generator[TextPiece, None, ModelReply]:
     """
     Ask from sync code; yields what the model says as it comes.
 
@@ -64,18 +64,18 @@ def ask(model: Any, request: ModelRequest, read: Read) -> Generator[TextPiece, N
         )
     if not hasattr(answer, "__next__"):
         return read(answer)
-    pieces = _Pieces(request, read)
+    pieces = _StreamedReply(request, read)
     try:
         for piece in answer:
-            if (said := pieces.take(piece)) is not None:
+            if (said := pieces.add_piece(piece)) is not None:
                 yield said
     finally:
         if callable(close := getattr(answer, "close", None)):
             close()
-    return pieces.whole()
+    return pieces.build_reply()
 
 
-async def aask(model: Any, request: ModelRequest, read: Read) -> AsyncGenerator[TextPiece | ModelReply]:
+async def aask_model(model: Any, request: ModelRequest, read: ReplyReader) -> AsyncGenerator[TextPiece | ModelReply]:
     """Ask from async code; a sync model is asked in a thread. Yields what it says as it comes, and the reply last."""
     import asyncio
 
@@ -88,25 +88,25 @@ async def aask(model: Any, request: ModelRequest, read: Read) -> AsyncGenerator[
     if not hasattr(answer, "__anext__") and not hasattr(answer, "__next__"):
         yield read(answer)
         return
-    pieces = _Pieces(request, read)
+    pieces = _StreamedReply(request, read)
     try:
         if hasattr(answer, "__anext__"):
             async for piece in answer:
-                if (said := pieces.take(piece)) is not None:
+                if (said := pieces.add_piece(piece)) is not None:
                     yield said
         else:
-            while (piece := await asyncio.to_thread(next, answer, _END)) is not _END:
-                if (said := pieces.take(piece)) is not None:
+            while (piece := await asyncio.to_thread(next, answer, _STREAM_END)) is not _STREAM_END:
+                if (said := pieces.add_piece(piece)) is not None:
                     yield said
     finally:
-        await _closed(answer)
-    yield pieces.whole()
+        await _close_stream(answer)
+    yield pieces.build_reply()
 
 
-_END: Any = object()
+_STREAM_END: Any = object()
 
 
-async def _closed(answer: Any) -> None:
+async def _close_stream(answer: Any) -> None:
     close = getattr(answer, "aclose", None) or getattr(answer, "close", None)
     if callable(close):
         try:

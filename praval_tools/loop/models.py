@@ -12,13 +12,13 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, ClassVar, Final
 
 from praval_tools.errors import ModelError, ToolUsageError
-from praval_tools.formats.response_fields import of, text_of
+from praval_tools.formats.response_fields import get_member, get_text
 from praval_tools.loop.values import ModelRequest
-from praval_tools.names import shorten
+from praval_tools.names import shorten_repr
 
-_LATER: Final = frozenset({408, 409, 425, 429})
-_BROKEN: Final = frozenset({"APIConnectionError", "APITimeoutError", "TransportError"})
-_FOR_NOW: Final = frozenset({"overloaded_error", "api_error", "rate_limit_error", "server_error"})
+_RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
+_CONNECTION_ERRORS: Final = frozenset({"APIConnectionError", "APITimeoutError", "TransportError"})
+_RETRYABLE_TYPES: Final = frozenset({"overloaded_error", "api_error", "rate_limit_error", "server_error"})
 
 
 class SdkModel(ABC):
@@ -40,7 +40,7 @@ class SdkModel(ABC):
         for part in self.path.split("."):
             create = getattr(create, part, None)
         if not callable(create):
-            raise ToolUsageError(f"{shorten(client)} is no client of this kind: it has no {self.path}.")
+            raise ToolUsageError(f"{shorten_repr(client)} is no client of this kind: it has no {self.path}.")
         self.name, self._create, self._options = model, create, options
         self.is_async = type(client).__name__.startswith("Async")
 
@@ -61,16 +61,16 @@ class SdkModel(ABC):
         body = {"model": self.name, **self.body(request), **self._options}
         body.setdefault("stream", request.stream)
         if self.is_async:
-            return self._awaited(body)
-        answer = _told(lambda: self._create(**body))
-        return _pieces(answer) if body["stream"] else _whole(answer)
+            return self._areply(body)
+        answer = _call_sdk(lambda: self._create(**body))
+        return _iter_chunks(answer) if body["stream"] else _check_reply(answer)
 
-    async def _awaited(self, body: dict[str, Any]) -> Any:
+    async def _areply(self, body: dict[str, Any]) -> Any:
         try:
             answer = await self._create(**body)
         except Exception as error:  # the seam to the SDK: what it raises is told as one class
-            raise problem(error) from error
-        return _apieces(answer) if body["stream"] else _whole(answer)
+            raise to_model_error(error) from error
+        return _aiter_chunks(answer) if body["stream"] else _check_reply(answer)
 
 
 class OpenAIChat(SdkModel):
@@ -117,68 +117,68 @@ class AnthropicMessages(SdkModel):
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────
 
 
-def _told(work: Callable[[], Any]) -> Any:
+def _call_sdk(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:  # the seam to the SDK: what it raises is told as one class
-        raise problem(error) from error
+        raise to_model_error(error) from error
 
 
-def _whole(answer: Any) -> Any:
+def _check_reply(answer: Any) -> Any:
     """Return the reply; an SDK gives the page of a server that speaks no such protocol as text, which is no answer."""
     if isinstance(answer, str | bytes):
-        raise ModelError(f"what it sent is no reply: {shorten(answer)}; look at the client's base_url.")
+        raise ModelError(f"what it sent is no reply: {shorten_repr(answer)}; look at the client's base_url.")
     return answer
 
 
-def _pieces(answer: Any) -> Generator[Any]:
+def _iter_chunks(answer: Any) -> Generator[Any]:
     one = None
     try:
         for one in answer:
             yield one
         if one is None:
-            raise _empty()
+            raise _build_empty_stream_error()
     except ModelError:
         raise
     except Exception as error:  # the seam to the SDK: what it raises is told as one class
-        raise problem(error) from error
+        raise to_model_error(error) from error
     finally:
         answer.close()
 
 
-async def _apieces(answer: Any) -> AsyncGenerator[Any]:
+async def _aiter_chunks(answer: Any) -> AsyncGenerator[Any]:
     one = None
     try:
         async for one in answer:
             yield one
         if one is None:
-            raise _empty()
+            raise _build_empty_stream_error()
     except ModelError:
         raise
     except Exception as error:  # the seam to the SDK: what it raises is told as one class
-        raise problem(error) from error
+        raise to_model_error(error) from error
     finally:
         await answer.close()
 
 
-def _empty() -> ModelError:
+def _build_empty_stream_error() -> ModelError:
     return ModelError("its stream was empty", retryable=True)
 
 
-def problem(error: Exception) -> ModelError:
+def to_model_error(error: Exception) -> ModelError:
     """Return what an exception of an SDK says: whether, and when, the same request may succeed."""
     status, names = getattr(error, "status_code", None), {one.__name__ for one in type(error).__mro__}
     body = getattr(error, "body", None)
-    inner = of(body, "error") or body
-    kind = text_of(inner, "type") or str(getattr(error, "type", "") or "")
-    spent = "insufficient_quota" in (text_of(inner, "code"), str(getattr(error, "code", "")), kind)
-    later = status in _LATER or (isinstance(status, int) and status >= 500) or kind in _FOR_NOW
-    later = later or bool(names & _BROKEN) or (status is None and "APIError" in names)
+    inner = get_member(body, "error") or body
+    kind = get_text(inner, "type") or str(getattr(error, "type", "") or "")
+    spent = "insufficient_quota" in (get_text(inner, "code"), str(getattr(error, "code", "")), kind)
+    later = status in _RETRYABLE_STATUSES or (isinstance(status, int) and status >= 500) or kind in _RETRYABLE_TYPES
+    later = later or bool(names & _CONNECTION_ERRORS) or (status is None and "APIError" in names)
     said = f"{type(error).__name__}: {error}"
-    return ModelError(said[:1_000], later and not spent, _after(error))
+    return ModelError(said[:1_000], later and not spent, _get_retry_after(error))
 
 
-def _after(error: Exception) -> float | None:
+def _get_retry_after(error: Exception) -> float | None:
     """Return the seconds after which a provider wants to be asked again."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     if headers is None:

@@ -8,9 +8,15 @@ from typing import Any
 
 from praval_tools.errors import ModelError
 from praval_tools.formats import Format, parse_tool_calls
-from praval_tools.formats.format import arguments_of
-from praval_tools.formats.openai_common import arguments_text
-from praval_tools.formats.response_fields import items_of, of, plain, text_of, writable_value
+from praval_tools.formats.format import to_arguments_object
+from praval_tools.formats.openai_common import to_arguments_text
+from praval_tools.formats.response_fields import (
+    get_items,
+    get_member,
+    get_text,
+    replace_surrogates_in_json,
+    to_plain_data,
+)
 from praval_tools.loop.values import ModelReply
 from praval_tools.tools.call import ToolCall
 
@@ -32,17 +38,17 @@ def read_reply(form: Format, response: Any, tools: Any, *, strict: bool, think_a
     reader = _READERS.get(form.name)
     if reader is None:
         raise ModelError(f"replies in {form.name!r} are not read by a loop; return a ModelReply instead.")
-    with understood():
-        raw = writable_value(plain(response))
+    with wrap_reply_errors():
+        raw = replace_surrogates_in_json(to_plain_data(response))
         made: ModelReply = reader(raw, form.calls(raw))
         calls = parse_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
     return ModelReply(
-        text=made.text, calls=tuple(calls), messages=made.messages, stop=made.stop, usage=_usage(raw)
+        text=made.text, calls=tuple(calls), messages=made.messages, stop=made.stop, usage=_read_usage(raw)
     )
 
 
 @contextmanager
-def understood() -> Iterator[None]:
+def wrap_reply_errors() -> Iterator[None]:
     """
     Tell what goes wrong with a reply that is shaped in no way that a provider's is.
 
@@ -59,117 +65,117 @@ def understood() -> Iterator[None]:
         raise ModelError(f"what it sent is no reply: {type(error).__name__}: {error}"[:300]) from error
 
 
-def _chat(raw: Any, calls: list[ToolCall]) -> ModelReply:
-    choice = _first(raw, "choices")
-    message = of(choice, "message")
+def _read_chat(raw: Any, calls: list[ToolCall]) -> ModelReply:
+    choice = _get_first_item(raw, "choices")
+    message = get_member(choice, "message")
     if not isinstance(message, dict):
-        raise _no_reply(raw)
-    refusal = text_of(message, "refusal")
+        raise _build_reply_error(raw)
+    refusal = get_text(message, "refusal")
     said = message.get("content")
-    text = said if isinstance(said, str) else "".join(text_of(one, "text") for one in items_of(said))
+    text = said if isinstance(said, str) else "".join(get_text(one, "text") for one in get_items(said))
     kept = {"role": "assistant", "content": said if said is not None else (refusal or None)}
     if calls:
-        given = [one for one in items_of(message, "tool_calls") if of(one, "function", "custom")] or [{}]
-        kept["tool_calls"] = [_chat_call(one, call) for one, call in zip(given, calls, strict=False)]
-    finish = of(choice, "finish_reason")
+        given = [one for one in get_items(message, "tool_calls") if get_member(one, "function", "custom")] or [{}]
+        kept["tool_calls"] = [_build_chat_call(one, call) for one, call in zip(given, calls, strict=False)]
+    finish = get_member(choice, "finish_reason")
     stop = "refused" if refusal or finish == "content_filter" else "truncated" if finish == "length" else ""
     return ModelReply(text=text or refusal, messages=(kept,), stop=stop)
 
 
-def _chat_call(given: Any, call: ToolCall) -> dict[str, Any]:
+def _build_chat_call(given: Any, call: ToolCall) -> dict[str, Any]:
     """Return a call as it goes back: with the id that its result will have, and arguments as text."""
     extra = {key: one for key, one in given.items() if key not in ("id", "index", "type", "function", "custom")}
-    function = {"name": call.name, "arguments": arguments_text(call)}
+    function = {"name": call.name, "arguments": to_arguments_text(call)}
     return {"id": call.tool_call_id, "type": "function", "function": function, **extra}
 
 
-def _responses(raw: Any, calls: list[ToolCall]) -> ModelReply:
-    output = of(raw, "output")
-    if not isinstance(output, list) or of(raw, "status") == "failed":
-        raise _no_reply(raw)
+def _read_responses(raw: Any, calls: list[ToolCall]) -> ModelReply:
+    output = get_member(raw, "output")
+    if not isinstance(output, list) or get_member(raw, "status") == "failed":
+        raise _build_reply_error(raw)
     text, refusal, left, kept = "", "", iter(calls), []
     for item in output:
-        if of(item, "type") == "message":
-            text += "".join(text_of(one, "text") for one in items_of(item, "content"))
-            refusal += "".join(text_of(one, "refusal") for one in items_of(item, "content"))
-        elif of(item, "type") in ("function_call", "custom_tool_call"):
+        if get_member(item, "type") == "message":
+            text += "".join(get_text(one, "text") for one in get_items(item, "content"))
+            refusal += "".join(get_text(one, "refusal") for one in get_items(item, "content"))
+        elif get_member(item, "type") in ("function_call", "custom_tool_call"):
             call = next(left)
             item = {
                 "type": "function_call", "call_id": call.tool_call_id, "name": call.name,
-                "arguments": arguments_text(call), **({"id": item["id"]} if item.get("id") else {}),
+                "arguments": to_arguments_text(call), **({"id": item["id"]} if item.get("id") else {}),
             }  # fmt: skip
         kept.append(item)
-    stop = "refused" if refusal else "truncated" if of(raw, "status") == "incomplete" else ""
+    stop = "refused" if refusal else "truncated" if get_member(raw, "status") == "incomplete" else ""
     return ModelReply(text=text or refusal, messages=tuple(kept), stop=stop)
 
 
-def _anthropic(raw: Any, calls: list[ToolCall]) -> ModelReply:
-    content = of(raw, "content")
-    if not isinstance(content, list) or of(raw, "role") not in (None, "assistant"):
-        raise _no_reply(raw)
+def _read_anthropic(raw: Any, calls: list[ToolCall]) -> ModelReply:
+    content = get_member(raw, "content")
+    if not isinstance(content, list) or get_member(raw, "role") not in (None, "assistant"):
+        raise _build_reply_error(raw)
     left, kept = iter(calls), []
     for block in content:
-        if of(block, "type") == "tool_use":
+        if get_member(block, "type") == "tool_use":
             call = next(left)
-            block = {**block, "id": call.tool_call_id, "input": arguments_of(call)}
+            block = {**block, "id": call.tool_call_id, "input": to_arguments_object(call)}
         kept.append(block)
-    text = "".join(text_of(one, "text") for one in kept if of(one, "type") == "text")
+    text = "".join(get_text(one, "text") for one in kept if get_member(one, "type") == "text")
     ended = {"refusal": "refused", "max_tokens": "truncated", "pause_turn": "pause"}
     return ModelReply(
-        text=text, messages=({"role": "assistant", "content": kept},), stop=ended.get(text_of(raw, "stop_reason"), "")
+        text=text, messages=({"role": "assistant", "content": kept},), stop=ended.get(get_text(raw, "stop_reason"), "")
     )
 
 
-def _gemini(raw: Any, calls: list[ToolCall]) -> ModelReply:
-    candidate = _first(raw, "candidates")
-    content = of(candidate, "content")
+def _read_gemini(raw: Any, calls: list[ToolCall]) -> ModelReply:
+    candidate = _get_first_item(raw, "candidates")
+    content = get_member(candidate, "content")
     if not isinstance(content, dict):
-        raise _no_reply(raw)
+        raise _build_reply_error(raw)
     left, kept = iter(calls), []
-    for part in items_of(content, "parts"):
-        given = of(part, "function_call", "functionCall")
+    for part in get_items(content, "parts"):
+        given = get_member(part, "function_call", "functionCall")
         if given is not None:
             call = next(left)
             rest = {key: one for key, one in part.items() if key not in ("function_call", "functionCall")}
             part = {**rest, "function_call": {**given, "id": call.tool_call_id}}
         kept.append(part)
-    text = "".join(text_of(one, "text") for one in kept if not of(one, "thought"))
-    finish = str(of(candidate, "finish_reason", "finishReason") or "").rpartition(".")[2]
+    text = "".join(get_text(one, "text") for one in kept if not get_member(one, "thought"))
+    finish = str(get_member(candidate, "finish_reason", "finishReason") or "").rpartition(".")[2]
     stop = {"MAX_TOKENS": "truncated", "SAFETY": "refused", "PROHIBITED_CONTENT": "refused"}.get(finish, "")
     return ModelReply(text=text, messages=({"role": "model", "parts": kept},), stop=stop)
 
 
 _READERS: dict[str, Any] = {
-    "openai-chat": _chat, "openai-responses": _responses, "anthropic": _anthropic, "gemini": _gemini,
+    "openai-chat": _read_chat, "openai-responses": _read_responses, "anthropic": _read_anthropic, "gemini": _read_gemini,
 }  # fmt: skip
 
 
-def _first(raw: Any, name: str) -> Any:
-    found = items_of(raw, name)
+def _get_first_item(raw: Any, name: str) -> Any:
+    found = get_items(raw, name)
     if not found:
-        raise _no_reply(raw)
+        raise _build_reply_error(raw)
     return found[0]
 
 
-def _no_reply(raw: Any) -> ModelError:
-    told = of(raw, "error") if isinstance(raw, dict) else None
-    said = text_of(told, "message") or f"what it sent is no reply: {str(raw)[:200]!r}"
-    return ModelError(said, text_of(told, "code") in ("server_error", "rate_limit_exceeded"))
+def _build_reply_error(raw: Any) -> ModelError:
+    told = get_member(raw, "error") if isinstance(raw, dict) else None
+    said = get_text(told, "message") or f"what it sent is no reply: {str(raw)[:200]!r}"
+    return ModelError(said, get_text(told, "code") in ("server_error", "rate_limit_exceeded"))
 
 
-def _usage(raw: Any) -> dict[str, int]:
+def _read_usage(raw: Any) -> dict[str, int]:
     """Return the tokens of a reply under the same names for every provider."""
-    usage = of(raw, "usage", "usage_metadata", "usageMetadata")
+    usage = get_member(raw, "usage", "usage_metadata", "usageMetadata")
     counts = {
-        "input_tokens": of(usage, "input_tokens", "prompt_tokens", "prompt_token_count", "promptTokenCount"),
-        "output_tokens": of(
+        "input_tokens": get_member(usage, "input_tokens", "prompt_tokens", "prompt_token_count", "promptTokenCount"),
+        "output_tokens": get_member(
             usage, "output_tokens", "completion_tokens", "candidates_token_count", "candidatesTokenCount"
         ),
     }  # fmt: skip
     return {name: count for name, count in counts.items() if type(count) is int}
 
 
-def added(one: dict[str, int], other: Iterable[tuple[str, int]]) -> dict[str, int]:
+def add_usage(one: dict[str, int], other: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Return counts with others added."""
     made = dict(one)
     for name, count in other:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.errors import PluginError
-from praval_tools.plugins.discovery import Found, find
-from praval_tools.plugins.hook_caller import CONTAINED, PREFIX, hooks_of, manager
-from praval_tools.plugins.report import PluginReport, failure
-from praval_tools.plugins.selection import Choice
-from praval_tools.plugins.staging import Packages, Staging, imported, staged
+from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
+from praval_tools.plugins.hook_caller import CONTAINED_ERRORS, HOOK_PREFIX, collect_hooks, create_plugin_manager
+from praval_tools.plugins.report import PluginReport, build_failure_report
+from praval_tools.plugins.selection import PluginSelection
+from praval_tools.plugins.staging import PluginModules, StagingRegistry, act_as_plugin, import_plugin
 
 if TYPE_CHECKING:
     import click
 
-_HOOK = f"{PREFIX}commands"
+_COMMANDS_HOOK = f"{HOOK_PREFIX}commands"
 
 
-def plugin_commands(
+def load_plugin_commands(
     taken: Container[str], config: PluginsConfig
 ) -> tuple[dict[str, click.Command], list[PluginReport]]:
     """
@@ -29,25 +29,25 @@ def plugin_commands(
         taken: The names of the command line's own commands.
         config: What the operator says of plugins.
     """
-    installed, choice, known = find(), Choice(None, (), config), manager()
-    packages = Packages.of(installed)
+    installed, choice, known = find_plugins(), PluginSelection(None, (), config), create_plugin_manager()
+    packages = PluginModules.from_plugins(installed)
     found: dict[str, click.Command] = {}
     owners: dict[str, str] = {}
     failed: list[PluginReport] = []
     for one in installed:
-        if one.problem or choice.reason(one):  # loading tells of it
+        if one.problem or choice.get_exclusion_reason(one):  # loading tells of it
             continue
-        stage, staging = "import", Staging(one)
+        stage, staging = "import", StagingRegistry(one)
         try:
-            with staged(one, staging):
-                plugin, _ = imported(one, staging, packages)
-                hook = hooks_of(one, plugin, known).get(_HOOK)
+            with act_as_plugin(one, staging):
+                plugin, _ = import_plugin(one, staging, packages)
+                hook = collect_hooks(one, plugin, known).get(_COMMANDS_HOOK)
                 if hook is None:
                     continue
-                stage = _HOOK
-                fresh = _collected(one, hook, taken, owners)
-        except CONTAINED as error:  # isolation: this plugin's commands are left out
-            failed.append(failure(one, stage, error))
+                stage = _COMMANDS_HOOK
+                fresh = _collect_commands(one, hook, taken, owners)
+        except CONTAINED_ERRORS as error:  # isolation: this plugin's commands are left out
+            failed.append(build_failure_report(one, stage, error))
             continue
         finally:
             staging.seal()
@@ -56,7 +56,9 @@ def plugin_commands(
     return found, failed
 
 
-def _collected(found: Found, hook: Any, taken: Container[str], owners: Mapping[str, str]) -> dict[str, Any]:
+def _collect_commands(
+    found: InstalledPlugin, hook: Any, taken: Container[str], owners: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the commands of one plugin, checked."""
     import click
 
@@ -73,5 +75,5 @@ def _collected(found: Found, hook: Any, taken: Container[str], owners: Mapping[s
         elif name in owners:
             problem = f"the command {name!r} comes from {owners[name]} already"
         if problem:
-            raise PluginError(str(found), _HOOK, problem)
+            raise PluginError(str(found), _COMMANDS_HOOK, problem)
     return dict(group.commands)

@@ -14,19 +14,19 @@ from praval_tools.config.plugins import PluginsConfig
 from praval_tools.errors import PluginError
 from praval_tools.execution.engines.threads import Job
 from praval_tools.formats import FORMATS, Format
-from praval_tools.names import shorten
-from praval_tools.plugins.admission import tools_in
-from praval_tools.plugins.discovery import Found
-from praval_tools.plugins.hook_caller import PREFIX, Hook, hooks_of
-from praval_tools.plugins.settings import settings_of
-from praval_tools.plugins.staging import Packages, Staging, Wished, imported, staged
+from praval_tools.names import shorten_repr
+from praval_tools.plugins.admission import extract_tools
+from praval_tools.plugins.discovery import InstalledPlugin
+from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
+from praval_tools.plugins.settings import build_settings
+from praval_tools.plugins.staging import PluginModules, RequestedAgent, StagingRegistry, act_as_plugin, import_plugin
 from praval_tools.tools.tool import Tool
 
 T = TypeVar("T")
 
-REGISTER: Final = f"{PREFIX}register_tools"
-_SETTINGS: Final = f"{PREFIX}settings"
-_NAMED: Final[Mapping[str, tuple[re.Pattern[str], frozenset[str], str]]] = {
+REGISTER_TOOLS_HOOK: Final = f"{HOOK_PREFIX}register_tools"
+_SETTINGS_HOOK: Final = f"{HOOK_PREFIX}settings"
+_EXTENSION_RULES: Final[Mapping[str, tuple[re.Pattern[str], frozenset[str], str]]] = {
     "engines": (re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+"), frozenset(), "with a dot, like 'acme.pool'"),
     "journals": (
         re.compile(r"[a-z][a-z0-9+-]*"), frozenset(("sqlite", "memory", "file", "postgresql", "postgres")),
@@ -41,7 +41,7 @@ _NAMED: Final[Mapping[str, tuple[re.Pattern[str], frozenset[str], str]]] = {
 
 
 @define
-class Progress:
+class LoadProgress:
     """Where the loading of one plugin is, and what its reports may not repeat."""
 
     stage: str = "find"
@@ -49,71 +49,73 @@ class Progress:
 
 
 @frozen(kw_only=True)
-class Brought:
+class PluginContents:
     """All that one plugin brings."""
 
     tools: tuple[Tool[..., Any], ...] = ()
-    agents: tuple[Wished, ...] = ()
-    hooks: Mapping[str, Hook] = field(factory=dict)
-    named: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    agents: tuple[RequestedAgent, ...] = ()
+    hooks: Mapping[str, PluginHook] = field(factory=dict)
+    extensions: Mapping[str, Mapping[str, Any]] = field(factory=dict)
 
 
-def brought_by(
-    found: Found, progress: Progress, packages: Packages, known: PluginManager, config: PluginsConfig,
+def collect_plugin_contents(
+    found: InstalledPlugin, progress: LoadProgress, packages: PluginModules, known: PluginManager, config: PluginsConfig,
     settings: Any = None,
-) -> Brought:  # fmt: skip
+) -> PluginContents:  # fmt: skip
     """
     Import a plugin and ask it for what it brings, in its name, with a default registry of its own.
 
     Raises:
         Exception: Whatever the plugin raises, `SystemExit` too; *progress* says where.
     """
-    staging = Staging(found)
+    staging = StagingRegistry(found)
     try:
-        with staged(found, staging):
+        with act_as_plugin(found, staging):
             progress.stage = "import"
-            plugin, declared = imported(found, staging, packages)
+            plugin, declared = import_plugin(found, staging, packages)
             progress.stage = "hooks"
-            hooks = hooks_of(found, plugin, known)
+            hooks = collect_hooks(found, plugin, known)
             progress.stage = "settings"
-            kind = hooks[_SETTINGS](staging, {}) if _SETTINGS in hooks else None
-            mine = settings_of(found, kind, config, settings, progress.secrets)
+            kind = hooks[_SETTINGS_HOOK](staging, {}) if _SETTINGS_HOOK in hooks else None
+            mine = build_settings(found, kind, config, settings, progress.secrets)
             tools = list(declared.tools)
-            if (register := hooks.get(REGISTER)) is not None:
-                progress.stage = REGISTER
-                tools += tools_in(found, register(staging, {"settings": mine}))
-                tools += packages.sorted(found, staging.taken())
+            if (register := hooks.get(REGISTER_TOOLS_HOOK)) is not None:
+                progress.stage = REGISTER_TOOLS_HOOK
+                tools += extract_tools(found, register(staging, {"settings": mine}))
+                tools += packages.select_own_tools(found, staging.list_declared_tools())
             named = {}
-            for what in _NAMED:
-                if (hook := hooks.get(PREFIX + what)) is not None:
+            for what in _EXTENSION_RULES:
+                if (hook := hooks.get(HOOK_PREFIX + what)) is not None:
                     progress.stage = hook.name
-                    named[what] = _named(found, what, hook(staging, {}))
+                    named[what] = _check_extensions(found, what, hook(staging, {}))
             progress.stage = "tools"
     finally:
         staging.seal()
-    return Brought(tools=tuple(dict.fromkeys(tools)), agents=declared.agents, hooks=hooks, named=named)
+    return PluginContents(tools=tuple(dict.fromkeys(tools)), agents=declared.agents, hooks=hooks, extensions=named)
 
 
-def _named(found: Found, what: str, given: Any) -> dict[str, Any]:
+def _check_extensions(found: InstalledPlugin, what: str, given: Any) -> dict[str, Any]:
     """Return what comes by name, checked."""
     if not isinstance(given, Mapping):
-        raise PluginError(str(found), PREFIX + what, f"it returned {shorten(given)}, which is no mapping by name")
-    pattern, taken, looks = _NAMED[what]
+        raise PluginError(
+            str(found), HOOK_PREFIX + what, f"it returned {shorten_repr(given)}, which is no mapping by name"
+        )
+    pattern, taken, looks = _EXTENSION_RULES[what]
     named = dict(given.items())  # asked for once: what was checked is what is taken
     for name, one in named.items():
         problem = ""
         if type(name) is not str or not pattern.fullmatch(name):
-            problem = f"{shorten(name)} is no name for one of its {what}: it is {looks}"
+            problem = f"{shorten_repr(name)} is no name for one of its {what}: it is {looks}"
         elif name in taken:
             problem = f"the name {name!r} is taken by praval_tools itself"
-        elif lacks := _lacks(what, one):
-            problem = f"{name!r} is {shorten(one)}, which {lacks}"
+        elif lacks := _describe_defect(what, one):
+            problem = f"{name!r} is {shorten_repr(one)}, which {lacks}"
         if problem:
-            raise PluginError(str(found), PREFIX + what, problem)
+            raise PluginError(str(found), HOOK_PREFIX + what, problem)
     return named
 
 
-def _lacks(what: str, one: Any) -> str:
+def _describe_defect(what: str, one: Any) -> str:
     if what == "engines":
         return "" if callable(getattr(one, "submit", None)) else "has no submit()"
     if what == "formats":
@@ -121,7 +123,7 @@ def _lacks(what: str, one: Any) -> str:
     return "" if callable(one) else "cannot be called"
 
 
-def within(seconds: float | None, found: Found, progress: Progress, work: Callable[[], T]) -> T:
+def run_with_timeout(seconds: float | None, found: InstalledPlugin, progress: LoadProgress, work: Callable[[], T]) -> T:
     """
     Do *work* here or, with a limit, in a thread that is abandoned when it takes longer.
 

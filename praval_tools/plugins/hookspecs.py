@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pluggy import HookimplMarker, HookspecMarker
 
-from praval_tools.plugins.discovery import GROUP
+from praval_tools.plugins.discovery import ENTRY_POINT_GROUP
 from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Ask, Deny
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from praval_tools.formats import Format
 
-PROJECT: Final = GROUP
+PROJECT_NAME: Final = ENTRY_POINT_GROUP
 """Pluggy's name for the project."""
 
-hookspec = HookspecMarker(PROJECT)
+hookspec = HookspecMarker(PROJECT_NAME)
 """Marks the specification of a hook."""
 
-hookimpl = HookimplMarker(PROJECT)
+hookimpl = HookimplMarker(PROJECT_NAME)
 """Marks what a plugin implements."""
 
 

@@ -14,47 +14,47 @@ from typing import Any, Final
 from attrs import define, evolve, field
 from pluggy import PluginManager
 
-from praval_tools.access.commands import operator_only
-from praval_tools.config.plugins import PluginsConfig, PluginTable, plugins_config
-from praval_tools.errors import PluginError, PluginLoadError, PluginWarning, ToolUsageError, outside
-from praval_tools.execution.context import actor
+from praval_tools.access.commands import require_operator
+from praval_tools.config.plugins import PluginsConfig, PluginTable, read_plugins_config
+from praval_tools.errors import PluginError, PluginLoadError, PluginWarning, ToolUsageError, get_user_stacklevel
+from praval_tools.execution.context import resolve_actor
 from praval_tools.names import normalized
-from praval_tools.plugins.activation import plug, unplug
-from praval_tools.plugins.admission import Passed, passed, tools_in
-from praval_tools.plugins.contents import Brought, Progress, brought_by, within
-from praval_tools.plugins.discovery import Found, find
-from praval_tools.plugins.hook_caller import CONTAINED, PREFIX, manager
-from praval_tools.plugins.report import LEFT_OUT, PluginReport, failure
-from praval_tools.plugins.report_store import Notes, trace
-from praval_tools.plugins.selection import Choice
-from praval_tools.plugins.settings import secrets_in
-from praval_tools.plugins.staging import Packages, Staging, staged
+from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
+from praval_tools.plugins.admission import Admission, admit_tools, extract_tools
+from praval_tools.plugins.contents import LoadProgress, PluginContents, collect_plugin_contents, run_with_timeout
+from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
+from praval_tools.plugins.hook_caller import CONTAINED_ERRORS, HOOK_PREFIX, create_plugin_manager
+from praval_tools.plugins.report import LEFT_OUT, PluginReport, build_failure_report
+from praval_tools.plugins.report_store import PluginReportStore, write_trace
+from praval_tools.plugins.selection import PluginSelection
+from praval_tools.plugins.settings import find_secrets
+from praval_tools.plugins.staging import PluginModules, StagingRegistry, act_as_plugin
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry
 
-DEBUG: Final = "PRAVAL_TOOLS_DEBUG_PLUGINS"
+DEBUG_VARIABLE: Final = "PRAVAL_TOOLS_DEBUG_PLUGINS"
 
-Config = str | Path | Mapping[str, Any] | PluginsConfig | None
+ConfigInput = str | Path | Mapping[str, Any] | PluginsConfig | None
 
 
 @define(eq=False, kw_only=True)
-class _Loading:
+class _LoadSession:
     """One run through the installed plugins."""
 
-    home: Any
-    notes: Notes
+    registry: Any
+    report_store: PluginReportStore
     config: PluginsConfig
     settings: Mapping[str, Any]
     timeout: float | None
-    packages: Packages
+    packages: PluginModules
     debug: bool
-    known: PluginManager = field(factory=manager)
+    plugin_manager: PluginManager = field(factory=create_plugin_manager)
     reports: list[PluginReport] = field(factory=list)
 
 
 def load_plugins(
     registry: ToolRegistry | None = None, *, only: Iterable[str] | None = None, exclude: Iterable[str] = (),
-    settings: Mapping[str, Any] | None = None, config: Config = None, strict: bool = False,
+    settings: Mapping[str, Any] | None = None, config: ConfigInput = None, strict: bool = False,
     timeout: float | None = None,
 ) -> tuple[PluginReport, ...]:  # fmt: skip
     """
@@ -83,39 +83,39 @@ def load_plugins(
         ToolUsageError: A `change()` of the registry is open here.
     """
     home = registry if registry is not None else get_tool_registry()
-    operator_only(actor(None, "load plugins"), "load plugins")
-    _refuse_change(home)
-    tables = config if isinstance(config, PluginsConfig) else plugins_config(config)
-    with home._ledger._lock:
+    require_operator(resolve_actor(None, "load plugins"), "load plugins")
+    _check_no_open_change(home)
+    tables = config if isinstance(config, PluginsConfig) else read_plugins_config(config)
+    with home._access_store._lock:
         if home._runtime.plugins is None:
-            home._runtime.plugins = Notes(home)
-    home._runtime.plugins.recall()
-    installed = find(distributions())
-    loading = _Loading(
-        home=home, notes=home._runtime.plugins, config=tables, timeout=timeout, packages=Packages.of(installed),
+            home._runtime.plugins = PluginReportStore(home)
+    home._runtime.plugins.read_journal()
+    installed = find_plugins(distributions())
+    loading = _LoadSession(
+        registry=home, report_store=home._runtime.plugins, config=tables, timeout=timeout, packages=PluginModules.from_plugins(installed),
         settings={normalized(name): one for name, one in (settings or {}).items()},
-        debug=os.environ.get(DEBUG, "") not in ("", "0"),
+        debug=os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"),
     )  # fmt: skip
-    chosen = Choice(only, exclude, tables)
-    for report in chosen.unknown(installed):
-        _kept(loading, report, ())
-    for found in filter(chosen.asked, installed):
-        reason = chosen.reason(found)
+    chosen = PluginSelection(only, exclude, tables)
+    for report in chosen.report_unknown_names(installed):
+        _record_report(loading, report, ())
+    for found in filter(chosen.is_requested, installed):
+        reason = chosen.get_exclusion_reason(found)
         if reason:
-            with loading.notes.lock:
-                unplug(home, found)
-            _kept(loading, _left_out(found, reason), ())
+            with loading.report_store.lock:
+                deactivate_plugin(home, found)
+            _record_report(loading, _build_left_out_report(found, reason), ())
         else:
-            _load(loading, found, tables.of(found.distribution))
+            _load_plugin(loading, found, tables.get_table(found.distribution))
     for index, table in enumerate(tables.sources):
         _load_source(loading, index, table)
-    return _finished(loading, strict)
+    return _warn_or_raise(loading, strict)
 
 
-def _refuse_change(home: ToolRegistry) -> None:
+def _check_no_open_change(home: ToolRegistry) -> None:
     """Refuse to load inside of a change that may yet be taken back: hooks would stay where tools go."""
-    change = home._ledger._mine()
-    if change is not None and not change.draft:
+    change = home._access_store._get_own_change()
+    if change is not None and not change.is_draft:
         raise ToolUsageError(
             f"A change() of registry {home.name!r} is open here; load plugins before or after it.", "load-in-change"
         )
@@ -129,53 +129,55 @@ def autoload(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
 
 def plugin_reports(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
     """Return what became of each plugin of a registry, and each hook that failed since."""
-    notes: Notes | None = (registry if registry is not None else get_tool_registry())._runtime.plugins
-    return () if notes is None else (*notes.reports.values(), *notes.faults.values())
+    notes: PluginReportStore | None = (registry if registry is not None else get_tool_registry())._runtime.plugins
+    return () if notes is None else (*notes.reports.values(), *notes.hook_failures.values())
 
 
-def _left_out(found: Found, reason: str) -> PluginReport:
+def _build_left_out_report(found: InstalledPlugin, reason: str) -> PluginReport:
     return PluginReport(
         distribution=found.distribution, version=found.version, entry_point=found.entry_point, stage=LEFT_OUT,
         reason=reason,
     )  # fmt: skip
 
 
-def _load(loading: _Loading, found: Found, table: PluginTable) -> None:
-    progress, started = Progress(), time.monotonic()
+def _load_plugin(loading: _LoadSession, found: InstalledPlugin, table: PluginTable) -> None:
+    progress, started = LoadProgress(), time.monotonic()
     tools: tuple[Any, ...] = ()
     try:
         if found.problem:
             raise PluginError(str(found), "find", found.problem)
         given = loading.settings.get(found.distribution)
-        brought = within(loading.timeout, found, progress, lambda: brought_by(
-            found, progress, loading.packages, loading.known, loading.config, given))  # fmt: skip
+        brought = run_with_timeout(loading.timeout, found, progress, lambda: collect_plugin_contents(
+            found, progress, loading.packages, loading.plugin_manager, loading.config, given))  # fmt: skip
         progress.stage = "tools"
-        let_in = passed(found, brought.tools, table)
-        _remember(loading, found, progress)
-        fresh = _loaded(found, brought, let_in, table)
-        with loading.notes.lock:
-            plug(loading.home, found, brought, let_in, table, loading.notes.fault)
+        let_in = admit_tools(found, brought.tools, table)
+        _store_secrets(loading, found, progress)
+        fresh = _build_loaded_report(found, brought, let_in, table)
+        with loading.report_store.lock:
+            activate_plugin(loading.registry, found, brought, let_in, table, loading.report_store.record_hook_failure)
         tools, report = let_in.tools, fresh
-    except CONTAINED as error:  # isolation: this plugin is kept out, the others are loaded
-        report = failure(found, progress.stage, error, progress.secrets)
+    except CONTAINED_ERRORS as error:  # isolation: this plugin is kept out, the others are loaded
+        report = build_failure_report(found, progress.stage, error, progress.secrets)
         if report.stage == "timeout":  # the thread that was abandoned may come back to this one
-            loading.known = manager()
-    _kept(loading, report, tools)
+            loading.plugin_manager = create_plugin_manager()
+    _record_report(loading, report, tools)
     taken = (time.monotonic() - started) * 1000
-    trace(f"{found}: {report.stage}, {len(tools)} tools, {taken:.1f} ms", on=loading.debug)
+    write_trace(f"{found}: {report.stage}, {len(tools)} tools, {taken:.1f} ms", enabled=loading.debug)
 
 
-def _remember(loading: _Loading, found: Found, progress: Progress) -> None:
-    loading.notes.secrets[found.distribution, found.entry_point] = frozenset(progress.secrets)
+def _store_secrets(loading: _LoadSession, found: InstalledPlugin, progress: LoadProgress) -> None:
+    loading.report_store.secrets[found.distribution, found.entry_point] = frozenset(progress.secrets)
 
 
-def _loaded(found: Found, brought: Brought, let_in: Passed, table: PluginTable) -> PluginReport:
+def _build_loaded_report(
+    found: InstalledPlugin, brought: PluginContents, let_in: Admission, table: PluginTable
+) -> PluginReport:
     wishes = list(let_in.wishes)
     if not table.trust:
         for one in brought.agents:
             listed = ", ".join(one.profile.tools)
             wishes.append(f"agent {one.profile.name!r}" + (f", listing {listed}" if listed else ""))
-        if f"{PREFIX}approve" in brought.hooks:
+        if f"{HOOK_PREFIX}approve" in brought.hooks:
             wishes.append("answering approvals")
     return PluginReport(
         distribution=found.distribution, version=found.version, entry_point=found.entry_point,
@@ -184,12 +186,12 @@ def _loaded(found: Found, brought: Brought, let_in: Passed, table: PluginTable) 
     )  # fmt: skip
 
 
-def _load_source(loading: _Loading, index: int, table: Mapping[str, Any]) -> None:
+def _load_source(loading: _LoadSession, index: int, table: Mapping[str, Any]) -> None:
     """Load the tools of one `[[sources]]` table through the plugin that brings its kind."""
-    kind, plugged = str(table["kind"]), loading.home._runtime.hooks.plugged
+    kind, plugged = str(table["kind"]), loading.registry._runtime.hooks.contributions
     bringer = next((one for one in plugged if kind in one.sources), None)
-    found = Found(distribution="configuration", entry_point=f"sources[{index}]")
-    progress, secrets = Progress(stage=f"{PREFIX}sources"), set(secrets_in(table))
+    found = InstalledPlugin(distribution="configuration", entry_point=f"sources[{index}]")
+    progress, secrets = LoadProgress(stage=f"{HOOK_PREFIX}sources"), set(find_secrets(table))
     tools: tuple[Any, ...] = ()
     try:
         if bringer is None:
@@ -200,36 +202,38 @@ def _load_source(loading: _Loading, index: int, table: Mapping[str, Any]) -> Non
         if mine is None:
             text = f"{bringer.distribution}, which brings it, is not installed any more"
             raise PluginError(str(found), "configuration", f"kind {kind!r} cannot be loaded: {text}")
-        secrets |= loading.notes.secrets.get(place, frozenset())
+        secrets |= loading.report_store.secrets.get(place, frozenset())
         found = evolve(mine, entry_point=f"{mine.entry_point}, sources[{index}]")
-        words = evolve(loading.config.of(found.distribution), allow=None, shared=())
-        brought = within(loading.timeout, found, progress, lambda: _sourced(found, bringer.sources[kind], table))
-        let_in = passed(found, brought.tools, words, "config")
-        fresh = _loaded(found, brought, let_in, words)
-        with loading.notes.lock:
-            plug(loading.home, found, brought, let_in, words, loading.notes.fault)
+        words = evolve(loading.config.get_table(found.distribution), allow=None, shared=())
+        brought = run_with_timeout(
+            loading.timeout, found, progress, lambda: _collect_from_source(found, bringer.sources[kind], table)
+        )
+        let_in = admit_tools(found, brought.tools, words, "config")
+        fresh = _build_loaded_report(found, brought, let_in, words)
+        with loading.report_store.lock:
+            activate_plugin(loading.registry, found, brought, let_in, words, loading.report_store.record_hook_failure)
         tools, report = let_in.tools, fresh
-    except CONTAINED as error:  # isolation: the tools of this table are left out
-        report = failure(found, progress.stage, error, secrets)
-    _kept(loading, report, tools)
+    except CONTAINED_ERRORS as error:  # isolation: the tools of this table are left out
+        report = build_failure_report(found, progress.stage, error, secrets)
+    _record_report(loading, report, tools)
 
 
-def _sourced(found: Found, loader: Any, table: Mapping[str, Any]) -> Brought:
-    staging = Staging(found)
+def _collect_from_source(found: InstalledPlugin, loader: Any, table: Mapping[str, Any]) -> PluginContents:
+    staging = StagingRegistry(found)
     try:
-        with staged(found, staging):
-            tools = [*tools_in(found, loader(copy.deepcopy(dict(table)))), *staging.taken()]
+        with act_as_plugin(found, staging):
+            tools = [*extract_tools(found, loader(copy.deepcopy(dict(table)))), *staging.list_declared_tools()]
     finally:
         staging.seal()
-    return Brought(tools=tuple(dict.fromkeys(tools)))
+    return PluginContents(tools=tuple(dict.fromkeys(tools)))
 
 
-def _kept(loading: _Loading, report: PluginReport, tools: Iterable[Any]) -> None:
-    with loading.notes.lock:
-        loading.reports.append(loading.notes.keep(report, tools))
+def _record_report(loading: _LoadSession, report: PluginReport, tools: Iterable[Any]) -> None:
+    with loading.report_store.lock:
+        loading.reports.append(loading.report_store.record_report(report, tools))
 
 
-def _finished(loading: _Loading, strict: bool) -> tuple[PluginReport, ...]:
+def _warn_or_raise(loading: _LoadSession, strict: bool) -> tuple[PluginReport, ...]:
     reports = tuple(loading.reports)
     errors = [one.error for one in reports if one.error is not None]
     if errors and strict:
@@ -238,9 +242,9 @@ def _finished(loading: _Loading, strict: bool) -> tuple[PluginReport, ...]:
         raise group
     for report in reports:
         if report.error is not None:
-            warnings.warn(str(report.error), PluginWarning, stacklevel=outside())
+            warnings.warn(str(report.error), PluginWarning, stacklevel=get_user_stacklevel())
         elif report.changed:
             since = f" since {report.upgraded_from}" if report.upgraded_from else ""
             text = f"{report.distribution} {report.version} changed {', '.join(report.changed)}{since}"
-            warnings.warn(f"{text}; check who calls it.", PluginWarning, stacklevel=outside())
+            warnings.warn(f"{text}; check who calls it.", PluginWarning, stacklevel=get_user_stacklevel())
     return reports

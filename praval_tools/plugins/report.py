@@ -11,21 +11,21 @@ from urllib.parse import quote, quote_plus
 from attrs import frozen
 
 from praval_tools.errors import ConfigError, PluginError
-from praval_tools.names import shorten
+from praval_tools.names import shorten_repr
 from praval_tools.plugins import hookspecs
-from praval_tools.plugins.discovery import Found
+from praval_tools.plugins.discovery import InstalledPlugin
 
 LOADED: Final = "loaded"
 LEFT_OUT: Final = "left out"
 
-_MOST: Final = 4_000
-_FRAMES: Final = 20
+_MAX_TEXT_LENGTH: Final = 4_000
+_MAX_FRAMES: Final = 20
 _STAGES: Final = frozenset((
     "find", "configuration", "import", "hooks", "settings", "tools", "clash", "timeout",
-    *(name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")),
+    *(name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT_NAME}_")),
 ))  # fmt: skip
-_MARK: Final = "[secret]"
-_ODD: Final = (Exception, SystemExit)
+_SECRET_PLACEHOLDER: Final = "[secret]"
+_CONTAINED_ERRORS: Final = (Exception, SystemExit)
 
 
 @frozen(kw_only=True)
@@ -83,22 +83,24 @@ class PluginReport:
         return f"{name}: {self.stage}" + (f" ({self.reason})" if self.reason else "")
 
 
-def failure(found: Found, stage: str, error: BaseException, secrets: Iterable[str] = ()) -> PluginReport:
+def build_failure_report(
+    found: InstalledPlugin, stage: str, error: BaseException, secrets: Iterable[str] = ()
+) -> PluginReport:
     """Return the report of a plugin that failed at *stage*; nothing of it repeats one of *secrets*."""
     hidden = tuple(secrets)
-    own = _ours(found, error)
+    own = _read_host_error(found, error)
     if own is None and type(error) is ConfigError and stage == "settings":
-        own = stage, _text(error)
-    stage, text = own if own is not None else (stage, _said(error))
+        own = stage, _get_message(error)
+    stage, text = own if own is not None else (stage, _describe_error(error))
     return PluginReport(
         distribution=found.distribution, version=found.version, entry_point=found.entry_point, stage=stage,
-        error=PluginError(str(found), stage, plain(cut(without(text, hidden)))),
-        error_type="" if own is not None else plain(kind_of(error)[:128]),
-        traceback="" if own is not None else plain(cut(without(_trace(error), hidden))),
+        error=PluginError(str(found), stage, escape_unprintable(truncate_text(redact_secrets(text, hidden)))),
+        error_type="" if own is not None else escape_unprintable(get_class_name(error)[:128]),
+        traceback="" if own is not None else escape_unprintable(truncate_text(redact_secrets(_format_traceback(error), hidden))),
     )  # fmt: skip
 
 
-def _ours(found: Found, error: BaseException) -> tuple[str, str] | None:
+def _read_host_error(found: InstalledPlugin, error: BaseException) -> tuple[str, str] | None:
     """Return stage and problem of an error that the host raised; None: the plugin raised it, whatever its class."""
     if type(error) is not PluginError or [type(one) for one in error.args] != [str, str, str]:
         return None
@@ -106,15 +108,15 @@ def _ours(found: Found, error: BaseException) -> tuple[str, str] | None:
     return (stage, problem) if plugin == str(found) and stage in _STAGES else None
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def redact_secrets(text: str, secrets: Iterable[str]) -> str:
     """Return *text* with each of *secrets* replaced by a mark, the longest first."""
     for secret in sorted({one for one in secrets if one}, key=len, reverse=True):
-        for form in _forms(secret):
-            text = text.replace(form, _MARK)
+        for form in _list_spellings(secret):
+            text = text.replace(form, _SECRET_PLACEHOLDER)
     return text
 
 
-def _forms(secret: str) -> list[str]:
+def _list_spellings(secret: str) -> list[str]:
     """Return the spellings in which errors show a text, the longest first."""
     try:
         in_urls = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
@@ -124,40 +126,40 @@ def _forms(secret: str) -> list[str]:
     return sorted({secret, *in_urls, *(one[1:-1] for one in spelled)}, key=len, reverse=True)
 
 
-def plain(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return *text* as any terminal and file takes it: control characters and half surrogates are spelled out."""
     return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
 
 
-def kind_of(error: BaseException) -> str:
+def get_class_name(error: BaseException) -> str:
     """Return the name of an error's class, which may have a metaclass of its own."""
     name: str = type.__dict__["__name__"].__get__(type(error))
     return name
 
 
-def _text(error: BaseException) -> str:
+def _get_message(error: BaseException) -> str:
     try:
         return str.__str__(str(error))  # a text of a class of its own is made a plain one
-    except _ODD as broken:  # the seam to an exception of strangers
-        return f"a message that cannot be shown: {kind_of(broken)}"
+    except _CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
+        return f"a message that cannot be shown: {get_class_name(broken)}"
 
 
-def cut(text: str, most: int = _MOST) -> str:
+def truncate_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
     """Return *text*, or its beginning and end where it is long."""
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    return f"{text[: most // 3]}\n… {len(text) - most:,} characters …\n{text[-(most - most // 3) :]}"
+    return f"{text[: max_length // 3]}\n… {len(text) - max_length:,} characters …\n{text[-(max_length - max_length // 3) :]}"
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if issubclass(type(error), SystemExit):
-        return f"it called sys.exit({shorten(getattr(error, 'code', None))})"
-    text = _text(error)
-    return f"{kind_of(error)}: {text}" if text else kind_of(error)
+        return f"it called sys.exit({shorten_repr(getattr(error, 'code', None))})"
+    text = _get_message(error)
+    return f"{get_class_name(error)}: {text}" if text else get_class_name(error)
 
 
-def _trace(error: BaseException) -> str:
+def _format_traceback(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES))
-    except _ODD as broken:  # the seam to an exception of strangers
-        return f"a traceback that cannot be shown: {kind_of(broken)}"
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-_MAX_FRAMES))
+    except _CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
+        return f"a traceback that cannot be shown: {get_class_name(broken)}"

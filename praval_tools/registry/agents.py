@@ -6,24 +6,24 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from praval_tools.access.records import MOST_CHAINED, AgentProfile, Delegation, Principal
+from praval_tools.access.records import MAX_CHAIN_LENGTH, AgentProfile, Delegation, Principal
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import Site, frame_of, running
-from praval_tools.names import check_agent_name, shorten
+from praval_tools.execution.context import FrameScope, activate_frame, make_frame
+from praval_tools.names import check_agent_name, shorten_repr
 from praval_tools.registry import assignment
-from praval_tools.registry.decorator_arguments import ToolMaker
+from praval_tools.registry.decorator_arguments import ToolDecoratorFactory
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.toolset import BoundTool, Toolset
 from praval_tools.schema.signature import read_signature
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.declaration_site import calling_place, place_of
+from praval_tools.tools.declaration_site import find_calling_site, find_declaration_site
 from praval_tools.tools.tool import Tool
 
 if TYPE_CHECKING:
     from praval_tools.registry.registry import ToolRegistry
 
-Mode = Literal["intersect", "inherit", "own"]
+DelegationMode = Literal["intersect", "inherit", "own"]
 
 
 class Agent:
@@ -57,68 +57,70 @@ class Agent:
         if type(auto_discover_tools) is not bool:
             raise TypeError(f"auto_discover_tools is True or False, not {auto_discover_tools!r}.")
         if function is not None and not callable(function):
-            raise TypeError(f"An agent is declared of a function, not of {shorten(function)}.")
+            raise TypeError(f"An agent is declared of a function, not of {shorten_repr(function)}.")
         if isinstance(function, FunctionType) and function.__code__.co_varnames[:1] == ("self",):
             raise ToolUsageError(
                 f"{function.__qualname__} is a method without its object; declare the agent on a bound one: "
                 f"agent({name!r})(one.{function.__name__})."
             )
         home = registry if registry is not None else get_tool_registry()
-        place = place_of(function) if function is not None else calling_place()
+        place = find_declaration_site(function) if function is not None else find_calling_site()
         profile = AgentProfile(
-            name=name, tool_categories=tuple(map(_category, tool_categories)),
+            name=name, tool_categories=tuple(map(_check_category, tool_categories)),
             auto_discover_tools=auto_discover_tools, declared=True,
             place=str(place.source) if place.source.file else "", run=place,
         )  # fmt: skip
-        assignment.declare(home, profile, list(tools), lambda old: old.run is not None and place.again(old.run))
-        self._set(home, Principal(name), function)
-        home._declared[name] = self
+        assignment.declare_agent(
+            home, profile, list(tools), lambda old: old.run is not None and place.is_rerun_of(old.run)
+        )
+        self._initialize(home, Principal(name), function)
+        home._declared_agents[name] = self
 
     @classmethod
     def handle(cls, registry: Any, who: Principal) -> Agent:
         """Return an agent for *who* without declaring anything."""
         made = object.__new__(cls)
-        made._set(registry, who, None)
+        made._initialize(registry, who, None)
         return made
 
-    def _set(self, registry: Any, who: Principal, function: Callable[..., Any] | None) -> None:
-        self.registry, self._who, self._function = registry, who, function
+    def _initialize(self, registry: Any, who: Principal, function: Callable[..., Any] | None) -> None:
+        self.registry, self._principal, self._function = registry, who, function
         self.name = who.agent
-        self._tools: Toolset = registry._desk.toolset(who)
+        self._toolset: Toolset = registry._dispatcher.get_toolset(who)
         # the toolset's own, without a step between: calls are what an agent does most
-        self.call, self.acall = self._tools.call, self._tools.acall  # type: ignore[method-assign]
+        self.call, self.acall = self._toolset.call, self._toolset.acall  # type: ignore[method-assign]
         self.__wrapped__ = function
-        self._wants: tuple[tuple[str, int | None], ...] | None = () if function is None else None
+        self._toolset_parameters: tuple[tuple[str, int | None], ...] | None = () if function is None else None
         self.__name__ = getattr(function, "__name__", who.agent)
         self.__qualname__ = getattr(function, "__qualname__", who.agent)
         if function is not None:
             self.__doc__, self.__module__ = function.__doc__, function.__module__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Agent) and self.registry is other.registry and self._who == other._who
+        return isinstance(other, Agent) and self.registry is other.registry and self._principal == other._principal
 
     def __hash__(self) -> int:
-        return hash(self._who)
+        return hash(self._principal)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:
             raise ToolUsageError(f"Agent {self.name!r} has no function to run; use its call, execute and tools.")
-        args = self._with_toolset(args, kwargs)
-        with running(frame_of(Site(self.registry, self._who, self.name))):
+        args = self._add_toolset_argument(args, kwargs)
+        with activate_frame(make_frame(FrameScope(self.registry, self._principal, self.name))):
             outcome = self._function(*args, **kwargs)
-        return _inside(Site(self.registry, self._who, self.name), outcome)
+        return _keep_in_context(FrameScope(self.registry, self._principal, self.name), outcome)
 
-    def _with_toolset(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _add_toolset_argument(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the positional arguments, with its toolset where the function wants one and none was given."""
-        if self._wants is None:
-            self._wants = _toolset_parameters(self._function)
-        for name, place in self._wants:
+        if self._toolset_parameters is None:
+            self._toolset_parameters = _find_toolset_parameters(self._function)
+        for name, place in self._toolset_parameters:
             if name in kwargs or (place is not None and place < len(args) and isinstance(args[place], Toolset)):
                 continue
             if place is None or place > len(args):
-                kwargs[name] = self._tools
+                kwargs[name] = self._toolset
             else:
-                args = (*args[:place], self._tools, *args[place:])
+                args = (*args[:place], self._toolset, *args[place:])
         return args
 
     def __repr__(self) -> str:
@@ -131,28 +133,28 @@ class Agent:
     @property
     def chain(self) -> tuple[str, ...]:
         """The agents on whose behalf this one acts, the nearest first."""
-        return self._who.chain
+        return self._principal.chain
 
     # ── what it has ──────────────────────────────────────────────────────────────────────────────
 
     @property
     def tools(self) -> Toolset:
         """The tools that it may call now: live, ordered, read-only."""
-        return self._tools
+        return self._toolset
 
     def list_tools(self) -> list[str]:
         """Return the names of the tools that it may call now, in registration order."""
-        return list(self._tools)
+        return list(self._toolset)
 
     def tool_exists(self, name: str | Tool[..., Any]) -> bool:
         """Tell whether it may call a tool of this name now."""
-        return name in self._tools
+        return name in self._toolset
 
     has_tool = tool_exists
 
     def get_tool(self, name: str | Tool[..., Any]) -> BoundTool[..., Any] | None:
         """Return the checked way to the tool of this name, if the agent may call it now."""
-        return self._tools.get(name)  # type: ignore[arg-type]  # a toolset takes both
+        return self._toolset.get(name)  # type: ignore[arg-type]  # a toolset takes both
 
     def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
         """
@@ -163,62 +165,64 @@ class Agent:
             DuplicateToolError: The object's name is taken by another tool.
             TypeError: Something else.
         """
-        assignment.add_tool(self.registry, self.name, tool)
+        assignment.add_tool_to_agent(self.registry, self.name, tool)
 
     def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
         """Take a tool from the agent; False: it could not call it before."""
         return self.registry.remove_tool_from_agent(tool, self.name)  # type: ignore[no-any-return]
 
     @property
-    def tool(self) -> ToolMaker:
+    def tool(self) -> ToolDecoratorFactory:
         """Declares a tool that this agent owns and lists: the decorator of old."""
-        return self._tool
+        return self._declare_tool
 
-    def _tool(self, function: Any = None, /, name: str | None = None, **metadata: Any) -> Any:
+    def _declare_tool(self, function: Any = None, /, name: str | None = None, **metadata: Any) -> Any:
         if isinstance(function, str):
             name, function = function, None
         if function is None:
-            return lambda one: self._tool(one, name=name, **metadata)
+            return lambda one: self._declare_tool(one, name=name, **metadata)
         metadata.setdefault("owned_by", self.name)
         made: Tool[..., Any] = Tool.from_function(function, name=name, **metadata)
-        assignment.add_own(self.registry, self.name, made)
+        assignment.register_own_tool(self.registry, self.name, made)
         return made
 
     # ── what it does ─────────────────────────────────────────────────────────────────────────────
 
     def explain(self, name: str | Tool[..., Any], arguments: Any = None) -> Decision:
         """Say whether it may call a tool, and why."""
-        return self._tools.explain(name, arguments)
+        return self._toolset.explain(name, arguments)
 
     def call(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """Call a tool and return its value; raises what `Toolset.call` raises."""
-        return self._tools.call(name, **arguments)
+        return self._toolset.call(name, **arguments)
 
     async def acall(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """Call a tool from async code and return its value."""
-        return await self._tools.acall(name, **arguments)
+        return await self._toolset.acall(name, **arguments)
 
     def execute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
-        return self._tools.execute(call)
+        return self._toolset.execute(call)
 
     async def aexecute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent from async code."""
-        return await self._tools.aexecute(call)
+        return await self._toolset.aexecute(call)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side; results in call order."""
-        return self._tools.execute_batch(calls, max_parallel)
+        return self._toolset.execute_batch(calls, max_parallel)
 
     async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await self._tools.aexecute_batch(calls, max_parallel)
+        return await self._toolset.aexecute_batch(calls, max_parallel)
 
     def schemas(self, api_format: str = "openai-chat", **terms: Any) -> list[dict[str, Any]]:
         """Return its tools in a provider's format; takes what `Toolset.schemas` takes."""
-        return self._tools.schemas(api_format, **terms)
+        return self._toolset.schemas(api_format, **terms)
 
-    def delegate(self, name: str | Agent, tools: Iterable[Any] | None = None, mode: Mode = "intersect") -> Agent:
+    def delegate(
+        self, name: str | Agent, tools: Iterable[Any] | None = None, mode: DelegationMode = "intersect"
+    ) -> Agent:
         """
         Return a live sub-agent whose calls carry the chain; nothing is copied.
 
@@ -230,39 +234,39 @@ class Agent:
         if mode not in ("intersect", "inherit", "own"):
             raise ToolUsageError(f"mode={mode!r} is none of 'intersect', 'inherit', 'own'.")
         text = check_agent_name(name.name if isinstance(name, Agent) else name)
-        if len(self._who.chain) >= MOST_CHAINED:
-            raise ToolUsageError(f"{self.name!r} acts for {MOST_CHAINED} others already; more are not chained.")
-        names = None if tools is None else assignment.narrowed(self.registry, tools)
-        return Agent.handle(self.registry, Principal(text, Delegation(mode, self._who, names)))
+        if len(self._principal.chain) >= MAX_CHAIN_LENGTH:
+            raise ToolUsageError(f"{self.name!r} acts for {MAX_CHAIN_LENGTH} others already; more are not chained.")
+        names = None if tools is None else assignment.resolve_tool_names(self.registry, tools)
+        return Agent.handle(self.registry, Principal(text, Delegation(mode, self._principal, names)))
 
 
-def _toolset_parameters(function: Any) -> tuple[tuple[str, int | None], ...]:
+def _find_toolset_parameters(function: Any) -> tuple[tuple[str, int | None], ...]:
     """Return the parameters that take a toolset, each with its place among the positional ones."""
     read = read_signature(function, strict=False, context_types=(Toolset,)).parameters
-    places = {one.name: place for place, one in enumerate(one for one in read if not one.by_keyword)}
+    places = {one.name: place for place, one in enumerate(one for one in read if not one.keyword_only)}
     return tuple((one.name, places.get(one.name)) for one in read if one.kind == "context")
 
 
-def _inside(site: Site, outcome: Any) -> Any:
+def _keep_in_context(site: FrameScope, outcome: Any) -> Any:
     """Keep what an agent's function returns inside its context, where it runs on later."""
     kind = type(outcome).__name__
     if kind == "coroutine":
-        return _awaited(site, outcome)
+        return _await_in_context(site, outcome)
     if kind == "generator":
-        return _generated(site, outcome)
-    return _agenerated(site, outcome) if kind == "async_generator" else outcome
+        return _drive_generator(site, outcome)
+    return _drive_async_generator(site, outcome) if kind == "async_generator" else outcome
 
 
-async def _awaited(site: Site, outcome: Any) -> Any:
-    with running(frame_of(site)):
+async def _await_in_context(site: FrameScope, outcome: Any) -> Any:
+    with activate_frame(make_frame(site)):
         return await outcome
 
 
-def _generated(site: Site, outcome: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _drive_generator(site: FrameScope, outcome: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Drive a generator, each step of it in the agent's context."""
     step, given = outcome.send, None
     while True:
-        with running(frame_of(site)):
+        with activate_frame(make_frame(site)):
             try:
                 item = step(given)
             except StopIteration as end:
@@ -270,18 +274,18 @@ def _generated(site: Site, outcome: Generator[Any, Any, Any]) -> Generator[Any, 
         try:
             step, given = outcome.send, (yield item)
         except GeneratorExit:
-            with running(frame_of(site)):
+            with activate_frame(make_frame(site)):
                 outcome.close()
             raise
         except BaseException as error:  # thrown in from outside: the function's to handle
             step, given = outcome.throw, error
 
 
-async def _agenerated(site: Site, outcome: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
+async def _drive_async_generator(site: FrameScope, outcome: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
     """Drive an async generator, each step of it in the agent's context."""
     step, given = outcome.asend, None
     while True:
-        with running(frame_of(site)):
+        with activate_frame(make_frame(site)):
             try:
                 item = await step(given)
             except StopAsyncIteration:
@@ -289,14 +293,14 @@ async def _agenerated(site: Site, outcome: AsyncGenerator[Any, Any]) -> AsyncGen
         try:
             step, given = outcome.asend, (yield item)
         except GeneratorExit:
-            with running(frame_of(site)):
+            with activate_frame(make_frame(site)):
                 await outcome.aclose()
             raise
         except BaseException as error:  # thrown in from outside: the function's to handle
             step, given = outcome.athrow, error
 
 
-def _category(one: Any) -> str:
+def _check_category(one: Any) -> str:
     if not isinstance(one, str) or not one.strip():
         raise TypeError(f"A category is a text, got {one!r}.")
     return one

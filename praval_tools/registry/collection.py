@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from praval_tools.access.commands import known
-from praval_tools.names import name_of
-from praval_tools.registry.assignment import brought
+from praval_tools.access.commands import get_tool_record
+from praval_tools.names import get_name
+from praval_tools.registry.assignment import ensure_registered
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.tool import Tool
@@ -46,13 +46,13 @@ class ToolCollection:
     def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
         """Add a tool by name, object or function; what is in no registry is registered."""
         if isinstance(tool, str):
-            known(self.registry.state, tool)
-        self._names[brought(self.registry, None, tool)] = None
+            get_tool_record(self.registry.state, tool)
+        self._names[ensure_registered(self.registry, None, tool)] = None
 
     def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
         """Take a tool out of the group; False: it was not in it. No agent loses anything."""
         found = tool in self
-        self._names.pop(name_of(tool), None)
+        self._names.pop(get_name(tool), None)
         return found
 
     def get_tools(self) -> list[Tool[..., Any]]:

@@ -22,7 +22,7 @@ class ToolDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
 
 
-class ToolMaker(Protocol):
+class ToolDecoratorFactory(Protocol):
     """`registry.tool` and `agent.tool`: every spelling of `@tool`, with the function's own types kept."""
 
     @overload
@@ -33,11 +33,11 @@ class ToolMaker(Protocol):
     def __call__(self, name: str | None = None, /, **metadata: Unpack[DeclaredFields]) -> ToolDecorator: ...
 
 
-Register = Callable[[Tool[..., Any], Any, bool], None]
+RegisterTool = Callable[[Tool[..., Any], Any, bool], None]
 """Takes a new tool, the `registry=` that was given, and `replace=`."""
 
 
-def spelled(args: tuple[Any, ...], metadata: dict[str, Any], register: Register) -> Any:
+def make_tool_or_decorator(args: tuple[Any, ...], metadata: dict[str, Any], register: RegisterTool) -> Any:
     """Return the tool, or the decorator that makes it, for what `@tool` was given."""
     if len(args) > 1:
         raise ToolUsageError("@tool takes one positional argument: the tool's name, or the function.")
@@ -48,16 +48,16 @@ def spelled(args: tuple[Any, ...], metadata: dict[str, Any], register: Register)
         raise ToolUsageError(f"@tool was given {len(names)} names: {', '.join(sorted(map(repr, names)))}.")
     name = names.pop() if names else None
     if first is not None and not isinstance(first, str):
-        return _made(first, name, metadata, register)
-    return lambda function: _made(function, name, dict(metadata), register)
+        return _make_tool(first, name, metadata, register)
+    return lambda function: _make_tool(function, name, dict(metadata), register)
 
 
-def _made(function: Any, name: str | None, given: dict[str, Any], register: Register) -> Tool[..., Any]:
+def _make_tool(function: Any, name: str | None, given: dict[str, Any], register: RegisterTool) -> Tool[..., Any]:
     wanted, registry, replace = given.pop("register", True), given.pop("registry", None), given.pop("replace", False)
     if isinstance(function, Tool):
         function = function.function
     made: Tool[..., Any] = Tool.from_function(function, name=name, **given)
-    made.definition_.listed = wanted and registry is None
+    made.implementation.discoverable = wanted and registry is None
     if wanted:
         register(made, registry, replace)
     return made

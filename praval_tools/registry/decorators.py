@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import SITE, innermost
+from praval_tools.execution.context import SCOPE, get_current_frame
 from praval_tools.registry.agents import Agent
-from praval_tools.registry.decorator_arguments import ToolDecorator, spelled
+from praval_tools.registry.decorator_arguments import ToolDecorator, make_tool_or_decorator
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.metadata import DeclaredFields
@@ -40,10 +40,10 @@ def tool(*args: Any, **metadata: Any) -> Any:
         ToolDefinitionError: With every problem of the function at once.
         DuplicateToolError: The name is taken.
     """
-    return spelled(args, metadata, _register)
+    return make_tool_or_decorator(args, metadata, _register_tool)
 
 
-def _register(made: Tool[..., Any], registry: ToolRegistry | None, replace: bool) -> None:
+def _register_tool(made: Tool[..., Any], registry: ToolRegistry | None, replace: bool) -> None:
     (registry if registry is not None else get_tool_registry()).register_tool(made, replace=replace)
 
 
@@ -69,12 +69,12 @@ def agent(first: Any = None, /, **options: Any) -> Any:
         DuplicateAgentError: The registry has an agent of this name.
     """
     if callable(first) and not isinstance(first, Agent):
-        return Agent(_named(first), function=first, **options)
+        return Agent(_get_agent_name(first), function=first, **options)
     name = options.pop("name", None) if first is None else first
-    return lambda function: Agent(name or _named(function), function=function, **options)
+    return lambda function: Agent(name or _get_agent_name(function), function=function, **options)
 
 
-def _named(function: Any) -> str:
+def _get_agent_name(function: Any) -> str:
     """Return what an agent is named after: its function, or the class of what is called."""
     inner = function
     while (deeper := getattr(inner, "func", None)) is not None:  # functools.partial
@@ -89,10 +89,8 @@ def current_agent() -> Agent:
     Raises:
         ToolUsageError: No agent is running.
     """
-    frame = innermost()
-    if frame is None or (who := frame[SITE].who) is None:
+    frame = get_current_frame()
+    if frame is None or (who := frame[SCOPE].principal) is None:
         raise ToolUsageError("No agent is running here; current_agent() works inside an agent's function or tool.")
-    registry: Any = frame[SITE].registry
+    registry: Any = frame[SCOPE].registry
     return Agent.handle(registry, who) if who.delegation is not None else registry.agent(who.agent)
-
-

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_makers: list[Callable[[], ToolRegistry]] = []
+_factories: list[Callable[[], ToolRegistry]] = []
 _default: list[ToolRegistry] = []
 _default_lock = threading.Lock()
-_used: ContextVar[ToolRegistry | None] = ContextVar("praval_tools_registry", default=None)
+_override: ContextVar[ToolRegistry | None] = ContextVar("praval_tools_registry", default=None)
 
 
-def made_by(maker: Callable[[], ToolRegistry]) -> None:
+def set_registry_factory(maker: Callable[[], ToolRegistry]) -> None:
     """Say what makes the default registry; the registry's own module does, which stands above this one."""
-    _makers[:] = [maker]
+    _factories[:] = [maker]
 
 
 def get_tool_registry() -> ToolRegistry:
     """Return the default registry: the one of `use_registry`, else one for the process."""
-    used = _used.get()
+    used = _override.get()
     if used is not None:
         return used
     with _default_lock:
         if not _default:
-            _default.append(_makers[0]())
+            _default.append(_factories[0]())
         return _default[0]
 
 
@@ -53,25 +53,25 @@ class use_registry:
         self._registry, self._tokens = registry, list[Any]()
 
     def __enter__(self) -> ToolRegistry:
-        self._tokens.append(_used.set(self._registry))
+        self._tokens.append(_override.set(self._registry))
         return self._registry
 
     def __exit__(self, *_: object) -> None:
-        _used.reset(self._tokens.pop())
+        _override.reset(self._tokens.pop())
 
     def __call__(self, function: F) -> F:
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
-            async def inside(*args: Any, **kwargs: Any) -> Any:
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
                 with use_registry(self._registry):
                     return await function(*args, **kwargs)
 
         else:
 
             @wraps(function)
-            def inside(*args: Any, **kwargs: Any) -> Any:
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
                 with use_registry(self._registry):
                     return function(*args, **kwargs)
 
-        return inside  # type: ignore[return-value]
+        return wrapper  # type: ignore[return-value]

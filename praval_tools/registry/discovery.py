@@ -42,53 +42,60 @@ def discover_tools(
     found: dict[str, Tool[..., Any]] = {}
     errors: list[Exception] = []
     with use_registry(home):
-        for label, load in [*_modules(module, errors), *_files(pattern)]:
-            _scan(home, label, load, found, errors)
+        for label, load in [*_list_module_loaders(module, errors), *_list_file_loaders(pattern)]:
+            _load_and_register(home, label, load, found, errors)
     tools = [tool for tool in found.values() if category is None or tool.metadata.category == category]
     if errors:
-        said = "; ".join(f"{_label(one)} ({type(one).__name__}: {one})" for one in errors)
+        said = "; ".join(f"{_find_failed_source(one)} ({type(one).__name__}: {one})" for one in errors)
         group = DiscoveryError(f"{len(errors)} could not be loaded: {said}", errors)
         group.found = tuple(tools)
         raise group
     return tools
 
 
-_WHILE = "while discovering tools in "
+_NOTE_PREFIX = "while discovering tools in "
 
 
-def _label(error: Exception) -> str:
+def _find_failed_source(error: Exception) -> str:
     """Return the file or module in which *error* arose."""
-    return next((note[len(_WHILE) :] for note in error.__notes__ if note.startswith(_WHILE)), "a module")
+    return next((note[len(_NOTE_PREFIX) :] for note in error.__notes__ if note.startswith(_NOTE_PREFIX)), "a module")
 
 
-Load = Callable[[], ModuleType]
+ModuleLoader = Callable[[], ModuleType]
 
 
-def _scan(
-    home: ToolRegistry, label: str, load: Load, found: dict[str, Tool[..., Any]], errors: list[Exception]
+def _load_and_register(
+    home: ToolRegistry, label: str, load: ModuleLoader, found: dict[str, Tool[..., Any]], errors: list[Exception]
 ) -> None:
-    declared = set(home._declared)
+    declared = set(home._declared_agents)
     try:
-        with home._ledger.draft(lambda name: name not in sys.modules):
+        with home._access_store.draft(lambda name: name not in sys.modules):
             loaded = load()
     except (Exception, SystemExit) as error:  # isolation: one bad file does not stop the rest
-        for name in set(home._declared) - declared - set(home.agents):
-            home._declared.pop(name, None)
+        for name in set(home._declared_agents) - declared - set(home.agents):
+            home._declared_agents.pop(name, None)
         wrapped = error if isinstance(error, Exception) else ImportError(f"{label} called sys.exit({error.code!r})")
-        wrapped.add_note(f"{_WHILE}{label}")
+        wrapped.add_note(f"{_NOTE_PREFIX}{label}")
         errors.append(wrapped)
         return
     for tool in vars(loaded).values():  # loaded before, for another registry
-        if isinstance(tool, Tool) and tool.definition_.listed and _of(loaded, tool) and tool.name not in home:
+        if (
+            isinstance(tool, Tool)
+            and tool.implementation.discoverable
+            and _is_declared_in(loaded, tool)
+            and tool.name not in home
+        ):
             home.register_tool(tool)
-    found.update((tool.name, tool) for tool in home if _of(loaded, tool))
+    found.update((tool.name, tool) for tool in home if _is_declared_in(loaded, tool))
 
 
-def _of(module: ModuleType, tool: Tool[..., Any]) -> bool:
-    return tool.definition_.module == module.__name__
+def _is_declared_in(module: ModuleType, tool: Tool[..., Any]) -> bool:
+    return tool.implementation.module == module.__name__
 
 
-def _modules(module: str | ModuleType | None, errors: list[Exception]) -> Iterable[tuple[str, Load]]:
+def _list_module_loaders(
+    module: str | ModuleType | None, errors: list[Exception]
+) -> Iterable[tuple[str, ModuleLoader]]:
     if module is None:
         return []
     name = module if isinstance(module, str) else module.__name__
@@ -96,7 +103,7 @@ def _modules(module: str | ModuleType | None, errors: list[Exception]) -> Iterab
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError) as error:
-        error.add_note(f"{_WHILE}{name}")
+        error.add_note(f"{_NOTE_PREFIX}{name}")
         errors.append(error)
         return []
     if spec is not None and spec.submodule_search_locations is not None:
@@ -106,7 +113,7 @@ def _modules(module: str | ModuleType | None, errors: list[Exception]) -> Iterab
     return [(one, partial(importlib.import_module, one)) for one in names]
 
 
-def _files(pattern: str | None) -> Iterable[tuple[str, Load]]:
+def _list_file_loaders(pattern: str | None) -> Iterable[tuple[str, ModuleLoader]]:
     if pattern is None:
         return []
     import glob
@@ -121,7 +128,7 @@ def _load_file(path: Path) -> ModuleType:
     known = next((one for one in list(sys.modules.values()) if getattr(one, "__file__", None) == str(full)), None)
     if known is not None:
         return known
-    dotted = _importable(full)
+    dotted = _find_module_name(full)
     if dotted is not None:
         return importlib.import_module(dotted)
     name = "praval_tools_found_" + "".join(char if char.isalnum() else "_" for char in str(full.with_suffix("")))
@@ -138,7 +145,7 @@ def _load_file(path: Path) -> ModuleType:
     return made
 
 
-def _importable(file: Path) -> str | None:
+def _find_module_name(file: Path) -> str | None:
     """Return the name by which `import` finds *file*, so that a file and its module are one and the same."""
     for entry in sys.path:
         base = Path(entry or ".").resolve()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from praval_tools.formats import Format
-    from praval_tools.registry.dispatch import Desk
+    from praval_tools.registry.dispatch import CallDispatcher
 
 
-class Showing:
+class SchemaExportMixin:
     """What a registry has for those who talk to models."""
 
-    _desk: Desk
+    _dispatcher: CallDispatcher
 
     def schemas(
         self, agent: Any, api_format: str | Format = "openai-chat", *, strict: bool = False,
@@ -33,7 +33,7 @@ class Showing:
         Raises:
             UnknownFormatError: No such format; it is a `ValueError`, and the text lists them.
         """
-        return self._desk.of(agent).schemas(
+        return self._dispatcher.get_agent_toolset(agent).schemas(
             api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
         )
 
@@ -42,6 +42,6 @@ class Showing:
         tags: Iterable[str] | None = None, exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
     ) -> bytes:  # fmt: skip
         """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
-        return self._desk.of(agent).schemas_json(
+        return self._dispatcher.get_agent_toolset(agent).schemas_json(
             api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
         )

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from praval_tools.access import commands
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import actor
+from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.runtime import Runtime
 
 if TYPE_CHECKING:
     from praval_tools.journal.journal import Journal
-    from praval_tools.journal.replay import Match
+    from praval_tools.journal.replay import MatchMode
     from praval_tools.journal.stats import UsageStats
-    from praval_tools.registry.dispatch import Desk
-    from praval_tools.runs.registry_journal import Journaling
+    from praval_tools.registry.dispatch import CallDispatcher
+    from praval_tools.runs.registry_journal import RegistryJournal
     from praval_tools.runs.run import Run
 
 
@@ -33,39 +33,39 @@ class JournalSlot:
 
     def __init__(self, runtime: Runtime, durability: str, errors: str, secrets: Iterable[str]) -> None:
         self._runtime = runtime
-        self._terms: dict[str, Any] = {"durability": durability, "errors": errors, "secrets": tuple(secrets)}
-        self._at_work: Journaling | None = None
+        self._options: dict[str, Any] = {"durability": durability, "errors": errors, "secrets": tuple(secrets)}
+        self._journaling: RegistryJournal | None = None
         self._stats: UsageStats | None = None
 
     @property
     def journal(self) -> Journal | None:
         """The journal; None: there is none."""
-        return None if self._at_work is None else self._at_work.journal
+        return None if self._journaling is None else self._journaling.journal
 
-    def put(self, where: Any) -> None:
+    def set_journal(self, where: Any) -> None:
         """Keep a journal at *where* from now on, or none: the operator's alone."""
-        commands.operator_only(actor(None, "set the journal"), "set the journal")
-        self._runtime.ledger.refuse_calls()
-        if self._at_work is not None and (runs := list(self._at_work.recorder.runs)):
+        commands.require_operator(resolve_actor(None, "set the journal"), "set the journal")
+        self._runtime.access_store.refuse_calls()
+        if self._journaling is not None and (runs := list(self._journaling.recorder.open_runs)):
             raise ToolUsageError(
                 f"Run {runs[0]!r} is open, and its calls belong to the journal that is in use; leave it first.",
                 "run-open",
             )
         made = None
         if where is not None:
-            journaling = import_module("praval_tools.runs.registry_journal").Journaling
-            made = journaling(self._runtime, where, stats=self.stats, **self._terms)
-        old, self._at_work = self._at_work, None
+            journaling = import_module("praval_tools.runs.registry_journal").RegistryJournal
+            made = journaling(self._runtime, where, stats=self.stats, **self._options)
+        old, self._journaling = self._journaling, None
         if old is not None:
-            old.end()
+            old.detach()
             old.close()
         if made is not None:
             try:
-                made.begin()
+                made.attach()
             except BaseException:
                 made.close()
                 raise
-            self._at_work = made
+            self._journaling = made
             self.stats.track_usage = True
 
     @property
@@ -73,39 +73,41 @@ class JournalSlot:
         """How often each tool is used, and how it goes; counted for journaled calls, or where switched on."""
         if self._stats is None:
             made = import_module("praval_tools.journal.stats").UsageStats(
-                track_usage=False, clock=self._runtime.clock, switched=self._switched
+                track_usage=False, clock=self._runtime.clock, switched=self._set_usage_counting
             )
             self._stats = made
         return self._stats
 
-    def _switched(self, on: bool) -> None:
+    def _set_usage_counting(self, on: bool) -> None:
         """Have calls counted, or not, where no journal does."""
-        if self._at_work is None:
-            counting = import_module("praval_tools.runs.registry_journal").Counting
+        if self._journaling is None:
+            counting = import_module("praval_tools.runs.registry_journal").CallCounter
             self._runtime.recorder = counting(self._runtime, self.stats) if on else None
-            self._runtime.ledger.renew()
+            self._runtime.access_store.invalidate_snapshots()
 
-    def run(self, desk: Any, run_id: str, match: Match, *, strict: bool, strict_fingerprint: bool) -> Run:
+    def make_run(self, desk: Any, run_id: str, match: MatchMode, *, strict: bool, strict_fingerprint: bool) -> Run:
         """Return a run of the journal, to be opened."""
-        if self._at_work is None:
+        if self._journaling is None:
             raise ToolUsageError(
                 "This registry has no journal, and a run is kept in one: ToolRegistry(journal='runs.db'), or "
                 "registry.journal = 'runs.db'.",
                 "no-journal",
             )
-        return self._at_work.run(desk, run_id, match=match, strict=strict, strict_fingerprint=strict_fingerprint)
+        return self._journaling.create_run(
+            desk, run_id, match=match, strict=strict, strict_fingerprint=strict_fingerprint
+        )
 
     def close(self) -> None:
         """Close the journal, if it was opened here; safe twice."""
-        if self._at_work is not None:
-            self._at_work.close()
+        if self._journaling is not None:
+            self._journaling.close()
 
 
-class Journaled:
+class JournalMixin:
     """What a registry has by its journal."""
 
-    _slot: JournalSlot
-    _desk: Desk
+    _journal_slot: JournalSlot
+    _dispatcher: CallDispatcher
 
     @property
     def journal(self) -> Journal | None:
@@ -114,14 +116,14 @@ class Journaled:
 
         Set it to a path, `memory` or a store, before tools and agents are declared: acts are kept from then on.
         """
-        return self._slot.journal
+        return self._journal_slot.journal
 
     @journal.setter
     def journal(self, where: Any) -> None:
-        self._slot.put(where)
+        self._journal_slot.set_journal(where)
 
     def run(
-        self, run_id: str, match: Match = "content", *, strict: bool = False, strict_fingerprint: bool = False
+        self, run_id: str, match: MatchMode = "content", *, strict: bool = False, strict_fingerprint: bool = False
     ) -> Run:
         """
         Return a run of the journal: `with registry.run("nightly"):` records the calls inside; opened again, it replays.
@@ -136,9 +138,11 @@ class Journaled:
             RunBusyError: On entering: it is open elsewhere.
             ToolUsageError: The registry has no journal.
         """
-        return self._slot.run(self._desk, run_id, match, strict=strict, strict_fingerprint=strict_fingerprint)
+        return self._journal_slot.make_run(
+            self._dispatcher, run_id, match, strict=strict, strict_fingerprint=strict_fingerprint
+        )
 
     @property
     def stats(self) -> UsageStats:
         """How often each tool is used and how it goes; for journaled calls, or once `track_usage` is set there."""
-        return self._slot.stats
+        return self._journal_slot.stats

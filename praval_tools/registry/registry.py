@@ -9,36 +9,36 @@ from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
 from praval_tools.access import grants as lending
-from praval_tools.access.problems import RegistryProblem, problems
-from praval_tools.access.queries import search, stats, tool_info, tool_of, tools_of
-from praval_tools.access.records import Block, Grant, GrantTerms, Principal, Target
-from praval_tools.access.state import State
-from praval_tools.access.store import Ledger, Subscriber
+from praval_tools.access.problems import RegistryProblem, find_problems
+from praval_tools.access.queries import compute_stats, describe_tool, find_tool, search_tools, select_tools
+from praval_tools.access.records import Block, Grant, GrantTerms, Principal, SwitchTarget
+from praval_tools.access.state import AccessState
+from praval_tools.access.store import StateStore, Subscriber
 from praval_tools.clock import Clock, SystemClock
-from praval_tools.execution.approvals import Approvals, Handler
-from praval_tools.execution.batch import batch, batch_async
-from praval_tools.execution.context import actor
+from praval_tools.execution.approvals import ApprovalHandler, Approvals
+from praval_tools.execution.batch import run_batch, run_batch_async
+from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
-from praval_tools.execution.runtime import Options, Runtime
-from praval_tools.names import check_agent_name, check_tool_name, name_of
+from praval_tools.execution.runtime import RegistryOptions, Runtime
+from praval_tools.names import check_agent_name, check_tool_name, get_name
 from praval_tools.registry import assignment
 from praval_tools.registry.agents import Agent
-from praval_tools.registry.decorator_arguments import ToolMaker, spelled
-from praval_tools.registry.default import made_by
-from praval_tools.registry.dispatch import Desk
-from praval_tools.registry.exports import Showing
-from praval_tools.registry.journal_slot import Journaled, JournalSlot
+from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
+from praval_tools.registry.default import set_registry_factory
+from praval_tools.registry.dispatch import CallDispatcher
+from praval_tools.registry.exports import SchemaExportMixin
+from praval_tools.registry.journal_slot import JournalMixin, JournalSlot
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.arguments import MAX_BYTES, MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.from_object import defined, tools_of_object
+from praval_tools.tools.from_object import make_tool, make_tools_from_object
 from praval_tools.tools.metadata import Engine, ErrorStyle, ToolFields
 from praval_tools.tools.tool import Tool, ToolDefinition
 
 
-class ToolRegistry(Journaled, Showing):
+class ToolRegistry(JournalMixin, SchemaExportMixin):
     """
     The catalogue of tools, and who may call them.
 
@@ -73,21 +73,21 @@ class ToolRegistry(Journaled, Showing):
         journal: Any = None, durability: Literal["full", "intent"] = "full",
         journal_errors: Literal["raise", "continue"] = "raise", secrets: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        self._begin(name, clock if clock is not None else SystemClock(), Options(
+        self._initialize(name, clock if clock is not None else SystemClock(), RegistryOptions(
             strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
             max_argument_depth, retry_wait,
         ))  # fmt: skip
-        self._slot = JournalSlot(self._runtime, durability, journal_errors, secrets)
+        self._journal_slot = JournalSlot(self._runtime, durability, journal_errors, secrets)
         if journal is not None:
             self.journal = journal
 
-    def _begin(self, name: str, clock: Clock, options: Options, state: State | None = None) -> None:
+    def _initialize(self, name: str, clock: Clock, options: RegistryOptions, state: AccessState | None = None) -> None:
         self.name, self._clock = name, clock
-        self._ledger = Ledger(name, state)
-        self._runtime = Runtime(self._ledger, clock, options, self)
-        self._desk = Desk(self, Executor(self._runtime))
-        self._slot = JournalSlot(self._runtime, "full", "raise", ())
-        self._declared: WeakValueDictionary[str, Agent] = WeakValueDictionary()
+        self._access_store = StateStore(name, state)
+        self._runtime = Runtime(self._access_store, clock, options, self)
+        self._dispatcher = CallDispatcher(self, Executor(self._runtime))
+        self._journal_slot = JournalSlot(self._runtime, "full", "raise", ())
+        self._declared_agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
     def __repr__(self) -> str:
         return f"<ToolRegistry {self.name!r}: {len(self)} tools>"
@@ -96,30 +96,34 @@ class ToolRegistry(Journaled, Showing):
         return True
 
     def __len__(self) -> int:
-        return len(self._ledger.present().tools)
+        return len(self._access_store.get_current_state().tools)
 
     def __iter__(self) -> Iterator[Tool[..., Any]]:
         return iter(self.list_all_tools())
 
     def __contains__(self, tool: object) -> bool:
-        record = self._ledger.present().record(name_of(tool)) if isinstance(tool, str | Tool) else None
-        return record is not None and (isinstance(tool, str) or record.tool.definition_ is tool.definition_)  # type: ignore[attr-defined]
+        record = (
+            self._access_store.get_current_state().find_tool_record(get_name(tool))
+            if isinstance(tool, str | Tool)
+            else None
+        )
+        return record is not None and (isinstance(tool, str) or record.tool.implementation is tool.implementation)  # type: ignore[attr-defined]
 
     @property
-    def state(self) -> State:
+    def state(self) -> AccessState:
         """The present state: immutable, equal to the replay of all events."""
-        return self._ledger.state
+        return self._access_store.state
 
-    def _act(self, verb: str, tool: str | None, by: Any, plan: Callable[[State, str], commands.Events]) -> bool:
+    def _commit_change(
+        self, verb: str, tool: str | None, by: Any, plan: Callable[[AccessState, str], commands.EventList]
+    ) -> bool:
         """Change the state in the name of *by*; False: there was nothing to change."""
-        who = actor(by, verb, tool)
-        return bool(self._ledger.commit(lambda state: plan(state, who)))
+        who = resolve_actor(by, verb, tool)
+        return bool(self._access_store.commit(lambda state: plan(state, who)))
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
-    def register_tool(
-        self, tool: Tool[..., Any], *, replace: bool = False, by: Any = None, reason: str = ""
-    ) -> None:
+    def register_tool(self, tool: Tool[..., Any], *, replace: bool = False, by: Any = None, reason: str = "") -> None:
         """
         Register *tool*; all or nothing.
 
@@ -130,7 +134,7 @@ class ToolRegistry(Journaled, Showing):
         """
         if not isinstance(tool, Tool):
             raise TypeError(f"Expected Tool object, got {type(tool).__name__}; make one with @tool or Tool(…).")
-        self._act("register", tool.name, by, lambda state, who: commands.register(
+        self._commit_change("register", tool.name, by, lambda state, who: commands.plan_registration(
             state, tool, who, replace=replace, reason=reason))  # fmt: skip
 
     def register(
@@ -138,15 +142,15 @@ class ToolRegistry(Journaled, Showing):
         definition: ToolDefinition | None = None,
     ) -> None:  # fmt: skip
         """Register a tool, or a function under a name and definition (the PyWorkflow form)."""
-        self.register_tool(defined(tool, function, definition) if isinstance(tool, str) else tool)
+        self.register_tool(make_tool(tool, function, definition) if isinstance(tool, str) else tool)
 
     @property
-    def tool(self) -> ToolMaker:
+    def tool(self) -> ToolDecoratorFactory:
         """Declares a tool in this registry; takes what `praval_tools.tool` takes."""
-        return lambda *args, **metadata: spelled(args, metadata, self._take)
+        return lambda *args, **metadata: make_tool_or_decorator(args, metadata, self._register_declared)
 
-    def _take(self, tool: Tool[..., Any], registry: ToolRegistry | None, replace: bool) -> None:
-        tool.definition_.listed = False  # it belongs here, wherever discovery finds it
+    def _register_declared(self, tool: Tool[..., Any], registry: ToolRegistry | None, replace: bool) -> None:
+        tool.implementation.discoverable = False  # it belongs here, wherever discovery finds it
         (self if registry is None else registry).register_tool(tool, replace=replace)
 
     def register_object(
@@ -169,7 +173,7 @@ class ToolRegistry(Journaled, Showing):
             ToolDefinitionError: With every problem of every method.
             ToolUsageError: The class cannot be built without arguments, or a name is no method.
         """
-        made = tools_of_object(source, namespace, set(include), set(exclude), strict, metadata)
+        made = make_tools_from_object(source, namespace, set(include), set(exclude), strict, metadata)
         with self.change():
             for tool in made:
                 self.register_tool(tool)
@@ -177,43 +181,45 @@ class ToolRegistry(Journaled, Showing):
 
     def unregister_tool(self, name: str | Tool[..., Any], *, by: Any = None, reason: str = "") -> bool:
         """Take a tool out and end its grants; False: there was none."""
-        text = name_of(name)
-        return self._act("unregister", text, by, lambda state, who: commands.unregister(state, text, who, reason))
+        text = get_name(name)
+        return self._commit_change(
+            "unregister", text, by, lambda state, who: commands.plan_unregistration(state, text, who, reason)
+        )
 
     def get_tool(self, name: str) -> Tool[..., Any] | None:
         """Return the tool of this name as it is now; None: there is none."""
-        return tool_of(self._ledger.present(), name_of(name))
+        return find_tool(self._access_store.get_current_state(), get_name(name))
 
-    def _listed(self, names: Iterable[str]) -> list[Tool[..., Any]]:
-        return tools_of(self._ledger.present(), names)
+    def _get_tools(self, names: Iterable[str]) -> list[Tool[..., Any]]:
+        return select_tools(self._access_store.get_current_state(), names)
 
     def list_all_tools(self) -> list[Tool[..., Any]]:
         """Return every tool, in registration order."""
-        return self._listed(self._ledger.present().tools)
+        return self._get_tools(self._access_store.get_current_state().tools)
 
     def get_tools_by_category(self, category: str) -> list[Tool[..., Any]]:
         """Return the tools of a category, in registration order."""
-        return self._listed(self._ledger.present().labelled("category", category))
+        return self._get_tools(self._access_store.get_current_state().get_tools_by_label("category", category))
 
     def get_shared_tools(self) -> list[Tool[..., Any]]:
         """Return the shared tools, in registration order."""
-        return self._listed(self._ledger.present().labelled("shared", ""))
+        return self._get_tools(self._access_store.get_current_state().get_tools_by_label("shared", ""))
 
     def get_tools_for_agent(self, agent_name: str | Agent) -> list[Tool[..., Any]]:
         """Return the tools that the agent may call now, in registration order."""
-        return self._desk.tools(agent_name)
+        return self._dispatcher.list_tools(agent_name)
 
     def search_tools(
         self, name_pattern: str | None = None, category: str | None = None, owned_by: str | Agent | None = None,
         shared_only: bool = False, tags: Iterable[str] | None = None,
     ) -> list[Tool[..., Any]]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
-        owner = name_of(owned_by) if owned_by else None
-        return search(self._ledger.present(), name_pattern, category, owner, shared_only, tags)
+        owner = get_name(owned_by) if owned_by else None
+        return search_tools(self._access_store.get_current_state(), name_pattern, category, owner, shared_only, tags)
 
     def get_registry_stats(self) -> dict[str, Any]:
         """Return the counts that Praval's registry gives."""
-        return stats(self._ledger.present())
+        return compute_stats(self._access_store.get_current_state())
 
     def get_tool_definitions(self) -> list[ToolDefinition]:
         """Return name, description and schema of every tool."""
@@ -225,16 +231,16 @@ class ToolRegistry(Journaled, Showing):
 
     def get_tool_info(self, name: str | Tool[..., Any]) -> dict[str, Any] | None:
         """Return definition, metadata and usage statistics of a tool, as JSON values; None: there is none."""
-        return tool_info(self._ledger.present(), name_of(name), self.stats)
+        return describe_tool(self._access_store.get_current_state(), get_name(name), self.stats)
 
     def clear_registry(self, *, by: Any = None, reason: str = "") -> None:
         """Forget every tool, agent, grant and block."""
-        self._act("clear the registry", None, by, lambda state, who: commands.clear(who, reason))
-        self._desk.clear()
+        self._commit_change("clear the registry", None, by, lambda state, who: commands.plan_clear(who, reason))
+        self._dispatcher.clear()
 
     def replace_source(self, source: str, tools: Iterable[Tool[..., Any]], *, by: Any = None) -> None:
         """Swap all tools of a source (a distribution, a file) for *tools* at once; no call sees a mixture."""
-        assignment.swap(self, source, {tool.name: tool for tool in tools}, by)
+        assignment.replace_source_tools(self, source, {tool.name: tool for tool in tools}, by)
 
     # ── who may call ─────────────────────────────────────────────────────────────────────────────
 
@@ -256,13 +262,13 @@ class ToolRegistry(Journaled, Showing):
             NotOwnerError: *by* is neither operator nor owner nor holder of a delegable grant.
             GrantError: Expiry, count or bounds make no sense.
         """
-        return assignment.assign(self, name_of(tool_name), name_of(agent_name), by, terms)
+        return assignment.assign_tool(self, get_name(tool_name), get_name(agent_name), by, terms)
 
     def grant(
         self, tool: str | Tool[..., Any], to: str | Agent, *, by: Any = None, **terms: Unpack[GrantTerms]
     ) -> Grant:
         """Like `assign_tool_to_agent`, but returns the grant, and an unknown tool is an `UnknownToolError`."""
-        return assignment.grant(self, name_of(tool), name_of(to), by, terms)
+        return assignment.grant_tool(self, get_name(tool), get_name(to), by, terms)
 
     def remove_tool_from_agent(
         self, tool_name: str | Tool[..., Any], agent_name: str | Agent, *, by: Any = None, reason: str = ""
@@ -272,68 +278,76 @@ class ToolRegistry(Journaled, Showing):
 
         A name that no tool has, and that the agent does not list either, is recorded and warned of.
         """
-        return assignment.remove(self, name_of(tool_name), name_of(agent_name), by, reason)
+        return assignment.remove_tool(self, get_name(tool_name), get_name(agent_name), by, reason)
 
     def revoke(self, grant: Grant | str, *, by: Any = None, reason: str = "") -> bool:
         """End a grant and all that came from it; False: it had ended."""
         grant_id = grant if isinstance(grant, str) else grant.id
-        return self._act("revoke", None, by, lambda state, who: lending.revoke(state, grant_id, who, reason))
+        return self._commit_change(
+            "revoke", None, by, lambda state, who: lending.plan_revocation(state, grant_id, who, reason)
+        )
 
     def grants(self, *, tool: Any = None, agent: Any = None, by: Any = None, ended: bool = False) -> list[Grant]:
         """Return the live grants, or with *ended* those too that are over; the oldest first."""
         wanted = {"tool": tool, "agent": agent, "by": by}
-        fits = {key: name_of(one) for key, one in wanted.items() if one is not None}
-        return lending.grants(self._ledger.present(), fits, None if ended else self._clock.now())
+        fits = {key: get_name(one) for key, one in wanted.items() if one is not None}
+        return lending.list_grants(self._access_store.get_current_state(), fits, None if ended else self._clock.now())
 
     def uses_left(self, grant: Grant | str) -> int | None:
         """Return how many calls a grant still admits; None: any number."""
         grant_id = grant if isinstance(grant, str) else grant.id
-        return lending.lent(self._ledger.present(), grant_id).left
+        return lending.get_grant_record(self._access_store.get_current_state(), grant_id).calls_left
 
     def block(self, tool: Any, agent: Any, *, by: Any = None, reason: str = "") -> Block:
         """Refuse a tool to an agent, whatever permits it; may come before the tool."""
-        text, name = check_tool_name(name_of(tool)), check_agent_name(name_of(agent))
-        made = Block(tool=text, agent=name, by=actor(by, "block an agent from", text), reason=reason)
-        self._ledger.commit(lambda state: commands.block(state, made))
+        text, name = check_tool_name(get_name(tool)), check_agent_name(get_name(agent))
+        made = Block(tool=text, agent=name, by=resolve_actor(by, "block an agent from", text), reason=reason)
+        self._access_store.commit(lambda state: commands.plan_block(state, made))
         return made
 
     def unblock(self, tool: Any, agent: Any, *, by: Any = None, reason: str = "") -> bool:
         """Lift a block; only who set it or the operator may. False: there was none."""
-        text, name = name_of(tool), name_of(agent)
-        return self._act("unblock", text, by, lambda state, who: commands.unblock(state, text, name, who, reason))
+        text, name = get_name(tool), get_name(agent)
+        return self._commit_change(
+            "unblock", text, by, lambda state, who: commands.plan_unblock(state, text, name, who, reason)
+        )
 
     def transfer_ownership(self, tool: Any, to: Any, *, by: Any = None, reason: str = "") -> None:
         """Hand a tool over to another owner; the history is kept."""
-        text, name = name_of(tool), check_agent_name(name_of(to))
-        self._act("transfer", text, by, lambda state, who: commands.transfer(state, text, name, who, reason))
+        text, name = get_name(tool), check_agent_name(get_name(to))
+        self._commit_change(
+            "transfer", text, by, lambda state, who: commands.plan_transfer(state, text, name, who, reason)
+        )
 
     def share_tool(self, tool: Any, *, by: Any = None, reason: str = "") -> None:
         """Let every agent with `auto_discover_tools` call a tool."""
-        text = name_of(tool)
-        self._act("share", text, by, lambda state, who: commands.share(state, text, who, reason))
+        text = get_name(tool)
+        self._commit_change("share", text, by, lambda state, who: commands.plan_share(state, text, who, reason))
 
     def unshare_tool(self, tool: Any, *, by: Any = None, reason: str = "") -> None:
         """Share a tool no more."""
-        text = name_of(tool)
-        self._act("unshare", text, by, lambda state, who: commands.unshare(state, text, who, reason))
+        text = get_name(tool)
+        self._commit_change("unshare", text, by, lambda state, who: commands.plan_unshare(state, text, who, reason))
 
-    def disable(self, name: Any = None, *, by: Any = None, reason: str = "", **target: Unpack[Target]) -> None:
+    def disable(self, name: Any = None, *, by: Any = None, reason: str = "", **target: Unpack[SwitchTarget]) -> None:
         """Switch off a tool, namespace, category or tag, for everybody."""
-        self._switch(False, name, by, reason, target)
+        self._set_enabled(False, name, by, reason, target)
 
-    def enable(self, name: Any = None, *, by: Any = None, reason: str = "", **target: Unpack[Target]) -> None:
+    def enable(self, name: Any = None, *, by: Any = None, reason: str = "", **target: Unpack[SwitchTarget]) -> None:
         """Switch a tool, namespace, category or tag on again."""
-        self._switch(True, name, by, reason, target)
+        self._set_enabled(True, name, by, reason, target)
 
-    def _switch(self, on: bool, name: Any, by: Any, reason: str, target: Target) -> None:
-        text = None if name is None else name_of(name)
-        self._act("enable" if on else "disable", text, by, lambda state, who: commands.switch(
+    def _set_enabled(self, on: bool, name: Any, by: Any, reason: str, target: SwitchTarget) -> None:
+        text = None if name is None else get_name(name)
+        self._commit_change("enable" if on else "disable", text, by, lambda state, who: commands.plan_switch(
             state, on, text, target, who, reason))  # fmt: skip
 
     def configure(self, tool: Any, *, by: Any = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
         """Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error."""
-        text = name_of(tool)
-        self._act("configure", text, by, lambda state, who: commands.configure(state, text, changes, who, reason))
+        text = get_name(tool)
+        self._commit_change(
+            "configure", text, by, lambda state, who: commands.plan_configuration(state, text, changes, who, reason)
+        )
 
     @property
     def limits(self) -> Limits:
@@ -345,13 +359,13 @@ class ToolRegistry(Journaled, Showing):
         """The calls that wait for a person, and the answers."""
         return self._runtime.approvals
 
-    def set_approval_handler(self, handler: Handler | None) -> None:
+    def set_approval_handler(self, handler: ApprovalHandler | None) -> None:
         """
         Have *handler* asked whenever a call needs an approval; None: such calls wait in `approvals`.
 
         It gets an `ApprovalRequest`, sync or async, and answers `Allow` or `Deny`; everything else is a no.
         """
-        commands.operator_only(actor(None, "set the approval handler"), "set the approval handler")
+        commands.require_operator(resolve_actor(None, "set the approval handler"), "set the approval handler")
         self._runtime.approvals.handler = handler
 
     def add_policy(
@@ -363,7 +377,7 @@ class ToolRegistry(Journaled, Showing):
         It is called with agent, tool and the JSON arguments, and answers None, a text or `Deny` (refused), or `Ask`.
         One that raises refuses. It acts in its own name, `policy:…`. Returns what removes it.
         """
-        return assignment.add_policy(self._ledger, policy, name, by)
+        return assignment.add_policy(self._access_store, policy, name, by)
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
@@ -371,21 +385,30 @@ class ToolRegistry(Journaled, Showing):
         """Return a handle on an agent, declared or not."""
         if isinstance(name, Agent):
             return name
-        return self._declared.get(name) or Agent.handle(self, Principal(check_agent_name(name)))
+        return self._declared_agents.get(name) or Agent.handle(self, Principal(check_agent_name(name)))
 
     @property
     def agents(self) -> list[str]:
         """The names of the declared agents, sorted."""
-        return sorted(name for name, one in self._ledger.present().agents.items() if one.declared and not one.retired)
+        return sorted(
+            name
+            for name, one in self._access_store.get_current_state().profiles.items()
+            if one.declared and not one.retired
+        )
 
     def retire_agent(self, agent: str | Agent, *, by: Any = None, reason: str = "") -> None:
         """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""
-        name = check_agent_name(name_of(agent))
-        self._act(f"retire the agent {name!r}", None, by, lambda state, who: commands.retire(state, name, who, reason))
+        name = check_agent_name(get_name(agent))
+        self._commit_change(
+            f"retire the agent {name!r}",
+            None,
+            by,
+            lambda state, who: commands.plan_retirement(state, name, who, reason),
+        )
 
     def toolset(self, agent: str | Agent) -> Toolset:
         """Return the agent's tools: an ordered, live, read-only mapping."""
-        return self._desk.of(agent)
+        return self._dispatcher.get_agent_toolset(agent)
 
     def explain(self, agent: str | Agent, tool: str | Tool[..., Any], arguments: Any = None) -> Decision:
         """
@@ -393,11 +416,11 @@ class ToolRegistry(Journaled, Showing):
 
         With *arguments*, given as to a call, whether it may call it with those.
         """
-        return self._desk.of(agent).explain(name_of(tool), arguments)
+        return self._dispatcher.get_agent_toolset(agent).explain(get_name(tool), arguments)
 
     def problems(self) -> list[RegistryProblem]:
         """Return what is most likely a mistake: dangling names, orphans, changed definitions."""
-        return problems(self._ledger.present(), self._clock.now())
+        return find_problems(self._access_store.get_current_state(), self._clock.now())
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
@@ -407,44 +430,46 @@ class ToolRegistry(Journaled, Showing):
 
         `execute(tool_call_id, tool_name, arguments)` speaks for the operator, and inside of an agent for that agent.
         """
-        return self._desk.execute(tool_call_id, tool_name, arguments)
+        return self._dispatcher.execute(tool_call_id, tool_name, arguments)
 
     async def aexecute(self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: Any = None) -> ToolResult:
         """Run a call from async code; every failure is a result."""
-        return await self._desk.aexecute(tool_call_id, tool_name, arguments)
+        return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments)
 
     def execute_tool(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
         """Call a tool as the operator, or inside of an agent as that agent; returns its value or raises."""
-        return self._desk.value(name_of(name), arguments)
+        return self._dispatcher.call_tool(get_name(name), arguments)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side; results in call order; errors of the journal are raised once all have ended."""
-        return batch(self._runtime, [(one, self._desk.execute) for one in calls], max_parallel)
+        return run_batch(self._runtime, [(one, self._dispatcher.execute) for one in calls], max_parallel)
 
     async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await batch_async(self._runtime, [(one, self._desk.aexecute) for one in calls], max_parallel)
+        return await run_batch_async(self._runtime, [(one, self._dispatcher.aexecute) for one in calls], max_parallel)
 
     # ── the registry as a whole ──────────────────────────────────────────────────────────────────
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call *callback*, as the operator, with every event once it counts; returns what ends it."""
-        commands.operator_only(actor(None, "subscribe"), "subscribe")
-        return self._ledger.subscribe(callback, self._runtime.as_operator)
+        commands.require_operator(resolve_actor(None, "subscribe"), "subscribe")
+        return self._access_store.subscribe(callback, self._runtime.as_operator)
 
     def change(self) -> AbstractContextManager[None]:
         """Make several changes one: published together at the end, none of them if an exception leaves."""
-        return self._ledger.change()
+        return self._access_store.change()
 
     def as_operator(self) -> AbstractContextManager[None]:
         """Act as the operator inside, whoever is running."""
-        return self._runtime.speaking_as_operator()
+        return self._runtime.as_operator_unless_plugin()
 
     def fork(self) -> ToolRegistry:
         """Return a registry of its own with the same state, for tests and what-if; costs nothing; the operator's."""
-        commands.operator_only(actor(None, "fork the registry"), "fork the registry")
+        commands.require_operator(resolve_actor(None, "fork the registry"), "fork the registry")
         made = object.__new__(type(self))
-        made._begin(f"{self.name} (fork)", self._clock, self._runtime.options, self._ledger.present())
+        made._initialize(
+            f"{self.name} (fork)", self._clock, self._runtime.options, self._access_store.get_current_state()
+        )
         return made
 
     def drain(self, *, tool: Any = None, agent: Any = None, timeout: float | None = None) -> int:
@@ -453,7 +478,7 @@ class ToolRegistry(Journaled, Showing):
 
         From inside of a tool its own call, and those that it was called from, do not count.
         """
-        name, who = (None if one is None else name_of(one) for one in (tool, agent))
+        name, who = (None if one is None else get_name(one) for one in (tool, agent))
         return self._runtime.drain(who, name, timeout)
 
     def close(self) -> None:
@@ -463,9 +488,9 @@ class ToolRegistry(Journaled, Showing):
         Raises:
             ToolUsageError: A loop of this thread runs calls inside: `await aclose()`; or a `change()` is open here.
         """
-        commands.operator_only(actor(None, "close the registry"), "close the registry")
+        commands.require_operator(resolve_actor(None, "close the registry"), "close the registry")
         self._runtime.close()
-        self._slot.close()
+        self._journal_slot.close()
 
     async def aclose(self) -> None:
         """Close from async code, without blocking the loop."""
@@ -486,4 +511,4 @@ class ToolRegistry(Journaled, Showing):
         await self.aclose()
 
 
-made_by(ToolRegistry)
+set_registry_factory(ToolRegistry)

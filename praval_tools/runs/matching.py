@@ -9,24 +9,24 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from praval_tools.errors import ReplayMismatchError, ToolArgumentsError, ToolUsageError
-from praval_tools.execution.context import call_of, calls_inside, current_call
-from praval_tools.execution.effects import Wait
+from praval_tools.execution.context import current_call, ensure_call, iter_active_calls
+from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.redaction.redactor import Plan, Redactor
-from praval_tools.journal.replay import Entry, Request, digest_of
-from praval_tools.names import shorten
+from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
+from praval_tools.journal.replay import ReplayEntry, ReplayQuery, compute_digest
+from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.implementation import Definition
+from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.tool import Tool
 
-Mended = tuple[Definition, dict[str, Any], tuple[Repair, ...]]
+CoercedArguments = tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]]
 """The definition of a tool, arguments that fit it, and what was repaired in them."""
 
 
-class Finder:
+class CallMatcher:
     """
     Finds the run of a call, and says what the call is looked for by.
 
@@ -37,28 +37,28 @@ class Finder:
 
     def __init__(self, runtime: Runtime, redactor: Redactor) -> None:
         self._runtime, self._redactor = runtime, redactor
-        self._plans: WeakKeyDictionary[Definition, Plan] = WeakKeyDictionary()
-        self._plain = redactor.plan()
-        self.runs: dict[str, OpenRun] = {}
+        self._redaction_plans: WeakKeyDictionary[ToolImplementation, RedactionPlan] = WeakKeyDictionary()
+        self._default_plan = redactor.build_plan()
+        self.open_runs: dict[str, OpenRun] = {}
 
-    def tool(self, call: ToolCall) -> Tool[..., Any] | None:
+    def find_tool(self, call: ToolCall) -> Tool[..., Any] | None:
         """Return the tool that is called; None: there is none of that name."""
-        record = self._runtime.ledger.state.record(call.name) if isinstance(call.name, str) else None
+        record = self._runtime.access_store.state.find_tool_record(call.name) if isinstance(call.name, str) else None
         return None if record is None else record.tool
 
-    def plan(self, tool: Tool[..., Any] | None) -> Plan:
+    def get_redaction_plan(self, tool: Tool[..., Any] | None) -> RedactionPlan:
         """Return what is to be redacted in the calls of *tool*."""
-        if tool is None or not tool.definition_.usable:
-            return self._plain
-        plan = self._plans.get(tool.definition_)
+        if tool is None or not tool.implementation.is_compilable:
+            return self._default_plan
+        plan = self._redaction_plans.get(tool.implementation)
         if plan is None:
-            compiled = tool.definition_.compiled
-            plan = self._plans[tool.definition_] = self._redactor.plan(
+            compiled = tool.implementation.compiled
+            plan = self._redaction_plans[tool.implementation] = self._redactor.build_plan(
                 compiled.parameters_schema, compiled.result_schema
             )
         return plan
 
-    def run_of(self, recorder: Any, call: ToolCall) -> OpenRun | None:
+    def find_run(self, recorder: Any, call: ToolCall) -> OpenRun | None:
         """
         Return the run of *recorder* to which *call* belongs; None: it belongs to none.
 
@@ -66,83 +66,83 @@ class Finder:
             ToolUsageError: The run is not open here.
         """
         if call.run_id is not None:
-            run = self.runs.get(call.run_id)
+            run = self.open_runs.get(call.run_id)
             if run is None:
                 raise ToolUsageError(
-                    f"The call names run {shorten(call.run_id)}, which is not open here; open it around the call: "
-                    f"with registry.run({shorten(call.run_id)}): …",
+                    f"The call names run {shorten_repr(call.run_id)}, which is not open here; open it around the call: "
+                    f"with registry.run({shorten_repr(call.run_id)}): …",
                     "run-closed",
                 )
         else:
             run = current_run.get()
             while run is not None and run.recorder is not recorder:
-                run = run.outer
+                run = run.outer_run
         return run
 
-    def request(self, call: ToolCall, tool: Tool[..., Any] | None) -> tuple[Request, Mended | None]:
+    def build_request(self, call: ToolCall, tool: Tool[..., Any] | None) -> tuple[ReplayQuery, CoercedArguments | None]:
         """Return what the call is looked for by, and its arguments, mended, where they fit the tool."""
-        name = call.name if call_records.is_text(call.name) else shorten(call.name)
-        options, given, mended = self._runtime.options, call_records.json_of(call.arguments), None
+        name = call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name)
+        options, given, mended = self._runtime.options, call_records.parse_call_arguments(call.arguments), None
         arguments = given
-        if tool is not None and tool.definition_.usable:
+        if tool is not None and tool.implementation.is_compilable:
             strict = tool.metadata.strict_arguments
             try:
-                arguments, repairs = tool.definition_.mended(
+                arguments, repairs = tool.implementation.coerce_arguments(
                     call.arguments, strict=options.strict_arguments if strict is None else strict,
                     max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
                 )  # fmt: skip
-                mended = tool.definition_, arguments, repairs
+                mended = tool.implementation, arguments, repairs
             except ToolArgumentsError:  # the call will say so; it is looked for as it was given
                 pass
-        plan = self.plan(tool)
-        clean = plan.arguments(arguments, bound=mended is not None)[0]
-        digest = digest_of(clean)
-        other = digest if arguments == given else digest_of(plan.arguments(given, bound=False)[0])
-        request = Request(
-            call.tool_call_id, call.agent, name, call.parent_id or parent(), clean, digest,
+        plan = self.get_redaction_plan(tool)
+        clean = plan.redact_arguments(arguments, is_validated=mended is not None)[0]
+        digest = compute_digest(clean)
+        other = digest if arguments == given else compute_digest(plan.redact_arguments(given, is_validated=False)[0])
+        request = ReplayQuery(
+            call.tool_call_id, call.agent, name, call.parent_id or get_parent_id(), clean, digest,
             "" if other == digest else other, "" if mended is None or tool is None else tool.fingerprint,
         )  # fmt: skip
         return request, mended
 
-    def turn(self, run: OpenRun, entry: Entry, *, held: list[Entry]) -> Generator[Any, Any, None]:
+    def claim_entry(self, run: OpenRun, entry: ReplayEntry, *, held: list[ReplayEntry]) -> Generator[Any, Any, None]:
         """
         Wait until nobody else settles *entry*, and put it into what is *held* by the caller.
 
         Raises:
             ToolUsageError: It is the call inside of which this one is made, or waits for that.
         """
-        while (settling := run.recording.begin(entry, held)) is not None:
-            with entry.awaited_by(list(self._callers())) as free:
+        while (settling := run.recording.claim(entry, held)) is not None:
+            with entry.register_waiters(list(self._iter_caller_entries())) as free:
                 if not free:
                     raise ToolUsageError(
                         f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
                         f"is made from: both would wait for ever. Give this call another id."
                     )
-                yield Wait(settling, entry.call_id)
+                yield WaitForCall(settling, entry.call_id)
 
-    def _callers(self) -> Iterator[Entry]:
+    def _iter_caller_entries(self) -> Iterator[ReplayEntry]:
         """Yield the calls of open runs that this one is made from; they wait as long as it does."""
-        for frame in calls_inside(self._runtime.home):
-            call = call_of(frame)
-            run = self.runs.get(call.run_id or "")
+        for frame in iter_active_calls(self._runtime.registry):
+            call = ensure_call(frame)
+            run = self.open_runs.get(call.run_id or "")
             entry = None if run is None else run.recording.entries.get(call.tool_call_id or "")
             if entry is not None:
                 yield entry
 
 
-def placed(call: ToolCall) -> ToolCall:
+def with_parent_id(call: ToolCall) -> ToolCall:
     """Return *call* with the id of that inside which it is made."""
-    above = None if call.parent_id is not None else parent()
+    above = None if call.parent_id is not None else get_parent_id()
     return call if above is None else replace(call, parent_id=above)
 
 
-def parent() -> str | None:
+def get_parent_id() -> str | None:
     """Return the id of the call that is being served in this context."""
     above = current_call()
     return None if above is None else above.tool_call_id
 
 
-def check_fingerprint(run: OpenRun, entry: Entry, request: Request) -> None:
+def check_fingerprint(run: OpenRun, entry: ReplayEntry, request: ReplayQuery) -> None:
     """
     Refuse a recorded call whose tool is not as it was.
 

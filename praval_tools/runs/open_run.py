@@ -7,7 +7,7 @@ from contextvars import ContextVar, Token
 from typing import Any, NoReturn
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.journal.events import process
+from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Lease
 
@@ -18,17 +18,17 @@ class OpenRun:
     def __init__(self, recorder: Any, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
         self.recorder, self.lease, self.recording = recorder, lease, recording
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
-        self.process, self.closed = process(), False
-        self.outer = current_run.get()
-        self.loops: set[str] = set()
-        self.inside: list[None] = []  # its `append` and `pop` are atomic: who closes and who comes see each other
+        self.process, self.closed = get_process_name(), False
+        self.outer_run = current_run.get()
+        self.loop_ids: set[str] = set()
+        self.active_calls: list[None] = []  # its `append` and `pop` are atomic: who closes and who comes see each other
 
     def close(self) -> None:
         """Take no calls any more; the lease goes with the last that is inside."""
         self.closed = True
-        self.left()
+        self.release_if_idle()
 
-    def entered(self) -> None:
+    def check_open(self) -> None:
         """
         Let a call in that has put itself `inside`, which it leaves in any case, and then says `left`.
 
@@ -37,15 +37,15 @@ class OpenRun:
         Raises:
             ToolUsageError: The run is not open here any more.
         """
-        if self.closed or self.process != process():
-            self._refuse()
+        if self.closed or self.process != get_process_name():
+            self._raise_not_open()
 
-    def left(self) -> None:
+    def release_if_idle(self) -> None:
         """Let the lease go, where the run is closed and nobody is inside."""
-        if self.closed and not self.inside:
+        if self.closed and not self.active_calls:
             self.lease.release()
 
-    def _refuse(self) -> NoReturn:
+    def _raise_not_open(self) -> NoReturn:
         """
         Refuse a call that comes too late, or from a forked process.
 
@@ -68,7 +68,7 @@ current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default
 """The run to which the calls of this context belong; where it is another registry's, its `outer` ones may be ours."""
 
 
-class within:  # used as a function; a class costs a third of a generator
+class use_run:  # used as a function; a class costs a third of a generator
     """Make calls in this context belong to *run*; None: leave it as it is."""
 
     __slots__ = ("_run", "_token")
@@ -82,10 +82,10 @@ class within:  # used as a function; a class costs a third of a generator
 
     def __exit__(self, *_: object) -> None:
         if self._token is not None:
-            leave(self._token)
+            reset_current_run(self._token)
 
 
-def leave(token: Token[OpenRun | None]) -> None:
+def reset_current_run(token: Token[OpenRun | None]) -> None:
     """Let calls in this context belong to where they did before; to no effect where it is another context."""
     with suppress(ValueError):
         current_run.reset(token)

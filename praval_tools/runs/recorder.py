@@ -10,24 +10,30 @@ from msgspec.structs import replace
 
 from praval_tools.access import events
 from praval_tools.access.records import Principal
-from praval_tools.errors import JournalError, JournalWarning, outside
-from praval_tools.execution.context import SITE, frame_of, running
-from praval_tools.execution.effects import Append, Approve, Run, Steps
-from praval_tools.execution.failures import said, type_name
-from praval_tools.execution.pipeline import Course
-from praval_tools.execution.results import broke, ended_badly
+from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
+from praval_tools.execution.context import SCOPE, activate_frame, make_frame
+from praval_tools.execution.effects import AppendToJournal, CallPipeline, RequestApproval, RunTool
+from praval_tools.execution.failures import describe_error, get_error_type_name
+from praval_tools.execution.pipeline import CallProgress
+from praval_tools.execution.results import build_failure_result, build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.replay import FINAL, Entry
+from praval_tools.journal.replay import FINAL_OUTCOMES, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status, Store
 from praval_tools.runs import call_records
-from praval_tools.runs.event_writer import Book, Met, Scribe, unsettled, warn_lost
-from praval_tools.runs.fast_recording import Place, Roads, Short
-from praval_tools.runs.fast_replay import recalled
-from praval_tools.runs.matching import Finder, check_fingerprint, placed
-from praval_tools.runs.open_run import OpenRun, within
-from praval_tools.schema.json_input import SCALARS
+from praval_tools.runs.event_writer import (
+    AppendOutcome,
+    CallWriteState,
+    EventWriter,
+    can_match_again,
+    warn_of_lost_result,
+)
+from praval_tools.runs.fast_recording import JournaledFastCall, JournaledFastPaths, ReplayContext
+from praval_tools.runs.fast_replay import try_replay
+from praval_tools.runs.matching import CallMatcher, check_fingerprint, with_parent_id
+from praval_tools.runs.open_run import OpenRun, use_run
+from praval_tools.schema.json_input import SCALAR_TYPES
 from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Deny
@@ -55,179 +61,221 @@ class Recorder:
         *, durability: Durability, lenient: bool,
     ) -> None:  # fmt: skip
         self.runtime, self.store, self.stats = runtime, store, stats
-        self._redactor, self._eager, self._lenient = redactor, durability == "intent", lenient
-        self._scribe = Scribe(store, stats, lenient=lenient)
-        self.finder = Finder(runtime, redactor)
-        self._roads = Roads(runtime, self.finder)
-        self.runs = self.finder.runs
+        self.redactor, self._is_intent_only, self.lenient = redactor, durability == "intent", lenient
+        self._event_writer = EventWriter(store, stats, lenient=lenient)
+        self.matcher = CallMatcher(runtime, redactor)
+        self._fast_paths = JournaledFastPaths(runtime, self.matcher)
+        self.open_runs = self.matcher.open_runs
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────
 
-    def recorded(self, course: Course, steps: Steps) -> Steps:
+    def record_call(self, course: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, with everything written down; or give the recorded result back."""
-        self.runtime.ledger.refuse_calls()
-        course.renewed, given = self._renewed, course.call
-        call = course.call = call_records.writable(given)
-        short = None if self._eager else self._roads.short(call, course.who, awaited=course.awaited)
-        run = self.finder.run_of(self, call)
+        self.runtime.access_store.refuse_calls()
+        course.refresh_state, given = self._refresh_state, course.call
+        call = course.call = call_records.with_writable_ids(given)
+        short = (
+            None
+            if self._is_intent_only
+            else self._fast_paths.find_fast_call(call, course.principal, awaited=course.is_async)
+        )
+        run = self.matcher.find_run(self, call)
         if run is None:
-            result: ToolResult = yield from self._alone(course, steps, short)
+            result: ToolResult = yield from self._record_outside_run(course, steps, short)
         else:
             try:
-                run.inside.append(None)
-                run.entered()
-                result = yield from self._found(course, steps, short, run)
+                run.active_calls.append(None)
+                run.check_open()
+                result = yield from self._replay_or_record(course, steps, short, run)
             finally:
-                run.inside.pop()
-                run.left()
+                run.active_calls.pop()
+                run.release_if_idle()
         if call is given or given.tool_call_id is None:
             return result
         return replace(result, tool_call_id=given.tool_call_id)
 
-    def recalled(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> ToolResult | None:
+    def try_replay(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> ToolResult | None:
         """Return the recorded result of a call that repeats one of its run; None: see `recorded`."""
-        return recalled(self, self._roads, call, who, awaited=awaited)
+        return try_replay(self, self._fast_paths, call, who, awaited=awaited)
 
-    def _alone(self, course: Course, steps: Steps, short: Short | None) -> Steps:
+    def _record_outside_run(
+        self, course: CallProgress, steps: CallPipeline, short: JournaledFastCall | None
+    ) -> CallPipeline:
         """Drive a call outside of runs."""
-        course.call = call = placed(course.call.with_id())
+        course.call = call = with_parent_id(course.call.with_id())
         if short is not None:
-            return (yield from self._shortly(course, steps, short, Place()))
-        plan = self.finder.plan(self.finder.tool(call))
-        return (yield from self._written(course, steps, Book(call_records.Note(call, plan, self.runtime.clock))))
+            return (yield from self._record_fast(course, steps, short, ReplayContext()))
+        plan = self.matcher.get_redaction_plan(self.matcher.find_tool(call))
+        return (
+            yield from self._drive_and_record(
+                course, steps, CallWriteState(call_records.CallRecordBuilder(call, plan, self.runtime.clock))
+            )
+        )
 
-    def _found(self, course: Course, steps: Steps, short: Short | None, run: OpenRun) -> Steps:
+    def _replay_or_record(
+        self, course: CallProgress, steps: CallPipeline, short: JournaledFastCall | None, run: OpenRun
+    ) -> CallPipeline:
         """Give the recorded result of a call of *run* back, or drive *steps* for one that has none."""
         call, mended = course.call, None
         if short is not None:
-            tool: Tool[..., Any] | None = short.road.tool
-            request = short.request(call)
+            tool: Tool[..., Any] | None = short.fast_path.tool
+            request = short.build_request(call)
         else:
-            tool = self.finder.tool(call)
-            request, mended = self.finder.request(call, tool)
-        held: list[Entry] = []
+            tool = self.matcher.find_tool(call)
+            request, mended = self.matcher.build_request(call, tool)
+        held: list[ReplayEntry] = []
         try:
-            entry = run.recording.find(request, self.runtime.clock.new_id, held=held)
+            entry = run.recording.find_or_create_entry(request, self.runtime.clock.new_id, held=held)
             if not held:
-                yield from self.finder.turn(run, entry, held=held)
+                yield from self.matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, request)
             before, own = entry.status, call.tool_call_id or entry.call_id
             if before == "done":
-                return call_records.replayed(entry, own, tool, None if tool is None else self.runtime.most(tool))
+                return call_records.build_replayed_result(
+                    entry, own, tool, None if tool is None else self.runtime.get_max_result_size(tool)
+                )
             course.call = ToolCall(
-                entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, request.parent,
+                entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, request.parent_id,
                 call.reason, call.engine,
             )  # fmt: skip
-            place = Place(run, entry, request)
+            place = ReplayContext(run, entry, request)
             if short is not None and before == "new":
-                result: ToolResult = yield from self._shortly(course, steps, short, place)
+                result: ToolResult = yield from self._record_fast(course, steps, short, place)
             else:
-                course.mended = mended
-                result = yield from self._anew(course, steps, place, tool)
-            if unsettled(before, entry.status):
-                run.recording.put_back(entry)
+                course.coerced_arguments = mended
+                result = yield from self._record_in_run(course, steps, place, tool)
+            if can_match_again(before, entry.status):
+                run.recording.release_match(entry)
             return result if own == entry.call_id else replace(result, tool_call_id=own)
         finally:
             for one in held:
-                run.recording.settle(one)
+                run.recording.release(one)
 
-    def _anew(self, course: Course, steps: Steps, place: Place, tool: Tool[..., Any] | None) -> Steps:
+    def _record_in_run(
+        self, course: CallProgress, steps: CallPipeline, place: ReplayContext, tool: Tool[..., Any] | None
+    ) -> CallPipeline:
         """Drive a call that has no result yet, unless it is in doubt."""
-        note = call_records.Note(course.call, self.finder.plan(tool), self.runtime.clock, place.request)
+        note = call_records.CallRecordBuilder(
+            course.call, self.matcher.get_redaction_plan(tool), self.runtime.clock, place.request
+        )
         entry = place.entry
         if entry is None:
             raise AssertionError("a call of a run has its entry")
-        book = Book(note, place.run, entry, before=entry.status)
+        book = CallWriteState(note, place.run, entry, initial_status=entry.status)
         if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
-            doubtful = call_records.in_doubt(entry, course.call)
-            yield from self._refused(book, doubtful)
+            doubtful = call_records.build_in_doubt_result(entry, course.call)
+            yield from self._write_refusal(book, doubtful)
             return doubtful
-        book.began = entry.attempts >= INTENT
-        return (yield from self._written(course, steps, book))
+        book.start_written = entry.attempts >= INTENT
+        return (yield from self._drive_and_record(course, steps, book))
 
-    def _renewed(self) -> bool:
+    def _refresh_state(self) -> bool:
         """Take over what other processes changed, before a call is refused by what is old; False: nothing."""
         try:
-            if self.store.revision() == self.runtime.ledger.state.revision:
+            if self.store.revision() == self.runtime.access_store.state.revision:
                 return False
-            self.runtime.ledger.absorb()
+            self.runtime.access_store.load_other_changes()
         except JournalError:  # writing the refusal down will say so
             return False
         return True
 
     # ── the short road ───────────────────────────────────────────────────────────────────────────
 
-    def _shortly(self, course: Course, steps: Steps, short: Short, place: Place) -> Steps:
+    def _record_fast(
+        self, course: CallProgress, steps: CallPipeline, short: JournaledFastCall, place: ReplayContext
+    ) -> CallPipeline:
         """Write, run and write one call; where something unusual happens, *steps* take over."""
         call, entry = course.call, place.entry
-        record = short.began(call, place.request)
+        record = short.build_start_record(call, place.request)
         if record is None:
-            return (yield from self._written(course, steps, self._opened(course, short, place)))
+            return (yield from self._drive_and_record(course, steps, self._build_fallback_state(course, short, place)))
         met: Any = None
-        item = Item((record,), short.road.state.revision)
+        item = Item((record,), short.fast_path.state.revision)
         try:
-            met = yield Append(item)
+            met = yield AppendToJournal(item)
         except BaseException as error:  # looked at below
             met = error
         if type(met) is not Answer or met.status is not Status.DONE:
-            return (yield from self._held_up(course, steps, short, place, item, met))
+            return (yield from self._recover_start(course, steps, short, place, item, met))
         if entry is not None:
-            entry.began(record)
+            entry.mark_started(record)
         started, failed = self.runtime.clock.monotonic(), None
         try:
-            with within(place.run):
-                value = yield short.enter(call)
+            with use_run(place.run):
+                value = yield short.build_enter_effect(call)
         except BaseException as error:  # looked at below
             value, failed = None, error
         if failed is not None or value is MISS:
-            return (yield from self._missed(course, steps, short, place, failed, started))
-        result = short.result(call, value, self.runtime.clock.monotonic() - started)
-        record = short.ended(call, result)
+            return (yield from self._recover_execution(course, steps, short, place, failed, started))
+        result = short.build_result(call, value, self.runtime.clock.monotonic() - started)
+        record = short.build_end_record(call, result)
         if record is None:
-            return (yield from self._result(self._opened(course, short, place, short.run(call, 1)), result))
+            return (
+                yield from self._write_result(
+                    self._build_fallback_state(course, short, place, short.build_execution(call, 1)), result
+                )
+            )
         item = Item((record,))
         try:
-            met = yield Append(item)
+            met = yield AppendToJournal(item)
         except BaseException as error:  # looked at below
             met = error
         if type(met) is not Answer or met.status is not Status.DONE:
-            book = self._opened(course, short, place, short.run(call, 1))
-            return (yield from self._closed(book, result, item, met))
-        self._scribe.count(Outcome.OK, record, result.latency_ms)
+            book = self._build_fallback_state(course, short, place, short.build_execution(call, 1))
+            return (yield from self._append_end(book, result, item, met))
+        self._event_writer.count_call(Outcome.OK, record, result.latency_ms)
         if entry is not None:
-            entry.ended(record, Outcome.OK)
+            entry.mark_ended(record, Outcome.OK)
         return result
 
-    def _opened(self, course: Course, short: Short, place: Place, run: Run | None = None) -> Book:
+    def _build_fallback_state(
+        self, course: CallProgress, short: JournaledFastCall, place: ReplayContext, run: RunTool | None = None
+    ) -> CallWriteState:
         """Return the book of a call that leaves the short road, after its start was written where there is a *run*."""
-        course.mended = short.road.definition, short.arguments, ()
-        note = call_records.Note(course.call, short.road.plan, self.runtime.clock, place.request)
-        return Book(note, place.run, place.entry, began=run is not None, last=run)
+        course.coerced_arguments = short.fast_path.definition, short.arguments, ()
+        note = call_records.CallRecordBuilder(
+            course.call, short.fast_path.redaction_plan, self.runtime.clock, place.request
+        )
+        return CallWriteState(note, place.run, place.entry, start_written=run is not None, last_execution=run)
 
-    def _held_up(self, course: Course, steps: Steps, short: Short, place: Place, item: Item, met: Any) -> Steps:
+    def _recover_start(
+        self,
+        course: CallProgress,
+        steps: CallPipeline,
+        short: JournaledFastCall,
+        place: ReplayContext,
+        item: Item,
+        met: Any,
+    ) -> CallPipeline:
         """Go on with a call whose start was not simply written."""
-        book, run = self._opened(course, short, place), short.run(course.call, 0)
-        if (yield from self._handed_over(book, run, item, met=met)):
-            book.last = run
-        return (yield from self._written(course, steps, book))
+        book, run = self._build_fallback_state(course, short, place), short.build_execution(course.call, 0)
+        if (yield from self._append_start(book, run, item, append_outcome=met)):
+            book.last_execution = run
+        return (yield from self._drive_and_record(course, steps, book))
 
-    def _missed(
-        self, course: Course, steps: Steps, short: Short, place: Place, error: BaseException | None, started: float
-    ) -> Steps:
+    def _recover_execution(
+        self,
+        course: CallProgress,
+        steps: CallPipeline,
+        short: JournaledFastCall,
+        place: ReplayContext,
+        error: BaseException | None,
+        started: float,
+    ) -> CallPipeline:
         """Go on with a call that was not admitted, or whose function did not return."""
-        run = short.run(course.call, 0 if error is None else 1)
-        book = self._opened(course, short, place, run)
+        run = short.build_execution(course.call, 0 if error is None else 1)
+        book = self._build_fallback_state(course, short, place, run)
         if error is None:
-            return (yield from self._written(course, steps, book))
+            return (yield from self._drive_and_record(course, steps, book))
         if isinstance(error, Exception | SystemExit):
-            return (yield from self._result(book, ended_badly(run, error, started)))
-        yield from self._stopped(book, run, error, entered=True)
+            return (yield from self._write_result(book, build_failure_result(run, error, started)))
+        yield from self._write_interruption(book, run, error, entered=True)
         raise error
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
-    def _written(self, course: Course, steps: Steps, book: Book) -> Steps:
+    def _drive_and_record(self, course: CallProgress, steps: CallPipeline, book: CallWriteState) -> CallPipeline:
         """Drive *steps*, and write down what they come to."""
         answer: Any = None
         try:
@@ -237,203 +285,232 @@ class Recorder:
                 except StopIteration as end:
                     result: ToolResult = end.value
                     break
-                if isinstance(step, Run):
-                    answer = yield from self._run(book, step)
-                elif isinstance(step, Approve):
-                    answer = yield from self._approval(book, step)
+                if isinstance(step, RunTool):
+                    answer = yield from self._execute(book, step)
+                elif isinstance(step, RequestApproval):
+                    answer = yield from self._request_approval(book, step)
                 else:
                     answer = yield step
         finally:
             steps.close()
-        if course.call.tool_call_id == result.tool_call_id and book.last is not None:
-            self._follow(book, book.last, result)
-        return (yield from self._result(book, result))
+        if course.call.tool_call_id == result.tool_call_id and book.last_execution is not None:
+            self._record_late_end(book, book.last_execution, result)
+        return (yield from self._write_result(book, result))
 
-    def _run(self, book: Book, run: Run) -> Generator[Any, Any, ToolResult | None]:
-        if not (yield from self._may_start(book, run)):
+    def _execute(self, book: CallWriteState, run: RunTool) -> Generator[Any, Any, ToolResult | None]:
+        if not (yield from self._write_start(book, run)):
             return None
-        before, book.last, run.settled = run.attempts, run, book.settled
+        before, book.last_execution, run.stored_grants = run.attempts, run, book.stored_grants
         try:
-            with within(book.run):
+            with use_run(book.run):
                 result: ToolResult | None = yield run
         except BaseException as error:
-            yield from self._stopped(book, run, error, entered=run.attempts > before or run.job is not None)
+            yield from self._write_interruption(book, run, error, entered=run.attempts > before or run.job is not None)
             raise
         return result
 
-    def _stopped(self, book: Book, run: Run, error: BaseException, *, entered: bool) -> Generator[Any, Any, None]:
+    def _write_interruption(
+        self, book: CallWriteState, run: RunTool, error: BaseException, *, entered: bool
+    ) -> Generator[Any, Any, None]:
         """Write down that something stopped the caller; where nobody entered the function, it stands as before."""
-        if not entered and book.before == "doubt":
+        if not entered and book.initial_status == "doubt":
             return
-        record = call_records.stopped(book.note, run, entered, error)
-        item = Item((record,) if book.held is None else (book.held, record))
+        record = call_records.build_interruption_record(book.builder, run, entered, error)
+        item = Item((record,) if book.deferred_start is None else (book.deferred_start, record))
         if isinstance(error, GeneratorExit):  # nothing can be waited for
-            self._scribe.submit(item)
+            self._event_writer.submit(item)
             if entered:
-                self._scribe.count(Outcome.CANCELLED, record)
-            self._scribe.all_noticed(book, item)
+                self._event_writer.count_call(Outcome.CANCELLED, record)
+            self._event_writer.update_run(book, item)
             return
         try:
             if entered:
-                yield from self._scribe.ended(book, item, "It was stopped.", Outcome.CANCELLED)
+                yield from self._event_writer.write_end(book, item, "It was stopped.", Outcome.CANCELLED)
             else:
-                yield from self._scribe.durable(book, item, "It was stopped.")
+                yield from self._event_writer.append(book, item, "It was stopped.")
         except JournalError as failed:  # what stopped the caller is what it is to learn
-            warn_lost(failed)
+            warn_of_lost_result(failed)
 
-    def _may_start(self, book: Book, run: Run) -> Generator[Any, Any, bool]:
+    def _write_start(self, book: CallWriteState, run: RunTool) -> Generator[Any, Any, bool]:
         """Make the start durable; False: what decided has changed, the call is to be decided again."""
         counted = (one.grant.id for one in run.path.grants if one.grant.max_calls is not None and one.stored)
-        owed = frozenset(counted) - book.spent if run.path.grants else frozenset[str]()
-        if book.began and run.attempts == 0 and book.last is not None and not owed:
+        owed = frozenset(counted) - book.spent_grants if run.path.grants else frozenset[str]()
+        if book.start_written and run.attempts == 0 and book.last_execution is not None and not owed:
             return True
-        attempt = None if book.began or run.attempts else INTENT
-        record = call_records.began(book.note, run, attempt)
-        if self._eager and run.tool.metadata.read_only is True and not owed and run.attempts == 0:
+        attempt = None if book.start_written or run.attempts else INTENT
+        record = call_records.build_start_record(book.builder, run, attempt)
+        if self._is_intent_only and run.tool.metadata.read_only is True and not owed and run.attempts == 0:
             if self.store.revision() != run.state.revision:
-                self.runtime.ledger.absorb()
+                self.runtime.access_store.load_other_changes()
                 return False
-            book.held = record
+            book.deferred_start = record
             return True
         item = Item((record,), run.state.revision, tuple(sorted(owed)))
-        return (yield from self._handed_over(book, run, item, owed))
+        return (yield from self._append_start(book, run, item, owed))
 
-    def _handed_over(
-        self, book: Book, run: Run, item: Item, owed: frozenset[str] = frozenset(), met: Met = None
+    def _append_start(
+        self,
+        book: CallWriteState,
+        run: RunTool,
+        item: Item,
+        owed: frozenset[str] = frozenset(),
+        append_outcome: AppendOutcome = None,
     ) -> Generator[Any, Any, bool]:
         """Have the start written, unless somebody has *met* the answer already; see `_may_start`."""
         try:
-            answer = yield from self._scribe.landed(book, item, "Nothing was run.", met=met)
+            answer = yield from self._event_writer.append_and_confirm(
+                book, item, "Nothing was run.", append_outcome=append_outcome
+            )
         except (JournalError, GeneratorExit):
             raise
         except BaseException as error:
-            yield from self._stopped(book, run, error, entered=run.attempts > 0)
+            yield from self._write_interruption(book, run, error, entered=run.attempts > 0)
             raise
         if answer is None:
-            book.held = book.held or item.records[0]  # goes with the result
+            book.deferred_start = book.deferred_start or item.records[0]  # goes with the result
         if answer is None or answer.status is Status.DONE:
-            book.began, book.spent = True, book.spent | owed
-            book.settled |= owed if answer is not None else frozenset()
+            book.start_written, book.spent_grants = True, book.spent_grants | owed
+            book.stored_grants |= owed if answer is not None else frozenset()
             return True
         if answer.status is Status.EXHAUSTED:
             gone = {answer.grant or "": 0}
-            self.runtime.ledger.commit(lambda _: [events.GrantsCounted(left=gone)], at_once=True)
+            self.runtime.access_store.commit(lambda _: [events.GrantsCounted(left=gone)], outside_draft=True)
         elif answer.status is Status.STALE:
-            self.runtime.ledger.absorb()
+            self.runtime.access_store.load_other_changes()
         else:
             raise JournalError(
-                self.store.name, f"call {book.note.call.tool_call_id!r} is recorded there already", "Open the run anew."
+                self.store.name,
+                f"call {book.builder.call.tool_call_id!r} is recorded there already",
+                "Open the run anew.",
             )
         return False
 
-    def _approval(self, book: Book, step: Approve) -> Generator[Any, Any, Allow | Deny | None]:
-        known = call_records.known_answer(book.note, book.entry, step.request)
+    def _request_approval(
+        self, book: CallWriteState, step: RequestApproval
+    ) -> Generator[Any, Any, Allow | Deny | None]:
+        known = call_records.find_recorded_answer(book.builder, book.entry, step.request)
         if known is not None:
             return known
-        yield from self._scribe.durable(book, Item((call_records.asked(book.note, step.request),)), "Nothing was run.")
+        yield from self._event_writer.append(
+            book, Item((call_records.build_approval_request_record(book.builder, step.request),)), "Nothing was run."
+        )
         answer: Allow | Deny | None = yield step
         if answer is not None:
-            record = call_records.answered(book.note, step.request, answer)
-            yield from self._scribe.durable(book, Item((record,)), "Nothing was run.")
+            record = call_records.build_approval_answer_record(book.builder, step.request, answer)
+            yield from self._event_writer.append(book, Item((record,)), "Nothing was run.")
         return answer
 
-    def _result(self, book: Book, result: ToolResult) -> Generator[Any, Any, ToolResult]:
-        if (book.again and not book.ran) or (not book.began and book.held is None):
-            yield from self._refused(book, result)
+    def _write_result(self, book: CallWriteState, result: ToolResult) -> Generator[Any, Any, ToolResult]:
+        if (book.was_started_before and not book.may_have_run) or (
+            not book.start_written and book.deferred_start is None
+        ):
+            yield from self._write_refusal(book, result)
             return result
-        value, result = self._encoded(book, result)
-        attempt = self._attempt(book) if result.outcome in FINAL else None
-        record = call_records.ended(book.note, result, value, self._detail(book, result), attempt)
-        item = Item((record,) if book.held is None else (book.held, record))
-        if self._eager and book.held is None:
-            self._scribe.submit(item)
-            self._scribe.count(result.outcome, record, result.latency_ms)
-            self._scribe.all_noticed(book, item, result.outcome)
+        value, result = self._encode_result(book, result)
+        attempt = self._get_next_attempt(book) if result.outcome in FINAL_OUTCOMES else None
+        record = call_records.build_end_record(
+            book.builder, result, value, self._get_error_detail(book, result), attempt
+        )
+        item = Item((record,) if book.deferred_start is None else (book.deferred_start, record))
+        if self._is_intent_only and book.deferred_start is None:
+            self._event_writer.submit(item)
+            self._event_writer.count_call(result.outcome, record, result.latency_ms)
+            self._event_writer.update_run(book, item, result.outcome)
             return result
-        return (yield from self._closed(book, result, item))
+        return (yield from self._append_end(book, result, item))
 
-    def _closed(self, book: Book, result: ToolResult, item: Item, met: Met = None) -> Generator[Any, Any, ToolResult]:
+    def _append_end(
+        self, book: CallWriteState, result: ToolResult, item: Item, append_outcome: AppendOutcome = None
+    ) -> Generator[Any, Any, ToolResult]:
         """Have the end written, unless somebody has *met* the answer already; return what holds then."""
-        call, attempt = book.note.call, item.records[-1].attempt
+        call, attempt = book.builder.call, item.records[-1].attempt
         lost = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
-        answer = yield from self._scribe.ended(book, item, lost, result.outcome, latency=result.latency_ms, met=met)
+        answer = yield from self._event_writer.write_end(
+            book, item, lost, result.outcome, latency=result.latency_ms, append_outcome=append_outcome
+        )
         if answer is None or answer.status is not Status.EXISTS or book.entry is None:
             return result
-        book.entry.add(next(one for one in answer.found if one.attempt == attempt))  # an earlier life got so far
-        tool = None if book.last is None else book.last.tool
-        most = None if tool is None else self.runtime.most(tool)
-        return call_records.replayed(book.entry, call.tool_call_id, tool, most)
+        book.entry.apply_record(
+            next(one for one in answer.found if one.attempt == attempt)
+        )  # an earlier life got so far
+        tool = None if book.last_execution is None else book.last_execution.tool
+        most = None if tool is None else self.runtime.get_max_result_size(tool)
+        return call_records.build_replayed_result(book.entry, call.tool_call_id, tool, most)
 
-    def _refused(self, book: Book, result: ToolResult) -> Generator[Any, Any, None]:
-        final = result.outcome in FINAL and book.run is not None and not book.again
-        record = call_records.refused(book.note, result, 1 if final else None)
-        yield from self._scribe.ended(book, Item((record,)), "Nothing was run.", result.outcome)
+    def _write_refusal(self, book: CallWriteState, result: ToolResult) -> Generator[Any, Any, None]:
+        final = result.outcome in FINAL_OUTCOMES and book.run is not None and not book.was_started_before
+        record = call_records.build_refusal_record(book.builder, result, 1 if final else None)
+        yield from self._event_writer.write_end(book, Item((record,)), "Nothing was run.", result.outcome)
 
-    def _attempt(self, book: Book) -> int:
+    def _get_next_attempt(self, book: CallWriteState) -> int:
         return max(1, book.entry.attempts + 1) if book.entry is not None else 1
 
-    def _encoded(self, book: Book, result: ToolResult) -> tuple[Any, ToolResult]:
+    def _encode_result(self, book: CallWriteState, result: ToolResult) -> tuple[Any, ToolResult]:
         """Return the value as JSON; a result that says so where it has no JSON form."""
-        run = book.last
+        run = book.last_execution
         if result.outcome is not Outcome.OK or run is None:
             return None, result
-        compiled = run.tool.definition_.compiled
+        compiled = run.tool.implementation.compiled
         try:
-            if type(result.result) in SCALARS:  # no code of its own can run
+            if type(result.result) in SCALAR_TYPES:  # no code of its own can run
                 return compiled.encode_result(result.result), result
-            with running(frame_of(run.frame[SITE])):
+            with activate_frame(make_frame(run.frame[SCOPE])):
                 return compiled.encode_result(result.result), result
         except (Exception, SystemExit) as error:  # the tool seam: what it returned may run code of its own
-            return None, replace(broke(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms)
+            return None, replace(
+                build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
+            )
 
-    def _detail(self, book: Book, result: ToolResult) -> str | None:
-        run, error = book.last, result.exception
+    def _get_error_detail(self, book: CallWriteState, result: ToolResult) -> str | None:
+        run, error = book.last_execution, result.exception
         if run is None or error is None or result.outcome is not Outcome.TOOL_ERROR:
             return None
         if (run.tool.metadata.errors or self.runtime.options.errors) != "masked":
             return None
-        with running(frame_of(run.frame[SITE])):
-            told = said(error)
+        with activate_frame(make_frame(run.frame[SCOPE])):
+            told = describe_error(error)
         return None if told == result.error else told
 
     # ── what comes late ──────────────────────────────────────────────────────────────────────────
 
-    def _follow(self, book: Book, run: Run, result: ToolResult) -> None:
+    def _record_late_end(self, book: CallWriteState, run: RunTool, result: ToolResult) -> None:
         """See that the end of a function that was given up is written down, too."""
         job = run.job
         if result.outcome is not Outcome.TIMEOUT or job is None:
             return
 
-        def tell() -> None:
+        def write_late_result() -> None:
             value = error = kind = None
             if job.error is None:
                 try:
-                    value = run.tool.definition_.compiled.encode_result(job.value)
+                    value = run.tool.implementation.compiled.encode_result(job.value)
                 except (Exception, SystemExit) as wrong:  # the tool seam, as above
-                    error, kind = said(wrong), type_name(wrong)
+                    error, kind = describe_error(wrong), get_error_type_name(wrong)
             else:
-                error, kind = said(job.error), type_name(job.error)
-            record = call_records.late(book.note, value, error, kind)
-            self._scribe.submit(Item((record,)))
+                error, kind = describe_error(job.error), get_error_type_name(job.error)
+            record = call_records.build_late_result_record(book.builder, value, error, kind)
+            self._event_writer.submit(Item((record,)))
 
-        job.when_done(tell)
+        job.add_done_callback(write_late_result)
 
     # ── approvals that are answered later ────────────────────────────────────────────────────────
 
-    def answered(self, request: ApprovalRequest, answer: Allow | Deny) -> None:
+    def record_approval_answer(self, request: ApprovalRequest, answer: Allow | Deny) -> None:
         """Write down the answer to a call that waits, before it counts."""
         call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
-        plan = self.finder.plan(self.finder.tool(call))
-        note = call_records.Note(call, plan, self.runtime.clock, None, plan.arguments(request.arguments)[1])
-        record = call_records.answered(note, request, answer)
+        plan = self.matcher.get_redaction_plan(self.matcher.find_tool(call))
+        note = call_records.CallRecordBuilder(
+            call, plan, self.runtime.clock, None, plan.redact_arguments(request.arguments)[1]
+        )
+        record = call_records.build_approval_answer_record(note, request, answer)
         try:
             (told,) = self.store.append([Item((record,))])
             if told.error is not None:
                 raise told.error
         except JournalError as error:
-            if not self._lenient:
+            if not self.lenient:
                 raise
-            warnings.warn(f"{error} The answer counts all the same.", JournalWarning, stacklevel=outside())
-        run = self.runs.get(request.run_id or "")
+            warnings.warn(f"{error} The answer counts all the same.", JournalWarning, stacklevel=get_user_stacklevel())
+        run = self.open_runs.get(request.run_id or "")
         if run is not None:
-            run.recording.add(record)
+            run.recording.apply_record(record)

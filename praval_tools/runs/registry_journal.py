@@ -8,27 +8,27 @@ from typing import Any, Final, get_args
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.effects import Steps
-from praval_tools.execution.pipeline import Course
+from praval_tools.execution.effects import CallPipeline
+from praval_tools.execution.pipeline import CallProgress
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.change_store import Keeper
+from praval_tools.journal.change_store import JournalChangeStore
 from praval_tools.journal.journal import Journal
 from praval_tools.journal.redaction.marker_key import load_key
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.redaction.secret_names import DEFAULT
-from praval_tools.journal.replay import Match
+from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES
+from praval_tools.journal.replay import MatchMode
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Store
-from praval_tools.names import shorten
+from praval_tools.names import shorten_repr
 from praval_tools.runs.recorder import Durability, Recorder
 from praval_tools.runs.run import Run
 from praval_tools.tools.call import ToolCall
 
-_ERRORS: Final = ("raise", "continue")
+_ERROR_MODES: Final = ("raise", "continue")
 
 
-class Journaling:
+class RegistryJournal:
     """
     The journal of one registry, at work.
 
@@ -44,53 +44,56 @@ class Journaling:
     def __init__(
         self, runtime: Runtime, where: Any, *, durability: str, errors: str, secrets: Iterable[str], stats: UsageStats
     ) -> None:
-        if durability not in get_args(Durability) or errors not in _ERRORS:
+        if durability not in get_args(Durability) or errors not in _ERROR_MODES:
             raise ToolUsageError(
-                f"durability={shorten(durability)} and journal_errors={shorten(errors)}: the first is 'full' or "
+                f"durability={shorten_repr(durability)} and journal_errors={shorten_repr(errors)}: the first is 'full' or "
                 f"'intent', the second 'raise' or 'continue'."
             )
-        self._mine = isinstance(where, str | Path)
+        self._owns_store = isinstance(where, str | Path)
         store: Store = open_store(where, runtime.hooks.journals) if isinstance(where, str | Path) else where
         self._store = store
         if not all(hasattr(store, name) for name in ("append", "read", "open_run", "state")):
-            raise ToolUsageError(f"{shorten(where)} is neither a path nor a store; say 'runs.db' or 'memory'.")
+            raise ToolUsageError(f"{shorten_repr(where)} is neither a path nor a store; say 'runs.db' or 'memory'.")
         try:
             lenient = errors == "continue"
             key = load_key(None if store.name == "memory" else store.name)
-            redactor = Redactor((*DEFAULT, *secrets), key=key)
+            redactor = Redactor((*DEFAULT_SECRET_NAMES, *secrets), key=key)
             self.journal = Journal(store, redactor, runtime.clock)
             self.recorder = Recorder(
-                runtime, store, redactor, stats, durability=durability, lenient=lenient  # type: ignore[arg-type]
+                runtime,
+                store,
+                redactor,
+                stats,
+                durability=durability,  # type: ignore[arg-type]
+                lenient=lenient,
             )
-            self.keeper = Keeper(store, runtime.clock, lenient=lenient)
+            self.state_store = JournalChangeStore(store, runtime.clock, lenient=lenient)
         except BaseException:
             self.close()
             raise
         self._runtime = runtime
 
-    def begin(self) -> None:
+    def attach(self) -> None:
         """Take over what the store holds, and write down what happens from now on."""
         runtime = self._runtime
-        runtime.ledger.keeper = self.keeper
+        runtime.access_store.persistence = self.state_store
         try:
-            runtime.ledger.absorb()
+            runtime.access_store.load_other_changes()
         except BaseException:
-            runtime.ledger.keeper = None
+            runtime.access_store.persistence = None
             raise
         runtime.recorder = self.recorder
-        runtime.approvals.answered = self.recorder.answered
-        runtime.ledger.renew()
+        runtime.approvals.on_answer = self.recorder.record_approval_answer
+        runtime.access_store.invalidate_snapshots()
 
-    def end(self) -> None:
+    def detach(self) -> None:
         """Write nothing down any more."""
         runtime = self._runtime
-        runtime.ledger.keeper = runtime.recorder = None
-        runtime.approvals.answered = None
-        runtime.ledger.renew()
+        runtime.access_store.persistence = runtime.recorder = None
+        runtime.approvals.on_answer = None
+        runtime.access_store.invalidate_snapshots()
 
-    def run(
-        self, desk: Any, run_id: str, *, match: Match, strict: bool, strict_fingerprint: bool
-    ) -> Run:
+    def create_run(self, desk: Any, run_id: str, *, match: MatchMode, strict: bool, strict_fingerprint: bool) -> Run:
         """Return a run, to be opened."""
         return Run(
             desk, self.journal, self.recorder, run_id, match=match, strict=strict,
@@ -99,20 +102,20 @@ class Journaling:
 
     def close(self) -> None:
         """Close the store, if it was opened here; safe twice."""
-        if self._mine:
+        if self._owns_store:
             self._store.close()
 
 
-class Counting:
+class CallCounter:
     """Counts the calls of a registry that has no journal."""
 
     def __init__(self, runtime: Runtime, stats: UsageStats) -> None:
         self._clock, self._stats = runtime.clock, stats
 
-    def recalled(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> None:
+    def try_replay(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> None:
         """Return nothing: nothing was recorded."""
 
-    def recorded(self, course: Course, steps: Steps) -> Steps:
+    def record_call(self, course: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and count what they come to."""
         result = yield from steps
         name = course.call.name if isinstance(course.call.name, str) else ""

@@ -7,16 +7,16 @@ from typing import Any, Final, Self
 
 from praval_tools.access import commands
 from praval_tools.errors import ToolUsageError, UnusedCallsError
-from praval_tools.execution.context import actor
-from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, told
-from praval_tools.journal.replay import MATCHES, Match, Recording
-from praval_tools.names import shorten
-from praval_tools.runs.open_run import OpenRun, current_run, leave, within
+from praval_tools.execution.context import resolve_actor
+from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, build_recorded_call
+from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
+from praval_tools.names import shorten_repr
+from praval_tools.runs.open_run import OpenRun, current_run, reset_current_run, use_run
 from praval_tools.runs.recorder import Recorder
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import ToolResult
 
-_MOST: Final = 1_000
+_MAX_ID_LENGTH: Final = 1_000
 
 
 class Run:
@@ -28,46 +28,50 @@ class Run:
     """
 
     def __init__(
-        self, desk: Any, journal: Journal, recorder: Recorder, run_id: str, *, match: Match, strict: bool,
+        self, desk: Any, journal: Journal, recorder: Recorder, run_id: str, *, match: MatchMode, strict: bool,
         strict_fingerprint: bool,
     ) -> None:  # fmt: skip
-        if type(run_id) is not str or not run_id or len(run_id) > _MOST or not run_id.isprintable():
-            raise ToolUsageError(f"{shorten(run_id)} is no id of a run: printable text of 1 to {_MOST} characters is.")
-        if match not in MATCHES:
-            raise ToolUsageError(f"match={shorten(match)} is none of {', '.join(map(repr, MATCHES))}.")
+        if type(run_id) is not str or not run_id or len(run_id) > _MAX_ID_LENGTH or not run_id.isprintable():
+            raise ToolUsageError(
+                f"{shorten_repr(run_id)} is no id of a run: printable text of 1 to {_MAX_ID_LENGTH} characters is."
+            )
+        if match not in MATCH_MODES:
+            raise ToolUsageError(f"match={shorten_repr(match)} is none of {', '.join(map(repr, MATCH_MODES))}.")
         self.run_id = run_id
-        self._desk, self._journal, self._recorder = desk, journal, recorder
+        self._dispatcher, self._journal, self._recorder = desk, journal, recorder
         self._match, self._strict, self._strict_fingerprint = match, strict, strict_fingerprint
-        self._open: OpenRun | None = None
+        self._open_run: OpenRun | None = None
         self._token: Token[OpenRun | None] | None = None
 
     def __repr__(self) -> str:
-        return f"<Run {self.run_id!r}, {'open' if self._open is not None and not self._open.closed else 'closed'}>"
+        return (
+            f"<Run {self.run_id!r}, {'open' if self._open_run is not None and not self._open_run.closed else 'closed'}>"
+        )
 
     def __enter__(self) -> Self:
-        if self._open is not None:
+        if self._open_run is not None:
             raise ToolUsageError(f"Run {self.run_id!r} was opened already; make another with registry.run().")
         store = self._journal.store
         lease = store.open_run(self.run_id)
         try:
             recording = Recording(self.run_id, self._match, store.read(run_id=self.run_id))
-            self._open = OpenRun(self._recorder, lease, recording, strict_fingerprint=self._strict_fingerprint)
+            self._open_run = OpenRun(self._recorder, lease, recording, strict_fingerprint=self._strict_fingerprint)
         except BaseException:
             lease.release()
             raise
         begun = ((one.agent, one.tool) for one in recording.entries.values() if one.start is not None)
-        self._recorder.runtime.limits.opened(self.run_id, begun)
-        self._recorder.runs[self.run_id] = self._open
-        self._token = current_run.set(self._open)
+        self._recorder.runtime.limits.restore_run_usage(self.run_id, begun)
+        self._recorder.open_runs[self.run_id] = self._open_run
+        self._token = current_run.set(self._open_run)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        run = self._opened()
+        run = self._require_open_run()
         if self._token is not None:
-            leave(self._token)
-        self._recorder.runs.pop(self.run_id, None)
+            reset_current_run(self._token)
+        self._recorder.open_runs.pop(self.run_id, None)
         run.close()
-        if self._strict and kind is None and (unused := run.recording.unused()):
+        if self._strict and kind is None and (unused := run.recording.list_unused()):
             raise UnusedCallsError(self.run_id, [one.call_id for one in unused])
 
     async def __aenter__(self) -> Self:
@@ -76,32 +80,34 @@ class Run:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.__exit__(kind)
 
-    def _opened(self) -> OpenRun:
-        if self._open is None:
+    def _require_open_run(self) -> OpenRun:
+        if self._open_run is None:
             raise ToolUsageError(f"Run {self.run_id!r} is not open: with registry.run({self.run_id!r}) as run: …")
-        return self._open
+        return self._open_run
 
-    def _recording(self) -> Recording:
-        return self._opened().recording
+    def _get_recording(self) -> Recording:
+        return self._require_open_run().recording
 
     @property
     def calls(self) -> list[RecordedCall]:
         """The calls that are recorded up to now, in order."""
-        return [told(self.run_id, one) for one in list(self._recording().entries.values()) if one.status != "new"]
+        return [
+            build_recorded_call(self.run_id, one)
+            for one in list(self._get_recording().entries.values())
+            if one.status != "new"
+        ]
 
     @property
     def in_doubt(self) -> list[RecordedCall]:
         """The calls that began, and of which nobody knows whether their tool did its work."""
-        return [told(self.run_id, one) for one in self._recording().in_doubt()]
+        return [build_recorded_call(self.run_id, one) for one in self._get_recording().list_in_doubt()]
 
     @property
     def unused(self) -> list[RecordedCall]:
         """The recorded calls that were not asked for again since the run was opened."""
-        return [told(self.run_id, one) for one in self._recording().unused()]
+        return [build_recorded_call(self.run_id, one) for one in self._get_recording().list_unused()]
 
-    def resolve(
-        self, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None, rerun: bool = False
-    ) -> None:
+    def resolve(self, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None, rerun: bool = False) -> None:
         """
         Say what came of a call in doubt: its result, its error, or that it may run again; the operator's alone.
 
@@ -110,27 +116,27 @@ class Run:
             ToolUsageError: No such call is in doubt, not exactly one of the three is said, or the result is none
                 that the tool could have returned.
         """
-        who = actor(None, "resolve a call in doubt")
-        commands.operator_only(who, "resolve a call in doubt")
+        who = resolve_actor(None, "resolve a call in doubt")
+        commands.require_operator(who, "resolve a call in doubt")
         if result is not NOT_GIVEN and error is None and not rerun:
-            result = self._result_of(call_id, result)
-        self._journal.settle(self._recording(), call_id, result=result, error=error, rerun=rerun, by=who)
+            result = self._encode_result(call_id, result)
+        self._journal.settle(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=who)
 
-    def _result_of(self, call_id: str, value: Any) -> Any:
+    def _encode_result(self, call_id: str, value: Any) -> Any:
         """
         Return what a person says that a call came to as JSON, where its tool is known; else as it is.
 
         Raises:
             ToolUsageError: The tool could not have returned it.
         """
-        entry = self._recording().entries.get(call_id)
+        entry = self._get_recording().entries.get(call_id)
         if entry is None or entry.status != "doubt":  # which is refused
             return value
-        record = self._recorder.runtime.ledger.state.record(entry.tool)
-        if record is None or not record.tool.definition_.usable:
+        record = self._recorder.runtime.access_store.state.find_tool_record(entry.tool)
+        if record is None or not record.tool.implementation.is_compilable:
             return value
         try:
-            return record.tool.definition_.compiled.encode_result(value)
+            return record.tool.implementation.compiled.encode_result(value)
         except Unencodable as error:
             raise ToolUsageError(
                 f"Tool {record.tool.name!r} could not have returned that: {error}. "
@@ -140,11 +146,11 @@ class Run:
 
     def toolset(self, agent: Any) -> Any:
         """Return an agent's tools whose calls belong to this run, whatever thread or context they come from."""
-        run = self._opened()
-        return self._desk.toolset_through(agent, lambda inner: _Within(inner, run))
+        run = self._require_open_run()
+        return self._dispatcher.toolset_through(agent, lambda inner: _RunScoped(inner, run))
 
 
-class _Within:
+class _RunScoped:
     """An executor, or a desk, whose calls belong to one run."""
 
     def __init__(self, inner: Any, run: OpenRun) -> None:
@@ -154,17 +160,17 @@ class _Within:
         return getattr(self._inner, name)
 
     def call(self, *request: Any) -> Any:
-        with within(self._run):
+        with use_run(self._run):
             return self._inner.call(*request)
 
     async def acall(self, *request: Any) -> Any:
-        with within(self._run):
+        with use_run(self._run):
             return await self._inner.acall(*request)
 
     def execute(self, *request: Any) -> ToolResult:
-        with within(self._run):
+        with use_run(self._run):
             return self._inner.execute(*request)  # type: ignore[no-any-return]
 
     async def aexecute(self, *request: Any) -> ToolResult:
-        with within(self._run):
+        with use_run(self._run):
             return await self._inner.aexecute(*request)  # type: ignore[no-any-return]

@@ -7,10 +7,10 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from praval_tools.schema.type_hints import Unresolved
+from praval_tools.schema.type_hints import UnresolvedHintError
 
 
-def annotations_of(function: types.FunctionType) -> Mapping[str, Any]:
+def read_annotations(function: types.FunctionType) -> Mapping[str, Any]:
     """
     Return the hints of *function*, unresolved text as text.
 
@@ -21,13 +21,15 @@ def annotations_of(function: types.FunctionType) -> Mapping[str, Any]:
         return function.__annotations__
     except NameError as error:
         if sys.version_info < (3, 14):
-            raise Unresolved(str(error)) from None
+            raise UnresolvedHintError(str(error)) from None
         import annotationlib
 
         return annotationlib.get_annotations(function, format=annotationlib.Format.FORWARDREF)
 
 
-def names_near(function: types.FunctionType, namespace: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def collect_enclosing_names(
+    function: types.FunctionType, namespace: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
     """Return the names that hints of *function* may use beside its globals; None where there are none."""
     cells = function.__closure__
     parameters = getattr(function, "__type_params__", ())

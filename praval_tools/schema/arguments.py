@@ -6,26 +6,26 @@ from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import (
     MAX_BYTES,
     MAX_DEPTH,
-    BadArguments,
-    check_values,
-    parse,
-    plain_copy,
-    quick,
-    shown_json,
+    MalformedArgumentsError,
+    copy_json,
+    normalize_json,
+    parse_arguments,
+    preview_json,
+    try_parse_simple,
 )
-from praval_tools.schema.supplied_schema import check_given_schema
+from praval_tools.schema.supplied_schema import check_supplied_schema
 from praval_tools.schema.validator import Validator
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
-    "BadArguments",
+    "MalformedArgumentsError",
     "Repair",
     "Validator",
-    "check_given_schema",
-    "check_values",
-    "parse",
-    "plain_copy",
-    "quick",
-    "shown_json",
+    "check_supplied_schema",
+    "normalize_json",
+    "parse_arguments",
+    "copy_json",
+    "try_parse_simple",
+    "preview_json",
 ]

@@ -17,16 +17,22 @@ from attrs import NOTHING
 from praval_tools.schema.constraints import read_constraints
 from praval_tools.schema.json_values import INT_LIMIT
 from praval_tools.schema.signature import Parameter, Signature
-from praval_tools.schema.type_handler import Mismatch, encodable
+from praval_tools.schema.type_handler import Mismatch, is_utf8_encodable
 from praval_tools.schema.type_hints import is_union
 
-StructureOf = Callable[[Any], Callable[[Any], Any]]
+DecoderGetter = Callable[[Any], Callable[[Any], Any]]
 """Hint → function that structures one JSON value, or raises `Mismatch`."""
 
-_NAMES: Final = {"Mismatch": Mismatch, "ok_text": encodable, "LOW": -INT_LIMIT, "HIGH": INT_LIMIT, "LEFT_OUT": object()}
+_NAMESPACE: Final = {
+    "Mismatch": Mismatch,
+    "ok_text": is_utf8_encodable,
+    "LOW": -INT_LIMIT,
+    "HIGH": INT_LIMIT,
+    "LEFT_OUT": object(),
+}
 """What the lines refer to beside `arguments`, `MISS`, `function` and `context`, which the caller supplies."""
 
-_CHECKS: Final[dict[Any, tuple[str, ...]]] = {
+_INLINE_CHECKS: Final[dict[Any, tuple[str, ...]]] = {
     float: (
         "if type({v}) is not float:",
         "    if type({v}) is not int: return MISS",
@@ -42,7 +48,7 @@ _CHECKS: Final[dict[Any, tuple[str, ...]]] = {
 }
 
 
-class FastBody(msgspec.Struct, frozen=True):
+class FastPathBody(msgspec.Struct, frozen=True):
     """
     The middle of a function `def fast(arguments)` for one tool.
 
@@ -57,7 +63,7 @@ class FastBody(msgspec.Struct, frozen=True):
     namespace: dict[str, Any]
 
 
-def fast_body(signature: Signature, structure_of: StructureOf, *, by_name: bool) -> FastBody:
+def generate_fast_path_body(signature: Signature, structure_of: DecoderGetter, *, by_name: bool) -> FastPathBody:
     """
     Return the lines for *signature*.
 
@@ -66,22 +72,22 @@ def fast_body(signature: Signature, structure_of: StructureOf, *, by_name: bool)
         structure_of: Makes the function for a hint that has no lines of its own.
         by_name: Pass every argument by its name: the function is wrapped, so positions may mean something else.
     """
-    namespace = dict(_NAMES)
+    namespace = dict(_NAMESPACE)
     normal = [one for one in signature.parameters if one.kind == "normal"]
     extra = next((one for one in signature.parameters if one.kind == "extra"), None)
     lines: list[str] = []
-    lines += _required(normal)
-    lines += _optional(normal, namespace, counted=extra is None)
+    lines += _emit_required(normal)
+    lines += _emit_optional(normal, namespace, emit_count=extra is None)
     if extra is None:
-        lines += _count(normal)
+        lines += _emit_count_check(normal)
     else:
-        lines += _extra(normal, extra, signature, namespace, structure_of)
+        lines += _emit_extra(normal, extra, signature, namespace, structure_of)
     for index, one in enumerate(normal):
-        lines += _checked(index, one, namespace, structure_of)
-    return FastBody(tuple(lines), _call(signature, by_name), namespace)
+        lines += _emit_argument(index, one, namespace, structure_of)
+    return FastPathBody(tuple(lines), _format_call(signature, by_name), namespace)
 
 
-def _required(normal: Sequence[Parameter]) -> Iterator[str]:
+def _emit_required(normal: Sequence[Parameter]) -> Iterator[str]:
     names = [(index, one.name) for index, one in enumerate(normal) if one.default is NOTHING]
     if names:
         yield "try:"
@@ -89,33 +95,33 @@ def _required(normal: Sequence[Parameter]) -> Iterator[str]:
         yield "except KeyError: return MISS"
 
 
-def _optional(normal: Sequence[Parameter], namespace: dict[str, Any], *, counted: bool) -> Iterator[str]:
+def _emit_optional(normal: Sequence[Parameter], namespace: dict[str, Any], *, emit_count: bool) -> Iterator[str]:
     optional = [(index, one) for index, one in enumerate(normal) if one.default is not NOTHING]
-    if optional and counted:
+    if optional and emit_count:
         yield f"n = {len(normal) - len(optional)}"
     for index, one in optional:
         namespace[f"d{index}"] = one.default
         yield f"a{index} = arguments.get({one.name!r}, LEFT_OUT)"
-        if counted:
+        if emit_count:
             yield f"if a{index} is not LEFT_OUT: n += 1"
 
 
-def _count(normal: Sequence[Parameter]) -> Iterator[str]:
+def _emit_count_check(normal: Sequence[Parameter]) -> Iterator[str]:
     if any(one.default is not NOTHING for one in normal):
         yield "if len(arguments) != n: return MISS"
     else:
         yield f"if len(arguments) != {len(normal)}: return MISS"
 
 
-def _extra(
+def _emit_extra(
     normal: Sequence[Parameter],
     extra: Parameter,
     signature: Signature,
     namespace: dict[str, Any],
-    structure_of: StructureOf,
+    structure_of: DecoderGetter,
 ) -> Iterator[str]:
     namespace["KNOWN"] = frozenset(one.name for one in normal)
-    namespace["TAKEN"] = taken_names(signature)
+    namespace["TAKEN"] = collect_bound_names(signature)
     namespace["ok_extra"] = structure_of(extra.hint)
     namespace["ok_name"] = structure_of(str)
     yield "extra = {}"
@@ -127,15 +133,13 @@ def _extra(
     yield "except (Mismatch, TypeError): return MISS"
 
 
-def taken_names(signature: Signature) -> frozenset[str]:
+def collect_bound_names(signature: Signature) -> frozenset[str]:
     """Return the names that no extra argument can have."""
-    return frozenset((*signature.taken, *(one.name for one in signature.parameters if one.kind == "context")))
+    return frozenset((*signature.bound_names, *(one.name for one in signature.parameters if one.kind == "context")))
 
 
-def _checked(
-    index: int, one: Parameter, namespace: dict[str, Any], structure_of: StructureOf
-) -> Iterator[str]:
-    check = _check(f"a{index}", one.hint, namespace, structure_of)
+def _emit_argument(index: int, one: Parameter, namespace: dict[str, Any], structure_of: DecoderGetter) -> Iterator[str]:
+    check = _emit_check(f"a{index}", one.hint, namespace, structure_of)
     if one.default is NOTHING:
         yield from check
         return
@@ -144,14 +148,14 @@ def _checked(
     yield from (f"    {line}" for line in check)
 
 
-def _check(local: str, hint: Any, namespace: dict[str, Any], structure_of: StructureOf) -> Iterator[str]:
-    hint = _unwrapped(hint)
-    if _is_simple(hint):
-        yield from (line.replace("{v}", local) for line in _CHECKS[hint])
-    elif (inner := _simple_optional(hint)) is not None:
+def _emit_check(local: str, hint: Any, namespace: dict[str, Any], structure_of: DecoderGetter) -> Iterator[str]:
+    hint = _strip_neutral_wrappers(hint)
+    if _has_inline_check(hint):
+        yield from (line.replace("{v}", local) for line in _INLINE_CHECKS[hint])
+    elif (inner := _get_inline_optional(hint)) is not None:
         yield f"if {local} is not None:"
-        yield from (f"    {line.replace('{v}', local)}" for line in _CHECKS[inner])
-    elif (texts := _text_choices(hint)) is not None:
+        yield from (f"    {line.replace('{v}', local)}" for line in _INLINE_CHECKS[inner])
+    elif (texts := _get_text_choices(hint)) is not None:
         namespace[f"c{local}"] = texts
         yield f"if type({local}) is not str: return MISS"
         yield f"{local} = c{local}.get({local}, LEFT_OUT)"
@@ -162,7 +166,7 @@ def _check(local: str, hint: Any, namespace: dict[str, Any], structure_of: Struc
         yield "except Mismatch: return MISS"
 
 
-def _unwrapped(hint: Any) -> Any:
+def _strip_neutral_wrappers(hint: Any) -> Any:
     """Return *hint* without wrappers that accept just what is in them: a description, a NewType."""
     while True:
         if get_origin(hint) is Annotated and not read_constraints(hint.__metadata__).values:
@@ -173,18 +177,18 @@ def _unwrapped(hint: Any) -> Any:
             return hint
 
 
-def _is_simple(hint: Any) -> bool:
-    return hint is None or (type(hint) is type and hint in _CHECKS)
+def _has_inline_check(hint: Any) -> bool:
+    return hint is None or (type(hint) is type and hint in _INLINE_CHECKS)
 
 
-def _simple_optional(hint: Any) -> Any:
+def _get_inline_optional(hint: Any) -> Any:
     if not is_union(hint):
         return None
     plain = [one for one in hint.__args__ if one is not type(None)]
-    return plain[0] if len(plain) == 1 and len(hint.__args__) == 2 and _is_simple(plain[0]) else None
+    return plain[0] if len(plain) == 1 and len(hint.__args__) == 2 and _has_inline_check(plain[0]) else None
 
 
-def _text_choices(hint: Any) -> dict[str, Any] | None:
+def _get_text_choices(hint: Any) -> dict[str, Any] | None:
     """Return text → value for a Literal or Enum of nothing but text; a look-up then is the whole check."""
     if get_origin(hint) is Literal:
         found = {one: one for one in hint.__args__}
@@ -197,7 +201,7 @@ def _text_choices(hint: Any) -> dict[str, Any] | None:
     return found if all(type(text) is str for text in found) else None
 
 
-def _call(signature: Signature, by_name: bool) -> str:
+def _format_call(signature: Signature, by_name: bool) -> str:
     arguments: list[str] = []
     index = 0
     for one in signature.parameters:
@@ -208,5 +212,5 @@ def _call(signature: Signature, by_name: bool) -> str:
             local = "context"
         else:
             local, index = f"a{index}", index + 1
-        arguments.append(f"{one.name}={local}" if by_name or one.by_keyword else local)
+        arguments.append(f"{one.name}={local}" if by_name or one.keyword_only else local)
     return f"function({', '.join(arguments)})"

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.lazy_regex import Pattern
-from praval_tools.schema.json_input import BadArguments, decode, path_text, shown_json
+from praval_tools.lazy_regex import LazyRegex
+from praval_tools.schema.json_input import MalformedArgumentsError, format_json_path, parse_json, preview_json
 
-_NUMBER: Final = Pattern(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_MOST_DIGITS: Final = 400
-_BUDGET: Final = 20_000
+_NUMBER: Final = LazyRegex(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_MAX_DIGITS: Final = 400
+_UNION_BUDGET: Final = 20_000
 """How many places inside unions are looked at; beyond it values stay as they are."""
 
-Path = tuple[str | int, ...]
-Schema = Mapping[str, Any] | bool
+JsonPath = tuple[str | int, ...]
+SchemaPart = Mapping[str, Any] | bool
 
 
 class Repair(msgspec.Struct, frozen=True):
@@ -45,29 +45,29 @@ class Repair(msgspec.Struct, frozen=True):
 class Repairer:
     """Mends one set of arguments; *fits* tells whether a value is valid under a part of the schema."""
 
-    def __init__(self, root: Mapping[str, Any], fits: Callable[[Schema, Any], bool]) -> None:
-        self._root, self._fits = root, fits
-        self._budget = _BUDGET
+    def __init__(self, root: Mapping[str, Any], fits: Callable[[SchemaPart, Any], bool]) -> None:
+        self._root, self._is_part_valid = root, fits
+        self._budget = _UNION_BUDGET
         self.repairs: list[Repair] = []
 
-    def mend(self, schema: Schema, value: Any, path: Path = ()) -> Any:
+    def repair(self, schema: SchemaPart, value: Any, path: JsonPath = ()) -> Any:
         """Return *value*, or what it becomes under *schema*; the given value is not changed."""
-        part = self._resolved(schema)
+        part = self.resolve_references(schema)
         if part is None or "enum" in part or "const" in part:
             return value
         branches = part.get("anyOf") or part.get("oneOf")
         if isinstance(branches, list):
-            return self._mend_union(part, branches, value, path)
+            return self._repair_union(part, branches, value, path)
         for more in part.get("allOf") or ():
-            value = self.mend(more, value, path)
-        kinds = _kinds(part)
+            value = self.repair(more, value, path)
+        kinds = _get_json_types(part)
         if isinstance(value, str) and kinds and "string" not in kinds:
-            value = self._mend_text(kinds, value, path)
+            value = self._repair_text(kinds, value, path)
         if isinstance(value, dict):
-            return self._mend_object(part, value, path)
-        return self._mend_list(part, value, path) if isinstance(value, list) else value
+            return self._repair_object(part, value, path)
+        return self._repair_list(part, value, path) if isinstance(value, list) else value
 
-    def _resolved(self, schema: Schema) -> Mapping[str, Any] | None:
+    def resolve_references(self, schema: SchemaPart) -> Mapping[str, Any] | None:
         """Follow references inside of the document, as far as they lead anywhere."""
         for _ in range(32):
             if not isinstance(schema, Mapping):
@@ -75,83 +75,83 @@ class Repairer:
             reference = schema.get("$ref")
             if not isinstance(reference, str):
                 return schema
-            schema = _pointed(self._root, reference)
+            schema = follow_pointer(self._root, reference)
         return None
 
-    def _mend_union(self, part: Mapping[str, Any], branches: list[Any], value: Any, path: Path) -> Any:
+    def _repair_union(self, part: Mapping[str, Any], branches: list[Any], value: Any, path: JsonPath) -> Any:
         """Take the branch under which the fewest repairs make the value valid; what fits as it stands stays."""
-        if not isinstance(value, str | dict | list) or self._budget <= 0 or self._fits(part, value):
+        if not isinstance(value, str | dict | list) or self._budget <= 0 or self._is_part_valid(part, value):
             return value
         before, best, made = len(self.repairs), list[Repair](), value
         for branch in branches:
             self._budget -= 1
-            mended = self.mend(branch, value, path)
+            mended = self.repair(branch, value, path)
             repairs = self.repairs[before:]
             del self.repairs[before:]
-            if repairs and (not best or len(repairs) < len(best)) and self._fits(part, mended):
+            if repairs and (not best or len(repairs) < len(best)) and self._is_part_valid(part, mended):
                 best, made = repairs, mended
         self.repairs += best
         return made
 
-    def _mend_text(self, kinds: frozenset[str], value: str, path: Path) -> Any:
-        mended = _scalar(kinds, value)
+    def _repair_text(self, kinds: frozenset[str], value: str, path: JsonPath) -> Any:
+        mended = _parse_scalar_text(kinds, value)
         if mended is value and kinds & {"array", "object"} and value.lstrip()[:1] in ("[", "{"):
             try:
-                found = decode(value)
-            except BadArguments:
+                found = parse_json(value)
+            except MalformedArgumentsError:
                 return value
             if (isinstance(found, list) and "array" in kinds) or (isinstance(found, dict) and "object" in kinds):
                 mended = found
         if mended is not value:
-            self._note(path, value, shown_json(mended), "was spelled as text")
+            self._add_repair(path, value, preview_json(mended), "was spelled as text")
         return mended
 
-    def _mend_object(self, part: Mapping[str, Any], value: dict[str, Any], path: Path) -> dict[str, Any]:
+    def _repair_object(self, part: Mapping[str, Any], value: dict[str, Any], path: JsonPath) -> dict[str, Any]:
         properties, required = part.get("properties") or {}, part.get("required") or ()
         made = value
         for key, item in value.items():
             below = properties.get(key)
             if below is None:
-                below = _other(part, key)
-            elif item is None and key not in required and not self._fits(below, None):
+                below = _get_additional_schema(part, key)
+            elif item is None and key not in required and not self._is_part_valid(below, None):
                 made = dict(made) if made is value else made
                 del made[key]
-                self._note((*path, key), None, "left out", "null where it has a default")
+                self._add_repair((*path, key), None, "left out", "null where it has a default")
                 continue
             if below is None or (type(item) in (int, float, bool) or item is None):
                 continue
-            mended = self.mend(below, item, (*path, key))
+            mended = self.repair(below, item, (*path, key))
             if mended is not item:
                 made = dict(made) if made is value else made
                 made[key] = mended
         return made
 
-    def _mend_list(self, part: Mapping[str, Any], value: list[Any], path: Path) -> list[Any]:
+    def _repair_list(self, part: Mapping[str, Any], value: list[Any], path: JsonPath) -> list[Any]:
         first, rest = part.get("prefixItems") or (), part.get("items")
         made = value
         for index, item in enumerate(value):
             below = first[index] if index < len(first) else rest
             if below is None or type(item) in (int, float, bool) or item is None:
                 continue
-            mended = self.mend(below, item, (*path, index))
+            mended = self.repair(below, item, (*path, index))
             if mended is not item:
                 made = list(made) if made is value else made
                 made[index] = mended
         return made
 
-    def _note(self, path: Path, given: Any, became: str, reason: str) -> None:
-        self.repairs.append(Repair(path_text(path), shown_json(given), became, reason))
+    def _add_repair(self, path: JsonPath, given: Any, became: str, reason: str) -> None:
+        self.repairs.append(Repair(format_json_path(path), preview_json(given), became, reason))
 
 
-def _kinds(part: Mapping[str, Any]) -> frozenset[str]:
+def _get_json_types(part: Mapping[str, Any]) -> frozenset[str]:
     kind = part.get("type")
     if isinstance(kind, str):
         return frozenset((kind,))
     return frozenset(kind) if isinstance(kind, list) else frozenset()
 
 
-def _scalar(kinds: frozenset[str], text: str) -> Any:
-    if kinds & {"integer", "number"} and len(text) <= _MOST_DIGITS and (spelled := _NUMBER.fullmatch(text)):
+def _parse_scalar_text(kinds: frozenset[str], text: str) -> Any:
+    if kinds & {"integer", "number"} and len(text) <= _MAX_DIGITS and (spelled := _NUMBER.fullmatch(text)):
         if spelled[2] is None and spelled[3] is None:
             return int(text)
         number = float(text)
@@ -162,13 +162,13 @@ def _scalar(kinds: frozenset[str], text: str) -> Any:
     return text
 
 
-def _other(part: Mapping[str, Any], key: str) -> Schema | None:
+def _get_additional_schema(part: Mapping[str, Any], key: str) -> SchemaPart | None:
     """Return the schema of a property that is not named; patterns are left to the validator."""
     more = part.get("additionalProperties")
     return more if isinstance(more, Mapping) and not part.get("patternProperties") else None
 
 
-def _pointed(root: Mapping[str, Any], reference: str) -> Any:
+def follow_pointer(root: Mapping[str, Any], reference: str) -> Any:
     if not reference.startswith("#"):
         return None
     here: Any = root
@@ -176,5 +176,3 @@ def _pointed(root: Mapping[str, Any], reference: str) -> Any:
         name = step.replace("~1", "/").replace("~0", "~")
         here = here.get(name) if isinstance(here, Mapping) else None
     return here
-
-

@@ -16,17 +16,17 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.schema.json_values import canonical
+from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.type_handler import JsonSchema, Mismatch
 
-_NUMBERS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
-_LENGTHS: Final = {
+_NUMBER_KEYWORDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_LENGTH_KEYWORDS: Final = {
     "min_length": {"string": "minLength", "array": "minItems", "object": "minProperties"},
     "max_length": {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
 }
-_KNOWN: Final = (*_NUMBERS, "multiple_of", *_LENGTHS, "pattern")
-_HARMLESS: Final = frozenset({"Unit", "Strict", "AllowInfNan"})
-_EXACT_INTEGER: Final = 2**53
+_CONSTRAINT_NAMES: Final = (*_NUMBER_KEYWORDS, "multiple_of", *_LENGTH_KEYWORDS, "pattern")
+_IGNORED_METADATA: Final = frozenset({"Unit", "Strict", "AllowInfNan"})
+_MAX_EXACT_INTEGER: Final = 2**53
 
 
 class Constraints(msgspec.Struct, frozen=True):
@@ -43,24 +43,26 @@ class Constraints(msgspec.Struct, frozen=True):
     description: str
     problems: tuple[str, ...]
 
-    def keywords(self, takes: frozenset[str]) -> JsonSchema:
+    def to_keywords(self, takes: frozenset[str]) -> JsonSchema:
         """Return the JSON Schema keywords for values of the JSON types *takes*."""
         made: JsonSchema = {}
         for name, value in self.values.items():
-            if name in _LENGTHS:
-                made.update({_LENGTHS[name][kind]: value for kind in sorted(takes & _LENGTHS[name].keys())})
+            if name in _LENGTH_KEYWORDS:
+                made.update(
+                    {_LENGTH_KEYWORDS[name][kind]: value for kind in sorted(takes & _LENGTH_KEYWORDS[name].keys())}
+                )
             else:
-                made[_NUMBERS.get(name, {"multiple_of": "multipleOf"}.get(name, name))] = value
+                made[_NUMBER_KEYWORDS.get(name, {"multiple_of": "multipleOf"}.get(name, name))] = value
         return made
 
-    def misplaced(self, takes: frozenset[str]) -> list[str]:
+    def find_misplaced(self, takes: frozenset[str]) -> list[str]:
         """Return the names of the constraints that say nothing about values of the JSON types *takes*."""
-        return [name for name in self.values if not takes & _targets(name)]
+        return [name for name in self.values if not takes & _get_constrained_types(name)]
 
 
-def _targets(name: str) -> frozenset[str]:
-    if name in _LENGTHS:
-        return frozenset(_LENGTHS[name])
+def _get_constrained_types(name: str) -> frozenset[str]:
+    if name in _LENGTH_KEYWORDS:
+        return frozenset(_LENGTH_KEYWORDS[name])
     return frozenset({"string"}) if name == "pattern" else frozenset({"number", "integer"})
 
 
@@ -69,44 +71,44 @@ def read_constraints(metadata: Iterable[Any]) -> Constraints:
     values: dict[str, Any] = {}
     problems: list[str] = []
     description = ""
-    for one in _flat(metadata):
-        text = one if type(one) is str else getattr(one, "documentation", None) or _pydantic_description(one)
+    for one in _flatten_metadata(metadata):
+        text = one if type(one) is str else getattr(one, "documentation", None) or _get_pydantic_description(one)
         if isinstance(text, str):
             description = description or text
         if isinstance(one, re.Pattern):
-            _take(values, "pattern", one, problems)
+            _add_constraint(values, "pattern", one, problems)
             continue
-        if not _is_ours(one):
+        if not _is_from_known_library(one):
             continue
-        found = [(name, value) for name in _KNOWN if (value := getattr(one, name, None)) is not None]
+        found = [(name, value) for name in _CONSTRAINT_NAMES if (value := getattr(one, name, None)) is not None]
         for name, value in found:
             if not (name == "min_length" and value == 0):
-                _take(values, name, value, problems)
-        if not found and type(one).__name__ not in _HARMLESS and not text:
+                _add_constraint(values, name, value, problems)
+        if not found and type(one).__name__ not in _IGNORED_METADATA and not text:
             problems.append(f"{one!r} has no JSON Schema form; check it in the function")
-    return Constraints(values, description, (*problems, *_contradictions(values)))
+    return Constraints(values, description, (*problems, *_find_contradictions(values)))
 
 
-def _flat(metadata: Iterable[Any]) -> Iterator[Any]:
+def _flatten_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
     for one in metadata:
-        if _is_ours(one) and getattr(one, "__is_annotated_types_grouped_metadata__", False):
-            yield from _flat(one)
-        elif type(one).__name__ == "FieldInfo" and _is_ours(one):
+        if _is_from_known_library(one) and getattr(one, "__is_annotated_types_grouped_metadata__", False):
+            yield from _flatten_metadata(one)
+        elif type(one).__name__ == "FieldInfo" and _is_from_known_library(one):
             yield one
-            yield from _flat(one.metadata)
+            yield from _flatten_metadata(one.metadata)
         else:
             yield one
 
 
-def _is_ours(one: Any) -> bool:
+def _is_from_known_library(one: Any) -> bool:
     return type(one).__module__.partition(".")[0] in ("annotated_types", "pydantic")
 
 
-def _pydantic_description(one: Any) -> Any:
-    return (one.description or "") if type(one).__name__ == "FieldInfo" and _is_ours(one) else None
+def _get_pydantic_description(one: Any) -> Any:
+    return (one.description or "") if type(one).__name__ == "FieldInfo" and _is_from_known_library(one) else None
 
 
-def _take(values: dict[str, Any], name: str, value: Any, problems: list[str]) -> None:
+def _add_constraint(values: dict[str, Any], name: str, value: Any, problems: list[str]) -> None:
     """Add one constraint; of two bounds the tighter one counts."""
     try:
         value = _READERS[name](value)
@@ -123,7 +125,7 @@ def _take(values: dict[str, Any], name: str, value: Any, problems: list[str]) ->
         problems.append(f"it has two different constraints of the kind {name}; keep one")
 
 
-def _bound(value: Any) -> int | float:
+def _read_bound(value: Any) -> int | float:
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -131,39 +133,39 @@ def _bound(value: Any) -> int | float:
     return value
 
 
-def _step(value: Any) -> int | float:
-    if (step := _bound(value)) <= 0:
+def _read_step(value: Any) -> int | float:
+    if (step := _read_bound(value)) <= 0:
         raise ValueError(f"MultipleOf({value!r}) has no JSON Schema form; it must be greater than 0")
     return step
 
 
-def _length(value: Any) -> int:
+def _read_length(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"a length of {value!r} makes no sense; lengths are integers from 0")
     return value
 
 
-def _pattern(value: Any) -> str:
+def _read_pattern(value: Any) -> str:
     if isinstance(value, re.Pattern):
         if value.flags & ~re.UNICODE or not isinstance(value.pattern, str):
             raise ValueError(f"the flags of {value!r} have no JSON Schema form; write them into the pattern")
         value = value.pattern
     try:
-        validator(canonical({"pattern": value}))
+        compile_cached_validator(to_canonical_json({"pattern": value}))
     except ValueError as error:
         raise ValueError(f"the pattern {value!r} is no regular expression of JSON Schema: {error}") from None
     return str(value)
 
 
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(_NUMBERS, _bound),
-    "multiple_of": _step,
-    **dict.fromkeys(_LENGTHS, _length),
-    "pattern": _pattern,
+    **dict.fromkeys(_NUMBER_KEYWORDS, _read_bound),
+    "multiple_of": _read_step,
+    **dict.fromkeys(_LENGTH_KEYWORDS, _read_length),
+    "pattern": _read_pattern,
 }
 
 
-def _contradictions(values: dict[str, Any]) -> Iterator[str]:
+def _find_contradictions(values: dict[str, Any]) -> Iterator[str]:
     low, above = values.get("ge", -math.inf), values.get("gt", -math.inf)
     high, below = values.get("le", math.inf), values.get("lt", math.inf)
     if low > high or above >= high or low >= below or above >= below:
@@ -173,7 +175,7 @@ def _contradictions(values: dict[str, Any]) -> Iterator[str]:
 
 
 @cache
-def validator(schema_text: str) -> Any:
+def compile_cached_validator(schema_text: str) -> Any:
     """
     Return a validator of the schema that *schema_text* is.
 
@@ -186,9 +188,9 @@ def validator(schema_text: str) -> Any:
     return jsonschema_rs.validator_for(json.loads(schema_text), validate_formats=True)
 
 
-def checker(keywords: JsonSchema) -> Callable[[Any], None]:
+def make_checker(keywords: JsonSchema) -> Callable[[Any], None]:
     """Return a function that raises `Mismatch` for a JSON value which breaks one of *keywords*."""
-    checks = [_check(name, limit) for name, limit in keywords.items()]
+    checks = [_make_keyword_check(name, limit) for name, limit in keywords.items()]
 
     def check(value: Any) -> None:
         for one in checks:
@@ -197,13 +199,13 @@ def checker(keywords: JsonSchema) -> Callable[[Any], None]:
     return check
 
 
-def _check(name: str, limit: Any) -> Callable[[Any], None]:
-    if name in ("pattern", "multipleOf") or (type(limit) is int and abs(limit) > _EXACT_INTEGER):
+def _make_keyword_check(name: str, limit: Any) -> Callable[[Any], None]:
+    if name in ("pattern", "multipleOf") or (type(limit) is int and abs(limit) > _MAX_EXACT_INTEGER):
         kinds: tuple[type, ...] = (str,) if name == "pattern" else (int, float)
-        holds: Callable[[Any], bool] = validator(canonical({name: limit})).is_valid
+        holds: Callable[[Any], bool] = compile_cached_validator(to_canonical_json({name: limit})).is_valid
         reason = f"does not match {limit}" if name == "pattern" else f"breaks {name} {limit}"
     else:
-        kinds, holds, reason = _COMPARED[name](limit)
+        kinds, holds, reason = _COMPARISONS[name](limit)
 
     def check(value: Any) -> None:
         if type(value) in kinds and not holds(value):
@@ -214,7 +216,7 @@ def _check(name: str, limit: Any) -> Callable[[Any], None]:
 
 _NUMBER_TYPES: Final = (int, float)
 _Comparison = tuple[tuple[type, ...], Callable[[Any], bool], str]
-_COMPARED: Final[dict[str, Callable[[Any], _Comparison]]] = {
+_COMPARISONS: Final[dict[str, Callable[[Any], _Comparison]]] = {
     "minimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value >= limit), f"is less than {limit}"),
     "exclusiveMinimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value > limit), f"is not over {limit}"),
     "maximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value <= limit), f"is greater than {limit}"),

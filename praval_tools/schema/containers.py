@@ -7,47 +7,49 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final, Literal, get_origin
 
-from praval_tools.schema.dict_keys import key_form, key_problem
-from praval_tools.schema.json_values import in_order, json_key
-from praval_tools.schema.scalars import refuse
+from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
+from praval_tools.schema.json_values import make_equality_key, sort_json_items
+from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.type_handler import (
-    Encode,
-    Encodes,
-    Form,
-    Hook,
+    DecodeHook,
+    DecodeHookFactory,
+    EncodeHook,
+    EncodeHookFactory,
     JsonSchema,
     Mismatch,
-    Schemas,
-    Structures,
+    SchemaBuilder,
+    TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import bare, hint_text
+from praval_tools.schema.type_hints import format_hint, unwrap_hint
 
-SCALAR_ITEMS: Final[JsonSchema] = {"type": ["string", "number", "boolean", "null"]}
+SCALAR_ITEMS_SCHEMA: Final[JsonSchema] = {"type": ["string", "number", "boolean", "null"]}
 """What a set of anything can hold: what Python can hash."""
 
 
-def _args(hint: Any) -> tuple[Any, ...]:
+def _get_type_arguments(hint: Any) -> tuple[Any, ...]:
     return getattr(hint, "__args__", ()) if get_origin(hint) is not None else ()
 
 
-def item_hint(hint: Any) -> Any:
+def get_item_hint(hint: Any) -> Any:
     """Return the hint of the items of a list-like *hint*; `Any` where it has none."""
-    args = _args(hint)
+    args = _get_type_arguments(hint)
     return args[0] if args else Any
 
 
 # ── lists and what is given as one ───────────────────────────────────────────────────────────────
 
 
-def list_schema(hint: Any, schemas: Schemas) -> JsonSchema:
+def build_list_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
     """Return the schema of a list of the items of *hint*."""
-    items = schemas.of(item_hint(hint))
+    items = schemas.build(get_item_hint(hint))
     return {"type": "array", **({"items": items} if items else {})}
 
 
-def _items_structure(item: Hook, make: Callable[[list[Any]], Any] | None, unique: bool = False) -> Hook:
-    def structure(value: Any, _: Any) -> Any:
+def _make_items_decode_hook(
+    item: DecodeHook, make: Callable[[list[Any]], Any] | None, unique: bool = False
+) -> DecodeHook:
+    def decode(value: Any, _: Any) -> Any:
         if type(value) is not list:
             raise Mismatch("is not a list")
         made: list[Any] = []
@@ -55,39 +57,39 @@ def _items_structure(item: Hook, make: Callable[[list[Any]], Any] | None, unique
             for one in value:
                 made.append(item(one, None))
         except Mismatch as error:
-            raise error.at(len(made)) from None
-        if unique and len(value) > 1 and len(set(map(json_key, value))) != len(value):
+            raise error.prepend_step(len(made)) from None
+        if unique and len(value) > 1 and len(set(map(make_equality_key, value))) != len(value):
             raise Mismatch("holds an item twice")
-        return made if make is None else _gathered(make, made)
+        return made if make is None else _construct_container(make, made)
 
-    return structure
+    return decode
 
 
-def _gathered(make: Callable[[list[Any]], Any], made: list[Any]) -> Any:
+def _construct_container(make: Callable[[list[Any]], Any], made: list[Any]) -> Any:
     try:
         return make(made)
     except TypeError as error:  # a class whose hash fails for this value
         raise Mismatch(f"cannot be gathered: {error}") from None
 
 
-def _list_structure(hint: Any, structures: Structures) -> Hook:
-    return _items_structure(structures.hook(item_hint(hint)), None)
+def _make_list_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+    return _make_items_decode_hook(structures.get_hook(get_item_hint(hint)), None)
 
 
-def items_encode(hint: Any, encodes: Encodes) -> Encode:
+def make_items_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
     """Return the hook that writes what can be iterated over as a list; text and mappings are no lists."""
-    item, wanted = encodes.hook(item_hint(hint)), hint_text(hint)
+    item, wanted = encodes.get_hook(get_item_hint(hint)), format_hint(hint)
 
     def encode(value: Any) -> list[Any]:
         if isinstance(value, str | bytes | abc.Mapping) or not isinstance(value, abc.Iterable):
-            raise refuse(wanted, value)
+            raise make_unencodable_error(wanted, value)
         made: list[Any] = []
         try:
             for one in value:
                 made.append(item(one))
         except Unencodable as error:
-            raise error.at(len(made)) from None
-        return in_order(made) if isinstance(value, abc.Set) else made
+            raise error.prepend_step(len(made)) from None
+        return sort_json_items(made) if isinstance(value, abc.Set) else made
 
     return encode
 
@@ -96,29 +98,29 @@ def items_encode(hint: Any, encodes: Encodes) -> Encode:
 
 
 def _is_variadic(hint: Any) -> bool:
-    args = _args(hint)
+    args = _get_type_arguments(hint)
     return hint is tuple or hint is typing.Tuple or (len(args) == 2 and args[1] is ...)  # noqa: UP006
 
 
-def _tuple_parts(hint: Any) -> tuple[Any, ...]:
-    return tuple(one for one in _args(hint) if one is not ...)
+def _get_tuple_item_hints(hint: Any) -> tuple[Any, ...]:
+    return tuple(one for one in _get_type_arguments(hint) if one is not ...)
 
 
-def _tuple_schema(hint: Any, schemas: Schemas) -> JsonSchema:
+def _build_tuple_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
     if _is_variadic(hint):
-        return list_schema(hint, schemas)
-    if not (parts := _args(hint)):
+        return build_list_schema(hint, schemas)
+    if not (parts := _get_type_arguments(hint)):
         return {"type": "array", "maxItems": 0}
-    prefix = [schemas.of(part) for part in parts]
+    prefix = [schemas.build(part) for part in parts]
     return {"type": "array", "prefixItems": prefix, "items": False, "minItems": len(parts)}
 
 
-def _tuple_structure(hint: Any, structures: Structures) -> Hook:
+def _make_tuple_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
     if _is_variadic(hint):
-        return _items_structure(structures.hook(item_hint(hint)), tuple)
-    hooks = [structures.hook(part) for part in _args(hint)]
+        return _make_items_decode_hook(structures.get_hook(get_item_hint(hint)), tuple)
+    hooks = [structures.get_hook(part) for part in _get_type_arguments(hint)]
 
-    def structure(value: Any, _: Any) -> tuple[Any, ...]:
+    def decode(value: Any, _: Any) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != len(hooks):
             raise Mismatch(f"is not a list of {len(hooks)} items")
         made: list[Any] = []
@@ -126,26 +128,26 @@ def _tuple_structure(hint: Any, structures: Structures) -> Hook:
             for hook, one in zip(hooks, value, strict=True):
                 made.append(hook(one, None))
         except Mismatch as error:
-            raise error.at(len(made)) from None
+            raise error.prepend_step(len(made)) from None
         return tuple(made)
 
-    return structure
+    return decode
 
 
-def _tuple_encode(hint: Any, encodes: Encodes) -> Encode:
+def _make_tuple_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
     if _is_variadic(hint):
-        return items_encode(hint, encodes)
-    hooks, wanted = [encodes.hook(part) for part in _args(hint)], hint_text(hint)
+        return make_items_encode_hook(hint, encodes)
+    hooks, wanted = [encodes.get_hook(part) for part in _get_type_arguments(hint)], format_hint(hint)
 
     def encode(value: Any) -> list[Any]:
         if not isinstance(value, tuple | list) or len(value) != len(hooks):
-            raise refuse(wanted, value)
+            raise make_unencodable_error(wanted, value)
         made: list[Any] = []
         try:
             for hook, one in zip(hooks, value, strict=True):
                 made.append(hook(one))
         except Unencodable as error:
-            raise error.at(len(made)) from None
+            raise error.prepend_step(len(made)) from None
         return made
 
     return encode
@@ -154,87 +156,87 @@ def _tuple_encode(hint: Any, encodes: Encodes) -> Encode:
 # ── sets ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _set_schema(hint: Any, schemas: Schemas) -> JsonSchema:
-    items = SCALAR_ITEMS if bare(item_hint(hint)) is Any else schemas.of(item_hint(hint))
+def _build_set_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+    items = SCALAR_ITEMS_SCHEMA if unwrap_hint(get_item_hint(hint)) is Any else schemas.build(get_item_hint(hint))
     return {"type": "array", "items": dict(items), "uniqueItems": True}
 
 
-def _scalar(hook: Hook) -> Hook:
-    def structure(value: Any, _: Any) -> Any:
+def _refuse_containers(hook: DecodeHook) -> DecodeHook:
+    def decode(value: Any, _: Any) -> Any:
         if type(value) in (list, dict):
             raise Mismatch("cannot be in a set")
         return hook(value, None)
 
-    return structure
+    return decode
 
 
-def _set_structure(hint: Any, structures: Structures) -> Hook:
-    hook = structures.hook(item_hint(hint))
-    if bare(item_hint(hint)) is Any:
-        hook = _scalar(hook)
+def _make_set_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+    hook = structures.get_hook(get_item_hint(hint))
+    if unwrap_hint(get_item_hint(hint)) is Any:
+        hook = _refuse_containers(hook)
     make = frozenset if (get_origin(hint) or hint) in (frozenset, abc.Set) else set
-    return _items_structure(hook, make, unique=True)
+    return _make_items_decode_hook(hook, make, unique=True)
 
 
-def _set_encode(hint: Any, encodes: Encodes) -> Encode:
-    encode_items, wanted = items_encode(hint, encodes), hint_text(hint)
+def _make_set_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+    encode_items, wanted = make_items_encode_hook(hint, encodes), format_hint(hint)
 
     def encode(value: Any) -> Any:
         if not isinstance(value, abc.Set):
-            raise refuse(wanted, value)
+            raise make_unencodable_error(wanted, value)
         return encode_items(value)
 
     return encode
 
 
-def _set_problem(hint: Any) -> str | None:
-    item = bare(item_hint(hint))
+def _find_set_problem(hint: Any) -> str | None:
+    item = unwrap_hint(get_item_hint(hint))
     if item is Any:
         return None
-    reason = unhashable(item)
-    return f"its items cannot be in a set ({reason}); take list[{hint_text(item)}]" if reason else None
+    reason = explain_unhashable(item)
+    return f"its items cannot be in a set ({reason}); take list[{format_hint(item)}]" if reason else None
 
 
-def unhashable(hint: Any) -> str | None:
+def explain_unhashable(hint: Any) -> str | None:
     """Return why values of *hint* cannot be hashed, or None."""
-    hint = bare(hint)
+    hint = unwrap_hint(hint)
     origin = get_origin(hint) or hint
     if origin is Any:
         return "Any may be a list"
     if isinstance(origin, type) and getattr(origin, "__hash__", None) is None:
-        return f"{hint_text(hint)} has no hash"
+        return f"{format_hint(hint)} has no hash"
     if origin in (abc.Sequence, abc.Mapping, abc.Iterable, abc.Collection) or hint is tuple:
-        return f"{hint_text(hint)} may have no hash"
+        return f"{format_hint(hint)} may have no hash"
     if origin in (list, dict, set):
-        return f"{hint_text(hint)} has no hash"
+        return f"{format_hint(hint)} has no hash"
     if origin is Literal:
         return None
-    reasons = (unhashable(part) for part in _args(hint) if part is not ...)
+    reasons = (explain_unhashable(part) for part in _get_type_arguments(hint) if part is not ...)
     return next((reason for reason in reasons if reason), None)
 
 
 # ── dicts ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _dict_args(hint: Any) -> tuple[Any, Any]:
-    args = _args(hint)
+def _get_key_and_value_hints(hint: Any) -> tuple[Any, Any]:
+    args = _get_type_arguments(hint)
     return (args[0], args[1]) if len(args) == 2 else (str, Any)
 
 
-def _dict_schema(hint: Any, schemas: Schemas) -> JsonSchema:
-    key, item = _dict_args(hint)
-    names, items = key_form(key).schema(key, schemas), schemas.of(item)
+def _build_dict_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+    key, item = _get_key_and_value_hints(hint)
+    names, items = get_key_handler(key).build_schema(key, schemas), schemas.build(item)
     made: JsonSchema = {"type": "object"}
     if names:
         made["propertyNames"] = names
     return {**made, "additionalProperties": items or True}
 
 
-def _dict_structure(hint: Any, structures: Structures) -> Hook:
-    key, item = _dict_args(hint)
-    key_hook, item_hook = key_form(key).structure(key, structures), structures.hook(item)
+def _make_dict_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+    key, item = _get_key_and_value_hints(hint)
+    key_hook, item_hook = get_key_handler(key).make_decode_hook(key, structures), structures.get_hook(item)
 
-    def structure(value: Any, _: Any) -> dict[Any, Any]:
+    def decode(value: Any, _: Any) -> dict[Any, Any]:
         if type(value) is not dict:
             raise Mismatch("is not an object")
         name, made = "", {}
@@ -242,74 +244,78 @@ def _dict_structure(hint: Any, structures: Structures) -> Hook:
             for name, one in value.items():
                 made[key_hook(name, None)] = item_hook(one, None)
         except Mismatch as error:
-            raise error.at(name if type(name) is str else repr(name)) from None
+            raise error.prepend_step(name if type(name) is str else repr(name)) from None
         return made
 
-    return structure
+    return decode
 
 
-def dict_encode(hint: Any, encodes: Encodes) -> Encode:
+def make_dict_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
     """Return the hook that writes a mapping as an object, its keys as text."""
-    key, item = _dict_args(hint)
-    key_hook, item_hook, wanted = key_form(key).encode(key, encodes), encodes.hook(item), hint_text(hint)
+    key, item = _get_key_and_value_hints(hint)
+    key_hook, item_hook, wanted = (
+        get_key_handler(key).make_encode_hook(key, encodes),
+        encodes.get_hook(item),
+        format_hint(hint),
+    )
 
     def encode(value: Any) -> dict[str, Any]:
         if not isinstance(value, abc.Mapping):
-            raise refuse(wanted, value)
+            raise make_unencodable_error(wanted, value)
         name, made = None, {}
         try:
             for name, one in value.items():
                 made[key_hook(name)] = item_hook(one)
         except Unencodable as error:
-            raise error.at(str(name)) from None
+            raise error.prepend_step(str(name)) from None
         return made
 
     return encode
 
 
-def _dict_problem(hint: Any) -> str | None:
-    return key_problem(_dict_args(hint)[0])
+def _find_dict_problem(hint: Any) -> str | None:
+    return find_key_problem(_get_key_and_value_hints(hint)[0])
 
 
-LISTS: Final = (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
+LIST_TYPES: Final = (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
 
-CONTAINERS: Final = (
-    Form(
+CONTAINER_HANDLERS: Final = (
+    TypeHandler(
         name="a list",
-        types=LISTS,
-        takes=frozenset({"array"}),
-        parts=_args,
-        schema=list_schema,
-        structure=_list_structure,
-        encode=items_encode,
+        types=LIST_TYPES,
+        constrainable_types=frozenset({"array"}),
+        get_inner_hints=_get_type_arguments,
+        build_schema=build_list_schema,
+        make_decode_hook=_make_list_decode_hook,
+        make_encode_hook=make_items_encode_hook,
     ),
-    Form(
+    TypeHandler(
         name="a tuple",
         types=(tuple,),
-        takes=frozenset({"array"}),
-        parts=_tuple_parts,
-        schema=_tuple_schema,
-        structure=_tuple_structure,
-        encode=_tuple_encode,
+        constrainable_types=frozenset({"array"}),
+        get_inner_hints=_get_tuple_item_hints,
+        build_schema=_build_tuple_schema,
+        make_decode_hook=_make_tuple_decode_hook,
+        make_encode_hook=_make_tuple_encode_hook,
     ),
-    Form(
+    TypeHandler(
         name="a set",
         types=(set, frozenset, abc.Set, abc.MutableSet),
-        takes=frozenset({"array"}),
-        parts=_args,
-        problem=_set_problem,
-        schema=_set_schema,
-        structure=_set_structure,
-        encode=_set_encode,
+        constrainable_types=frozenset({"array"}),
+        get_inner_hints=_get_type_arguments,
+        find_problem=_find_set_problem,
+        build_schema=_build_set_schema,
+        make_decode_hook=_make_set_decode_hook,
+        make_encode_hook=_make_set_encode_hook,
     ),
-    Form(
+    TypeHandler(
         name="a dict",
         types=(dict, abc.Mapping, abc.MutableMapping),
-        takes=frozenset({"object"}),
-        parts=lambda hint: _dict_args(hint)[1:],
-        problem=_dict_problem,
-        schema=_dict_schema,
-        structure=_dict_structure,
-        encode=dict_encode,
+        constrainable_types=frozenset({"object"}),
+        get_inner_hints=lambda hint: _get_key_and_value_hints(hint)[1:],
+        find_problem=_find_dict_problem,
+        build_schema=_build_dict_schema,
+        make_decode_hook=_make_dict_decode_hook,
+        make_encode_hook=make_dict_encode_hook,
     ),
 )

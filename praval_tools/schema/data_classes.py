@@ -10,72 +10,72 @@ from typing import Any, Final
 from attrs import NOTHING
 
 from praval_tools.schema.class_fields import (
-    Field,
-    fields_of,
+    ClassField,
+    get_class_origin,
+    get_fields,
+    is_attrs_or_dataclass,
     is_named_tuple,
-    is_record,
     is_typed_dict,
-    origin_of,
 )
-from praval_tools.schema.docstrings import description_of, parameter_descriptions
+from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
 from praval_tools.schema.json_values import check_json
-from praval_tools.schema.scalars import refuse
+from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.type_handler import (
-    Encode,
-    Encodes,
-    Form,
-    Hook,
+    DecodeHook,
+    DecodeHookFactory,
+    EncodeHook,
+    EncodeHookFactory,
     JsonSchema,
     Mismatch,
-    Schemas,
-    Structures,
+    SchemaBuilder,
+    TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import hint_text
-from praval_tools.schema.validator import compiled
+from praval_tools.schema.type_hints import format_hint
+from praval_tools.schema.validator import compile_schema
 
 
-def _parts(hint: Any) -> tuple[Any, ...]:
-    return tuple(one.hint for one in fields_of(hint))
+def _list_field_hints(hint: Any) -> tuple[Any, ...]:
+    return tuple(one.hint for one in get_fields(hint))
 
 
-def _schema(hint: Any, schemas: Schemas) -> JsonSchema:
-    return schemas.named(hint, hint_text(hint), lambda: _object_schema(hint, schemas))
+def _build_class_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+    return schemas.build_reference(hint, format_hint(hint), lambda: _build_object_schema(hint, schemas))
 
 
-def _object_schema(hint: Any, schemas: Schemas) -> JsonSchema:
+def _build_object_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
     properties: JsonSchema = {}
     required: list[str] = []
-    doc = _own_doc(origin_of(hint))
-    described = parameter_descriptions(doc)
-    for one in fields_of(hint):
-        properties[one.key] = schema = schemas.of(one.hint)
+    doc = _get_own_docstring(get_class_origin(hint))
+    described = extract_parameter_descriptions(doc)
+    for one in get_fields(hint):
+        properties[one.key] = schema = schemas.build(one.hint)
         if one.key in described:
             schema.setdefault("description", described[one.key])
         if one.required:
             required.append(one.key)
         elif one.default is not NOTHING:
-            schemas.default(one.hint, one.default, schema)
+            schemas.add_default(one.hint, one.default, schema)
     made: JsonSchema = {"type": "object", "properties": properties}
-    if text := description_of(doc).partition("\n\n")[0].replace("\n", " "):
+    if text := extract_description(doc).partition("\n\n")[0].replace("\n", " "):
         made["description"] = text
     if required:
         made["required"] = required
     return {**made, "additionalProperties": False}
 
 
-def _own_doc(kind: type) -> str:
+def _get_own_docstring(kind: type) -> str:
     """Return the docstring that *kind* itself has, not one made by a decorator."""
     text = kind.__dict__.get("__doc__") or ""
     return "" if text.startswith(f"{kind.__name__}(") else text
 
 
-def _structure(hint: Any, structures: Structures) -> Hook:
-    fields = {one.key: structures.hook(one.hint) for one in fields_of(hint)}
-    required = [one.key for one in fields_of(hint) if one.required]
-    make: Callable[..., Any] = dict if is_typed_dict(hint) else origin_of(hint)
+def _make_class_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+    fields = {one.key: structures.get_hook(one.hint) for one in get_fields(hint)}
+    required = [one.key for one in get_fields(hint) if one.required]
+    make: Callable[..., Any] = dict if is_typed_dict(hint) else get_class_origin(hint)
 
-    def structure(value: Any, _: Any) -> Any:
+    def decode(value: Any, _: Any) -> Any:
         if type(value) is not dict:
             raise Mismatch("is not an object")
         for name in required:
@@ -88,13 +88,13 @@ def _structure(hint: Any, structures: Structures) -> Hook:
         except KeyError:
             raise Mismatch("is no known key", str(name)) from None
         except Mismatch as error:
-            raise error.at(name) from None
-        return _made(make, made)
+            raise error.prepend_step(name) from None
+        return _construct_instance(make, made)
 
-    return structure
+    return decode
 
 
-def _made(make: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+def _construct_instance(make: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """Call a class; what its validators and converters raise is the fault of the value."""
     if make is dict:
         return values
@@ -106,10 +106,10 @@ def _made(make: Callable[..., Any], values: Mapping[str, Any]) -> Any:
         raise Mismatch(f"was refused by {make.__qualname__}: {error or type(error).__name__}") from None
 
 
-def _encode(hint: Any, encodes: Encodes) -> Encode:
-    fields = [(one, encodes.hook(one.hint)) for one in fields_of(hint) if one.readable or one.required]
-    read = _item_of(hint) if is_typed_dict(hint) else _attribute_of(hint)
-    wanted = hint_text(hint)
+def _make_class_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+    fields = [(one, encodes.get_hook(one.hint)) for one in get_fields(hint) if one.readable or one.required]
+    read = _make_item_reader(hint) if is_typed_dict(hint) else _make_attribute_reader(hint)
+    wanted = format_hint(hint)
 
     def encode(value: Any) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def _encode(hint: Any, encodes: Encodes) -> Encode:
                 try:
                     made[one.key] = hook(found)
                 except Unencodable as error:
-                    raise error.at(one.key) from None
+                    raise error.prepend_step(one.key) from None
             elif one.required:
                 raise Unencodable(f"{wanted} cannot be read back: it has no {one.attribute}", one.key)
         return made
@@ -126,29 +126,29 @@ def _encode(hint: Any, encodes: Encodes) -> Encode:
     return encode
 
 
-_Read = Callable[[Any, Field], Any]
+_FieldReader = Callable[[Any, ClassField], Any]
 
 
-def _attribute_of(hint: Any) -> _Read:
-    kind = origin_of(hint)
+def _make_attribute_reader(hint: Any) -> _FieldReader:
+    kind = get_class_origin(hint)
 
-    def read(value: Any, one: Field) -> Any:
+    def read_attribute(value: Any, one: ClassField) -> Any:
         if type(value) is not kind:
-            raise refuse(hint_text(hint), value)
+            raise make_unencodable_error(format_hint(hint), value)
         return getattr(value, one.attribute, NOTHING) if one.readable else NOTHING
 
-    return read
+    return read_attribute
 
 
-def _item_of(hint: Any) -> _Read:
-    known = {one.key for one in fields_of(hint)}
+def _make_item_reader(hint: Any) -> _FieldReader:
+    known = {one.key for one in get_fields(hint)}
 
-    def read(value: Any, one: Field) -> Any:
+    def read_item(value: Any, one: ClassField) -> Any:
         if not isinstance(value, Mapping) or not value.keys() <= known:
-            raise refuse(hint_text(hint), value)
+            raise make_unencodable_error(format_hint(hint), value)
         return value.get(one.key, NOTHING)
 
-    return read
+    return read_item
 
 
 # ── pydantic, where it is installed ──────────────────────────────────────────────────────────────
@@ -161,31 +161,31 @@ def is_pydantic_model(hint: Any) -> bool:
     return base is not None and isinstance(hint, type) and issubclass(hint, base)
 
 
-def _model_schema(hint: Any, schemas: Schemas) -> JsonSchema:
+def _build_model_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
-        made: JsonSchema = _closed(hint.model_json_schema())
+        made: JsonSchema = _close_object_schemas(hint.model_json_schema())
         inner: dict[str, JsonSchema] = made.pop("$defs", {})
         refs: dict[str, str] = {}
         for name in inner:  # the names first, because the schemas refer to each other
-            refs[f"#/$defs/{name}"] = schemas.named((hint, name), name, dict)["$ref"]
+            refs[f"#/$defs/{name}"] = schemas.build_reference((hint, name), name, dict)["$ref"]
         for name, one in inner.items():
-            schemas.fill((hint, name), _tidy(one, refs))
-        tidied: JsonSchema = _tidy(made, refs)
+            schemas.replace_definition((hint, name), _clean_model_schema(one, refs))
+        tidied: JsonSchema = _clean_model_schema(made, refs)
         return tidied
 
-    return schemas.named(hint, hint.__name__, build)
+    return schemas.build_reference(hint, hint.__name__, build)
 
 
-def _tidy(node: Any, refs: Mapping[str, str], names: bool = False) -> Any:
+def _clean_model_schema(node: Any, refs: Mapping[str, str], keys_are_names: bool = False) -> Any:
     """Return *node* without titles, its references renamed; *names* tells that its keys are no keywords."""
     if isinstance(node, list):
-        return [_tidy(one, refs) for one in node]
+        return [_clean_model_schema(one, refs) for one in node]
     if not isinstance(node, dict):
         return node
     made: dict[str, Any] = {}
     for key, one in node.items():
-        if names or key not in ("title", "default", "enum", "const", "examples", "$ref"):
-            made[key] = _tidy(one, refs, names=not names and key == "properties")
+        if keys_are_names or key not in ("title", "default", "enum", "const", "examples", "$ref"):
+            made[key] = _clean_model_schema(one, refs, keys_are_names=not keys_are_names and key == "properties")
         elif key == "$ref":
             made[key] = refs.get(one, one)
         elif key != "title":
@@ -193,54 +193,57 @@ def _tidy(node: Any, refs: Mapping[str, str], names: bool = False) -> Any:
     return made
 
 
-def _model_structure(hint: Any, _: Structures) -> Hook:
+def _make_model_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
     @cache
-    def fits() -> Any:
-        return compiled(_closed(hint.model_json_schema())).is_valid
+    def compile_check() -> Any:
+        return compile_schema(_close_object_schemas(hint.model_json_schema())).is_valid
 
-    def structure(value: Any, _: Any) -> Any:
+    def decode(value: Any, _: Any) -> Any:
         import json
 
         from pydantic import ValidationError
 
-        if not fits()(value):  # pydantic takes more than it says, True for 1 among others
+        if not compile_check()(value):  # pydantic takes more than it says, True for 1 among others
             raise Mismatch(f"does not fit the schema of {hint.__name__}")
         try:
-            return hint.model_validate_json(json.dumps(_integral(value), allow_nan=False), strict=True)
+            return hint.model_validate_json(json.dumps(_convert_integral_floats(value), allow_nan=False), strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise Mismatch(str(first["msg"]), *reversed(first["loc"])) from None
         except (TypeError, ValueError) as error:
             raise Mismatch(str(error)) from None
 
-    return structure
+    return decode
 
 
-def _integral(value: Any) -> Any:
+def _convert_integral_floats(value: Any) -> Any:
     """Return *value* with 3.0 as 3: an integer for JSON Schema, a float for pydantic."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_integral(one) for one in value]
-    return {key: _integral(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [_convert_integral_floats(one) for one in value]
+    return {key: _convert_integral_floats(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-def _closed(node: Any) -> Any:
+def _close_object_schemas(node: Any) -> Any:
     """Return *node* with objects that say nothing of other properties closed: pydantic would drop them silently."""
     if isinstance(node, list):
-        return [_closed(one) for one in node]
+        return [_close_object_schemas(one) for one in node]
     if not isinstance(node, dict):
         return node
-    made = {key: one if key in ("enum", "const", "default", "examples") else _closed(one) for key, one in node.items()}
+    made = {
+        key: one if key in ("enum", "const", "default", "examples") else _close_object_schemas(one)
+        for key, one in node.items()
+    }
     if made.get("type") == "object" and isinstance(made.get("properties"), dict):
         made.setdefault("additionalProperties", False)
     return made
 
 
-def _model_encode(hint: Any, _: Encodes) -> Encode:
+def _make_model_encode_hook(hint: Any, _: EncodeHookFactory) -> EncodeHook:
     def encode(value: Any) -> Any:
         if not isinstance(value, hint):
-            raise refuse(hint.__name__, value)
+            raise make_unencodable_error(hint.__name__, value)
         made = value.model_dump(mode="json", by_alias=True)
         try:
             check_json(made)
@@ -251,21 +254,21 @@ def _model_encode(hint: Any, _: Encodes) -> Encode:
     return encode
 
 
-CLASSES: Final = (
-    Form(
+CLASS_HANDLERS: Final = (
+    TypeHandler(
         name="a pydantic model",
-        fits=is_pydantic_model,
-        schema=_model_schema,
-        structure=_model_structure,
-        encode=_model_encode,
+        matches=is_pydantic_model,
+        build_schema=_build_model_schema,
+        make_decode_hook=_make_model_decode_hook,
+        make_encode_hook=_make_model_encode_hook,
     ),
-    Form(
+    TypeHandler(
         name="a class with fields",
-        fits=lambda hint: is_record(hint) or is_typed_dict(hint) or is_named_tuple(hint),
-        takes=frozenset({"object"}),
-        parts=_parts,
-        schema=_schema,
-        structure=_structure,
-        encode=_encode,
+        matches=lambda hint: is_attrs_or_dataclass(hint) or is_typed_dict(hint) or is_named_tuple(hint),
+        constrainable_types=frozenset({"object"}),
+        get_inner_hints=_list_field_hints,
+        build_schema=_build_class_schema,
+        make_decode_hook=_make_class_decode_hook,
+        make_encode_hook=_make_class_encode_hook,
     ),
 )

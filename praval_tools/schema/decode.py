@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Any
 
-from praval_tools.schema.hook_dispatch import Dispatcher
-from praval_tools.schema.json_values import containers
-from praval_tools.schema.type_handler import Hook, Mismatch
-from praval_tools.schema.type_lookup import is_closed, row_of
+from praval_tools.schema.hook_dispatch import HookDispatcher
+from praval_tools.schema.json_values import iter_containers
+from praval_tools.schema.type_handler import DecodeHook, Mismatch
+from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 
 
-class Structurer:
+class Decoder:
     """
     Makes structure hooks; one per tool, because it remembers the classes that it met.
 
@@ -25,47 +25,47 @@ class Structurer:
         self.exact, self._shared = exact, shared
 
     @cached_property
-    def _dispatcher(self) -> Dispatcher[Hook]:
-        return Dispatcher("structure", lambda hint: row_of(hint).structure(hint, self))
+    def _dispatcher(self) -> HookDispatcher[DecodeHook]:
+        return HookDispatcher("structure", lambda hint: get_type_handler(hint).make_decode_hook(hint, self))
 
     @cached_property
-    def _exact(self) -> Structurer:
-        return self if self.exact else Structurer(exact=True, shared=self._shared)
+    def _exact_decoder(self) -> Decoder:
+        return self if self.exact else Decoder(exact=True, shared=self._shared)
 
-    def hook(self, hint: Any) -> Hook:
+    def get_hook(self, hint: Any) -> DecodeHook:
         """Return the hook of *hint*."""
-        if not self._shared and is_closed(hint):
-            return _shared_structurer(self.exact).hook(hint)
-        return self._dispatcher.hook(hint)
+        if not self._shared and has_only_builtin_types(hint):
+            return _get_shared_decoder(self.exact).get_hook(hint)
+        return self._dispatcher.get_hook(hint)
 
-    def exactly(self, hint: Any) -> Hook:
+    def get_exact_hook(self, hint: Any) -> DecodeHook:
         """Return the hook of *hint* that does not widen."""
-        return self._exact.hook(hint)
+        return self._exact_decoder.get_hook(hint)
 
 
-def guarded(hook: Hook) -> Callable[[Any], Any]:
+def with_recursion_guard(hook: DecodeHook) -> Callable[[Any], Any]:
     """Return *hook* for one value, with what only hostile values cause turned into `Mismatch`."""
 
-    def structure(value: Any) -> Any:
+    def decode(value: Any) -> Any:
         try:
             return hook(value, None)
         except RecursionError:
             raise Mismatch("is nested too deeply") from None
 
-    return structure
+    return decode
 
 
-def bounded(structure: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def with_depth_check(structure: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return *structure* for a hint that may contain itself: how deep a value is has to be looked at first."""
 
-    def shallow(value: Any) -> Any:
-        for _ in containers(value):
+    def decode_shallow(value: Any) -> Any:
+        for _ in iter_containers(value):
             pass
         return structure(value)
 
-    return shallow
+    return decode_shallow
 
 
 @cache
-def _shared_structurer(exact: bool) -> Structurer:
-    return Structurer(exact=exact, shared=True)
+def _get_shared_decoder(exact: bool) -> Decoder:
+    return Decoder(exact=exact, shared=True)

@@ -11,132 +11,139 @@ from datetime import date, datetime, time
 from typing import Any, Final, get_origin
 from uuid import UUID
 
-from praval_tools.schema.json_values import key_text
-from praval_tools.schema.scalars import choices, is_choice, refuse
-from praval_tools.schema.text_formats import text_structure
+from praval_tools.schema.json_values import to_key_text
+from praval_tools.schema.scalars import is_choice, list_choices, make_unencodable_error
+from praval_tools.schema.text_formats import make_text_decode_hook
 from praval_tools.schema.type_handler import (
-    Encode,
-    Encodes,
-    Form,
-    Hook,
+    DecodeHook,
+    DecodeHookFactory,
+    EncodeHook,
+    EncodeHookFactory,
     JsonSchema,
     Mismatch,
-    Schemas,
-    Structures,
+    SchemaBuilder,
+    TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import bare, hint_text
+from praval_tools.schema.type_hints import format_hint, unwrap_hint
 
-_INTEGER: Final = "^(?:0|-?[1-9][0-9]{0,4000})$"
-_NUMBER: Final = (
+_INTEGER_PATTERN: Final = "^(?:0|-?[1-9][0-9]{0,4000})$"
+_NUMBER_PATTERN: Final = (
     r"^-?(?:(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,20})?"
     r"|[1-9](?:\.[0-9]{1,20})?e(?:[+]?(?:[0-9]{1,2}|[12][0-9]{2}|30[0-7])|-[0-9]{1,3}))$"
 )
 _KEY_TYPES: Final = (date, datetime, time, UUID)
 
 
-def _pattern_key(kind: type, name: str, pattern: str, parse: Callable[[str], Any], write: Callable[[Any], str]) -> Form:
-    hook = text_structure(pattern, parse, f"has a key that is not {name}")
-    matches = text_structure(pattern, str, "")
+def _make_pattern_handler(
+    kind: type, name: str, pattern: str, parse: Callable[[str], Any], write: Callable[[Any], str]
+) -> TypeHandler:
+    hook = make_text_decode_hook(pattern, parse, f"has a key that is not {name}")
+    matches = make_text_decode_hook(pattern, str, "")
 
     def encode(value: Any) -> str:
         if type(value) is not kind:
-            raise refuse(f"a key of type {kind.__name__}", value)
+            raise make_unencodable_error(f"a key of type {kind.__name__}", value)
         try:
             return str(matches(write(value), None))
         except Mismatch:
             raise Unencodable(f"the key {value!r} has no JSON form") from None
 
-    return Form(
+    return TypeHandler(
         name=name,
         types=(kind,),
-        schema=lambda hint, schemas: {"pattern": pattern},
-        structure=lambda hint, structures: hook,
-        encode=lambda hint, encodes: encode,
+        build_schema=lambda hint, schemas: {"pattern": pattern},
+        make_decode_hook=lambda hint, structures: hook,
+        make_encode_hook=lambda hint, encodes: encode,
     )
 
 
-def _through(hint: Any, schemas: Schemas) -> JsonSchema:
-    made = schemas.of(hint)
+def _build_text_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+    made = schemas.build(hint)
     return {} if made == {"type": "string"} else made
 
 
-def _choice_schema(hint: Any, _: Schemas) -> JsonSchema:
-    return {"enum": list(_spelled(hint))}
+def _build_choice_schema(hint: Any, _: SchemaBuilder) -> JsonSchema:
+    return {"enum": list(_map_key_texts(hint))}
 
 
-def _spelled(hint: Any) -> dict[str, Any]:
+def _map_key_texts(hint: Any) -> dict[str, Any]:
     """Return each spelling of a key and the member that it stands for."""
-    return {key_text(plain): member for plain, member in choices(bare(hint))}
+    return {to_key_text(plain): member for plain, member in list_choices(unwrap_hint(hint))}
 
 
-def _choice_structure(hint: Any, _: Structures) -> Hook:
-    spelled = _spelled(hint)
+def _make_choice_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
+    spelled = _map_key_texts(hint)
 
-    def structure(value: Any, _: Any) -> Any:
+    def decode(value: Any, _: Any) -> Any:
         if type(value) is str and value in spelled:
             return spelled[value]
         raise Mismatch("has a key that is none of the allowed ones")
 
-    return structure
+    return decode
 
 
-def _choice_encode(hint: Any, encodes: Encodes) -> Encode:
-    hook = encodes.hook(hint)
-    return lambda value: key_text(hook(value))
+def _make_choice_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+    hook = encodes.get_hook(hint)
+    return lambda value: to_key_text(hook(value))
 
 
-_TEXT: Final = Form(
+_TEXT_HANDLER: Final = TypeHandler(
     name="text",
-    schema=_through,
-    structure=lambda hint, structures: structures.hook(hint),
-    encode=lambda hint, encodes: encodes.hook(hint),
+    build_schema=_build_text_schema,
+    make_decode_hook=lambda hint, structures: structures.get_hook(hint),
+    make_encode_hook=lambda hint, encodes: encodes.get_hook(hint),
 )
-_ANY: Final = Form(
+_ANY_HANDLER: Final = TypeHandler(
     name="text",
-    schema=lambda hint, schemas: {},
-    structure=lambda hint, structures: structures.hook(str),
-    encode=lambda hint, encodes: encodes.hook(str),
+    build_schema=lambda hint, schemas: {},
+    make_decode_hook=lambda hint, structures: structures.get_hook(str),
+    make_encode_hook=lambda hint, encodes: encodes.get_hook(str),
 )
-_CHOICE: Final = Form(name="a choice", schema=_choice_schema, structure=_choice_structure, encode=_choice_encode)
-_TRUTH: Final = Form(
+_CHOICE_HANDLER: Final = TypeHandler(
+    name="a choice",
+    build_schema=_build_choice_schema,
+    make_decode_hook=_make_choice_decode_hook,
+    make_encode_hook=_make_choice_encode_hook,
+)
+_BOOLEAN_HANDLER: Final = TypeHandler(
     name="true or false",
-    schema=lambda hint, schemas: {"enum": ["true", "false"]},
-    structure=lambda hint, structures: _truth,
-    encode=lambda hint, encodes: lambda value: key_text(encodes.hook(bool)(value)),
+    build_schema=lambda hint, schemas: {"enum": ["true", "false"]},
+    make_decode_hook=lambda hint, structures: _decode_boolean_key,
+    make_encode_hook=lambda hint, encodes: lambda value: to_key_text(encodes.get_hook(bool)(value)),
 )
-_NUMBERS: Final = {
-    int: _pattern_key(int, "an integer", _INTEGER, int, str),
-    float: _pattern_key(float, "a number", _NUMBER, float, repr),
+_NUMBER_HANDLERS: Final = {
+    int: _make_pattern_handler(int, "an integer", _INTEGER_PATTERN, int, str),
+    float: _make_pattern_handler(float, "a number", _NUMBER_PATTERN, float, repr),
 }
 
 
-def _truth(value: Any, _: Any) -> bool:
+def _decode_boolean_key(value: Any, _: Any) -> bool:
     if value not in ("true", "false"):
         raise Mismatch("has a key that is not true or false")
     return bool(value == "true")
 
 
-def key_form(hint: Any) -> Form:
+def get_key_handler(hint: Any) -> TypeHandler:
     """Return the row for keys of *hint*."""
-    inner = bare(hint)
+    inner = unwrap_hint(hint)
     if inner is Any:
-        return _ANY
+        return _ANY_HANDLER
     if inner is bool:
-        return _TRUTH
-    if inner in _NUMBERS:
-        return _NUMBERS[inner]
-    return _CHOICE if is_choice(inner) else _TEXT
+        return _BOOLEAN_HANDLER
+    if inner in _NUMBER_HANDLERS:
+        return _NUMBER_HANDLERS[inner]
+    return _CHOICE_HANDLER if is_choice(inner) else _TEXT_HANDLER
 
 
-def key_problem(hint: Any) -> str | None:
+def find_key_problem(hint: Any) -> str | None:
     """Return why *hint* cannot be the type of keys, or None."""
-    inner = bare(hint)
+    inner = unwrap_hint(hint)
     if is_choice(inner):
-        spelled = [key_text(plain) for plain, _ in choices(inner)]
+        spelled = [to_key_text(plain) for plain, _ in list_choices(inner)]
         return None if len(set(spelled)) == len(spelled) else "two of its keys are the same text in JSON"
     if inner in (int, float, bool) and hint is not inner and get_origin(hint) is not None:
-        return f"constraints on {hint_text(inner)} keys have no JSON form; check them in the function"
+        return f"constraints on {format_hint(inner)} keys have no JSON form; check them in the function"
     if inner in (Any, str, int, float, bool, *_KEY_TYPES):
         return None
-    return f"keys of type {hint_text(hint)} have no JSON form; take str, int, float, bool, an Enum, UUID or date"
+    return f"keys of type {format_hint(hint)} have no JSON form; take str, int, float, bool, an Enum, UUID or date"

@@ -7,25 +7,25 @@ from functools import lru_cache
 from inspect import cleandoc
 from typing import Final
 
-_TITLES: Final = frozenset(
+_SECTION_TITLES: Final = frozenset(
     {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters", "returns"}
     | {"return", "raises", "raise", "except", "exceptions", "yields", "yield", "attributes"}
 )
-_FIELD: Final = (
+_SPHINX_FIELD: Final = (
     r":(?:param|parameter|arg|argument|key|keyword|type|raises?|except|exception|returns?|rtype|yields?|ytype)\b[^:]*:"
 )
-_SECTION: Final = (
+_PARAMETER_SECTION: Final = (
     r"^\s*:(?:param|parameter|arg|argument|key|keyword)\b"
     r"|^\s*(?:(?:Keyword )?Arg(?:ument)?s|(?:Other )?Parameters|Params|Attributes)\s*(?::\s*$|\n\s*-{3,})"
 )
 
 
-def _indent(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
 @lru_cache(maxsize=4096)
-def description_of(doc: str | None) -> str:
+def extract_description(doc: str | None) -> str:
     """
     Return the docstring *doc* without its parts on arguments, results and exceptions.
 
@@ -41,7 +41,7 @@ def description_of(doc: str | None) -> str:
     kept: list[str] = []
     position = 0
     while position < len(lines):
-        end = _section_end(lines, position)
+        end = _find_section_end(lines, position)
         if end is None:
             kept.append(lines[position])
             position += 1
@@ -50,28 +50,28 @@ def description_of(doc: str | None) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
 
 
-def _section_end(lines: list[str], start: int) -> int | None:
+def _find_section_end(lines: list[str], start: int) -> int | None:
     """Return where the part that starts at *start* ends; None if none starts there."""
     line = lines[start]
     title = line.strip()
-    if re.match(_FIELD, title):
-        return _indented_end(lines, start + 1, _indent(line))
-    if title.rstrip(":").lower() not in _TITLES:
+    if re.match(_SPHINX_FIELD, title):
+        return _find_indented_end(lines, start + 1, _measure_indent(line))
+    if title.rstrip(":").lower() not in _SECTION_TITLES:
         return None
     below = lines[start + 1] if start + 1 < len(lines) else ""
     if re.fullmatch(r"-{3,}", below.strip()):
-        return _numpy_end(lines, start + 2)
-    return _indented_end(lines, start + 1, _indent(line)) if title.endswith(":") else None
+        return _find_numpy_end(lines, start + 2)
+    return _find_indented_end(lines, start + 1, _measure_indent(line)) if title.endswith(":") else None
 
 
-def _indented_end(lines: list[str], start: int, indent: int) -> int:
+def _find_indented_end(lines: list[str], start: int, indent: int) -> int:
     for position in range(start, len(lines)):
-        if lines[position].strip() and _indent(lines[position]) <= indent:
+        if lines[position].strip() and _measure_indent(lines[position]) <= indent:
             return position
     return len(lines)
 
 
-def _numpy_end(lines: list[str], start: int) -> int:
+def _find_numpy_end(lines: list[str], start: int) -> int:
     for position in range(start, len(lines) - 1):
         if lines[position].strip() and re.fullmatch(r"-{3,}", lines[position + 1].strip()):
             return position
@@ -79,15 +79,15 @@ def _numpy_end(lines: list[str], start: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _parsed(doc: str) -> tuple[tuple[str, str], ...]:
+def _parse_parameters(doc: str) -> tuple[tuple[str, str], ...]:
     import docstring_parser
 
     found = [one for one in docstring_parser.parse(doc).params if one.description]
     return tuple((one.arg_name.lstrip("*"), " ".join(str(one.description).split())) for one in found)
 
 
-def parameter_descriptions(doc: str | None) -> dict[str, str]:
+def extract_parameter_descriptions(doc: str | None) -> dict[str, str]:
     """Return what the docstring *doc* says of each parameter, in Google, NumPy or Sphinx style."""
-    if not doc or not re.search(_SECTION, doc, re.MULTILINE | re.IGNORECASE):
+    if not doc or not re.search(_PARAMETER_SECTION, doc, re.MULTILINE | re.IGNORECASE):
         return {}
-    return dict(_parsed(doc))
+    return dict(_parse_parameters(doc))

@@ -8,13 +8,18 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.schema.hook_dispatch import Dispatcher
-from praval_tools.schema.json_values import in_order, key_text
-from praval_tools.schema.scalars import PLAIN_ENCODES
-from praval_tools.schema.type_handler import Encode, Unencodable
-from praval_tools.schema.type_lookup import form_of, holds_anything, is_closed, row_of
+from praval_tools.schema.hook_dispatch import HookDispatcher
+from praval_tools.schema.json_values import sort_json_items, to_key_text
+from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS
+from praval_tools.schema.type_handler import EncodeHook, Unencodable
+from praval_tools.schema.type_lookup import (
+    can_hold_any_object,
+    find_type_handler,
+    get_type_handler,
+    has_only_builtin_types,
+)
 
-_BUILTIN: Final = (str, int, float, dict, list, tuple, set, frozenset)
+_BUILTIN_TYPES: Final = (str, int, float, dict, list, tuple, set, frozenset)
 
 
 class Encoder:
@@ -30,16 +35,16 @@ class Encoder:
         self.keep_decimal, self._shared = keep_decimal, shared
 
     @cached_property
-    def _dispatcher(self) -> Dispatcher[Encode]:
-        return Dispatcher("unstructure", lambda hint: row_of(hint).encode(hint, self))
+    def _dispatcher(self) -> HookDispatcher[EncodeHook]:
+        return HookDispatcher("unstructure", lambda hint: get_type_handler(hint).make_encode_hook(hint, self))
 
-    def hook(self, hint: Any) -> Encode:
+    def get_hook(self, hint: Any) -> EncodeHook:
         """Return the encode hook of *hint*."""
-        if not self._shared and is_closed(hint) and not holds_anything(hint):
-            return _shared_encoder(self.keep_decimal).hook(hint)
-        return self._dispatcher.hook(hint)
+        if not self._shared and has_only_builtin_types(hint) and not can_hold_any_object(hint):
+            return _get_shared_encoder(self.keep_decimal).get_hook(hint)
+        return self._dispatcher.get_hook(hint)
 
-    def value(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Any:
         """
         Encode *value* by its own type, and what is in it by theirs.
 
@@ -47,66 +52,66 @@ class Encoder:
             Unencodable: Something in it has no JSON form; naming its type and place.
         """
         try:
-            return self._any(value)
+            return self._encode_any(value)
         except RecursionError:
             raise Unencodable("is nested too deeply, or inside itself") from None
 
-    def _any(self, value: Any) -> Any:
+    def _encode_any(self, value: Any) -> Any:
         kind = type(value)
-        if (encode := PLAIN_ENCODES.get(kind)) is not None:
+        if (encode := SCALAR_ENCODE_HOOKS.get(kind)) is not None:
             return encode(value)
         if kind is dict:
-            return self._mapping(value)
+            return self._encode_mapping(value)
         if kind is list or kind is tuple or kind is set or kind is frozenset:
-            return self._items(value)
-        if form_of(kind) is not None:
-            return self.hook(kind)(value)
-        return self._foreign(value)
+            return self._encode_items(value)
+        if find_type_handler(kind) is not None:
+            return self.get_hook(kind)(value)
+        return self._encode_foreign(value)
 
-    def _mapping(self, value: abc.Mapping[Any, Any]) -> dict[str, Any]:
+    def _encode_mapping(self, value: abc.Mapping[Any, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for key, one in value.items():
             try:
-                name = PLAIN_ENCODES[str](key if type(key) is str else key_text(self._any(key)))
-                made[name] = self._any(one)
+                name = SCALAR_ENCODE_HOOKS[str](key if type(key) is str else to_key_text(self._encode_any(key)))
+                made[name] = self._encode_any(one)
             except Unencodable as error:
-                raise error.at(str(key)) from None
+                raise error.prepend_step(str(key)) from None
         return made
 
-    def _items(self, value: abc.Iterable[Any]) -> list[Any]:
+    def _encode_items(self, value: abc.Iterable[Any]) -> list[Any]:
         made: list[Any] = []
         try:
             for one in value:
-                made.append(self._any(one))
+                made.append(self._encode_any(one))
         except Unencodable as error:
-            raise error.at(len(made)) from None
-        return in_order(made) if isinstance(value, abc.Set) else made
+            raise error.prepend_step(len(made)) from None
+        return sort_json_items(made) if isinstance(value, abc.Set) else made
 
-    def _foreign(self, value: Any) -> Any:
+    def _encode_foreign(self, value: Any) -> Any:
         """Encode what another library made, an array, a scalar or a table, and subclasses of what we know."""
         for name in ("to_dicts", "tolist"):
             if callable(method := getattr(value, name, None)):
-                return self._any(method())
+                return self._encode_any(method())
         if callable(method := getattr(value, "to_dict", None)) and hasattr(value, "columns"):
-            return self._any(method(orient="records"))
+            return self._encode_any(method(orient="records"))
         for base in type(value).__mro__[1:-1]:
-            if base in _BUILTIN:
-                return self._any(base(value))
-            if form_of(base) is not None:
-                return self.hook(base)(value)
+            if base in _BUILTIN_TYPES:
+                return self._encode_any(base(value))
+            if find_type_handler(base) is not None:
+                return self.get_hook(base)(value)
         if isinstance(value, abc.Mapping):
-            return self._mapping(value)
+            return self._encode_mapping(value)
         if isinstance(value, abc.Iterator | abc.Sequence | abc.Set):
-            return self._items(value)
+            return self._encode_items(value)
         raise Unencodable(f"{type(value).__qualname__} has no JSON form; return a dict, a list or a dataclass")
 
 
 @cache
-def _shared_encoder(keep_decimal: bool) -> Encoder:
+def _get_shared_encoder(keep_decimal: bool) -> Encoder:
     return Encoder(keep_decimal=keep_decimal, shared=True)
 
 
-def json_text(value: Any) -> bytes:
+def to_json_bytes(value: Any) -> bytes:
     """Return *value*, which is JSON already, as JSON text."""
     try:
         return msgspec.json.encode(value)
@@ -123,4 +128,4 @@ def encode(value: Any) -> Any:
     Raises:
         Unencodable: Something in it has no JSON form; naming its type and place.
     """
-    return Encoder().value(value)
+    return Encoder().encode_value(value)

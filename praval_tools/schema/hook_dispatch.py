@@ -6,19 +6,19 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, Generic, Literal, TypeVar, get_origin
 
-from praval_tools.schema.type_hints import is_alias, is_class, order_key
+from praval_tools.schema.type_hints import is_class, is_type_alias, make_hint_key
 
-H = TypeVar("H", bound=Callable[..., Any])
+HookT = TypeVar("HookT", bound=Callable[..., Any])
 
-_PLAIN_MODULES: Final = ("builtins", "collections.abc", "types")
+_BUILTIN_MODULES: Final = ("builtins", "collections.abc", "types")
 
 
-def _is_named(hint: Any) -> bool:
+def _is_user_type(hint: Any) -> bool:
     kind = get_origin(hint) or hint
-    return is_alias(hint) or (isinstance(kind, type) and kind.__module__ not in _PLAIN_MODULES)
+    return is_type_alias(hint) or (isinstance(kind, type) and kind.__module__ not in _BUILTIN_MODULES)
 
 
-class Dispatcher(Generic[H]):
+class HookDispatcher(Generic[HookT]):
     """
     Finds the hook of a hint, made once per class or alias, which may contain themselves.
 
@@ -29,53 +29,53 @@ class Dispatcher(Generic[H]):
         make: Makes the hook of a hint from the table.
     """
 
-    def __init__(self, side: Literal["structure", "unstructure"], make: Callable[[Any], H]) -> None:
+    def __init__(self, side: Literal["structure", "unstructure"], make: Callable[[Any], HookT]) -> None:
         from pathlib import Path
 
         from cattrs import BaseConverter
 
         converter: Any = BaseConverter(detailed_validation=False)
         # cattrs finds their hooks before it asks a predicate, for their subclasses as well: bool is one of int
-        self._taken = (str, bytes, int, float, Path)
-        self._make = make
-        self._register: Callable[[Any, H], None] = getattr(converter, f"register_{side}_hook")
-        self._find: Callable[..., H] = getattr(converter, f"get_{side}_hook")
-        self._named: dict[Any, H] = {}
-        self._open: set[Any] = set()
+        self._cattrs_types = (str, bytes, int, float, Path)
+        self._make_hook = make
+        self._register_hook: Callable[[Any, HookT], None] = getattr(converter, f"register_{side}_hook")
+        self._find_hook: Callable[..., HookT] = getattr(converter, f"get_{side}_hook")
+        self._hooks_by_key: dict[Any, HookT] = {}
+        self._keys_in_progress: set[Any] = set()
         self._lock = threading.RLock()
         getattr(converter, f"register_{side}_hook_factory")(lambda hint: True, make)
-        for kind in (*self._taken, bool):
-            self._register(kind, make(kind))
+        for kind in (*self._cattrs_types, bool):
+            self._register_hook(kind, make(kind))
 
-    def hook(self, hint: Any) -> H:
+    def get_hook(self, hint: Any) -> HookT:
         """Return the hook of *hint*; `TypeError` if it has no row."""
-        if not _is_named(hint):
-            return self._find(hint, cache_result=False)
-        key = order_key(hint)
-        found = self._named.get(key)
-        return self._build(key, hint) if found is None else found
+        if not _is_user_type(hint):
+            return self._find_hook(hint, cache_result=False)
+        key = make_hint_key(hint)
+        found = self._hooks_by_key.get(key)
+        return self._build_hook(key, hint) if found is None else found
 
-    def _build(self, key: Any, hint: Any) -> H:
+    def _build_hook(self, key: Any, hint: Any) -> HookT:
         with self._lock:
-            if key in self._named:
-                return self._named[key]
-            if key in self._open:
-                return self._later(key)
-            self._open.add(key)
+            if key in self._hooks_by_key:
+                return self._hooks_by_key[key]
+            if key in self._keys_in_progress:
+                return self._make_deferred_hook(key)
+            self._keys_in_progress.add(key)
             try:
-                if is_class(hint) and issubclass(hint, self._taken):
-                    self._register(hint, self._make(hint))
-                found = self._named[key] = self._find(hint, cache_result=False)
+                if is_class(hint) and issubclass(hint, self._cattrs_types):
+                    self._register_hook(hint, self._make_hook(hint))
+                found = self._hooks_by_key[key] = self._find_hook(hint, cache_result=False)
             finally:
-                self._open.discard(key)
+                self._keys_in_progress.discard(key)
             return found
 
-    def _later(self, key: Any) -> H:
+    def _make_deferred_hook(self, key: Any) -> HookT:
         """Return a stand-in for a hook that is being made, for a class inside itself."""
 
-        def hook(*given: Any) -> Any:
+        def call_hook(*given: Any) -> Any:
             with self._lock:  # another thread may still be at it
-                found = self._named[key]
+                found = self._hooks_by_key[key]
             return found(*given)
 
-        return hook  # type: ignore[return-value]
+        return call_hook  # type: ignore[return-value]

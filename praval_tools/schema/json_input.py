@@ -10,24 +10,24 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.errors import Problem
-from praval_tools.names import shorten
-from praval_tools.schema.json_values import MOST_CONTAINERS
+from praval_tools.names import shorten_repr
+from praval_tools.schema.json_values import MAX_CONTAINERS
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 64
-_SHOWN: Final = 400
-_SHORT: Final = 120
+_MAX_PREVIEW: Final = 400
+_SHALLOW_LENGTH: Final = 120
 """Text of this length cannot be nested too deeply: a level takes two characters."""
-_LONG: Final = 65_536
-SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+_MAX_SIMPLE_LENGTH: Final = 65_536
+SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
 """Values of these types are JSON, whatever the hints say, and nobody changes them."""
 _INT_LIMIT: Final = 10**4300
 """Python writes no integer of more digits as text, so none travels as JSON."""
 
-_decode: Final = msgspec.json.Decoder().decode
+_decode_json: Final = msgspec.json.Decoder().decode
 
 
-class BadArguments(Exception):
+class MalformedArgumentsError(Exception):
     """What was given is no JSON object; `problems` says why."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -35,13 +35,13 @@ class BadArguments(Exception):
         super().__init__(self.problems)
 
 
-def bad(reason: str, *, given: object = None) -> BadArguments:
+def make_malformed_error(reason: str, *, given: object = None) -> MalformedArgumentsError:
     """Return the error for one problem."""
-    shown = "" if given is None else shorten(given)
-    return BadArguments([Problem(path="$", reason=reason, given=shown, wanted="a JSON object")])
+    shown = "" if given is None else shorten_repr(given)
+    return MalformedArgumentsError([Problem(path="$", reason=reason, given=shown, wanted="a JSON object")])
 
 
-def quick(raw: object) -> dict[str, Any] | None:
+def try_parse_simple(raw: object) -> dict[str, Any] | None:
     """
     Return the JSON object that *raw* spells, or None where only `parse` can tell.
 
@@ -54,16 +54,16 @@ def quick(raw: object) -> dict[str, Any] | None:
         opening, colon = "[", ":"  # type: ignore[assignment]
     else:
         return None
-    if len(text) > _SHORT and (len(text) > _LONG or opening in text):
+    if len(text) > _SHALLOW_LENGTH and (len(text) > _MAX_SIMPLE_LENGTH or opening in text):
         return None
     try:
-        value = _decode(text)
+        value = _decode_json(text)
     except (msgspec.MsgspecError, ValueError):
         return None
     return value if type(value) is dict and text.count(colon) == len(value) else None
 
 
-def parse(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+def parse_arguments(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """
     Return the JSON object that *raw* is or spells; empty text and None are `{}`.
 
@@ -78,23 +78,23 @@ def parse(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
         BadArguments: It is something else; too long, too deep, with a key twice, or with what JSON cannot carry.
     """
     if isinstance(raw, dict):
-        checked: dict[str, Any] = check_values(raw, max_depth)
+        checked: dict[str, Any] = normalize_json(raw, max_depth)
         return checked
     if raw is None:
         return {}
     if not isinstance(raw, str | bytes | bytearray):
-        raise bad(f"is {type(raw).__name__}, not a JSON object or its text", given=raw)
+        raise make_malformed_error(f"is {type(raw).__name__}, not a JSON object or its text", given=raw)
     if len(raw) > max_bytes:
-        raise bad(f"is longer than {max_bytes} bytes")
-    value = decode(raw, max_bytes=max_bytes, max_depth=max_depth)
+        raise make_malformed_error(f"is longer than {max_bytes} bytes")
+    value = parse_json(raw, max_bytes=max_bytes, max_depth=max_depth)
     if value is None:
         return {}
     if type(value) is not dict:
-        raise bad("is JSON, but not an object", given=value)
+        raise make_malformed_error("is JSON, but not an object", given=value)
     return value
 
 
-def decode(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+def parse_json(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
     """
     Return the JSON value that *text* spells; empty text is None.
 
@@ -104,42 +104,44 @@ def decode(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max_dep
     try:
         data = text.encode() if isinstance(text, str) else bytes(text)
     except UnicodeEncodeError:
-        raise bad("holds half of a surrogate pair") from None
+        raise make_malformed_error("holds half of a surrogate pair") from None
     if len(data) > max_bytes:
-        raise bad(f"is longer than {max_bytes} bytes")
+        raise make_malformed_error(f"is longer than {max_bytes} bytes")
     if not data.strip():
         return None
     try:
-        value = _decode(data)
+        value = _decode_json(data)
     except UnicodeDecodeError as error:
-        raise bad(f"is not UTF-8 from byte {error.start} on", given=data[:80].decode("utf-8", "replace")) from None
+        raise make_malformed_error(
+            f"is not UTF-8 from byte {error.start} on", given=data[:80].decode("utf-8", "replace")
+        ) from None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        return _second_opinion(data, error, max_depth)
+        return _parse_refused_json(data, error, max_depth)
     except RecursionError:
-        raise bad(f"is nested more than {max_depth} levels deep") from None
+        raise make_malformed_error(f"is nested more than {max_depth} levels deep") from None
     opened = data.count(b"{")
     if opened + data.count(b"[") > max_depth:
-        check_values(value, max_depth)
+        normalize_json(value, max_depth)
     if opened > 1 or (opened == 1 and (type(value) is not dict or data.count(b":") != len(value))):
-        _scan(data)
+        _parse_without_duplicates(data)
     return value
 
 
-def _second_opinion(data: bytes, error: Exception, max_depth: int) -> Any:
+def _parse_refused_json(data: bytes, error: Exception, max_depth: int) -> Any:
     """Take integers that the fast decoder refuses; say what is wrong with everything else."""
     if isinstance(error, msgspec.ValidationError) and "Integer" in str(error):
-        return check_values(_scan(data), max_depth)
+        return normalize_json(_parse_without_duplicates(data), max_depth)
     reason = "holds a number that is too large" if "out of range" in str(error) else f"is not JSON: {error}"
     if "\\ud" in data[:10_000].decode("utf-8", "replace").lower() and "truncated" in str(error):
         reason = "holds half of a surrogate pair"
-    raise bad(reason, given=data[:80].decode("utf-8", "replace")) from None
+    raise make_malformed_error(reason, given=data[:80].decode("utf-8", "replace")) from None
 
 
-def _scan(data: bytes) -> Any:
+def _parse_without_duplicates(data: bytes) -> Any:
     """Decode once more, looking for keys that stand twice in one object."""
     twice: list[str] = []
 
-    def pairs(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    def collect_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(members)
         if len(made) != len(members):
             seen: set[str] = set()
@@ -149,21 +151,21 @@ def _scan(data: bytes) -> Any:
     import json
 
     try:
-        value = json.loads(data, object_pairs_hook=pairs)
+        value = json.loads(data, object_pairs_hook=collect_members)
     except RecursionError:
-        raise bad("is nested too deeply") from None
+        raise make_malformed_error("is nested too deeply") from None
     except ValueError as error:
         said = "holds a number of too many digits" if "digits" in str(error) else f"is not usable JSON: {error}"
-        raise bad(said[:120]) from None
+        raise make_malformed_error(said[:120]) from None
     if twice:
-        raise BadArguments(
-            Problem(path="$", reason=f"has the key {shorten(key)} twice in one object", wanted="each key once")
+        raise MalformedArgumentsError(
+            Problem(path="$", reason=f"has the key {shorten_repr(key)} twice in one object", wanted="each key once")
             for key in dict.fromkeys(twice[:20])
         )
     return value
 
 
-def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
+def normalize_json(value: Any, max_depth: int = MAX_DEPTH) -> Any:
     """
     Return *value* if all in it is JSON, tuples as lists and other mappings as dicts.
 
@@ -175,54 +177,56 @@ def check_values(value: Any, max_depth: int = MAX_DEPTH) -> Any:
     problems: list[Problem] = []
     foreign = False
     stack: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
-    left = MOST_CONTAINERS
+    left = MAX_CONTAINERS
     while stack and len(problems) < 20:
         here, path = stack.pop()
         left -= 1
         if left < 0:
-            problems = [Problem(path="$", reason=f"holds more than {MOST_CONTAINERS} lists and objects")]
+            problems = [Problem(path="$", reason=f"holds more than {MAX_CONTAINERS} lists and objects")]
             break
         if len(path) > max_depth:
-            problems = [Problem(path=path_text(path[:3]) + "…", reason=f"is nested more than {max_depth} levels deep")]
+            problems = [
+                Problem(path=format_json_path(path[:3]) + "…", reason=f"is nested more than {max_depth} levels deep")
+            ]
             break
         kind = type(here)
-        if kind in SCALARS:
-            reason = _plain_problem(here, kind)
+        if kind in SCALAR_TYPES:
+            reason = _find_scalar_problem(here, kind)
             if reason:
-                problems.append(Problem(path=path_text(path), reason=reason, given=shorten(here)))
+                problems.append(Problem(path=format_json_path(path), reason=reason, given=shorten_repr(here)))
         elif isinstance(here, dict):
             foreign = foreign or kind is not dict
             for key, item in here.items():
-                if type(key) is not str or _plain_problem(key, str):
-                    reason = f"has the key {shorten(key)}, which is no text"
-                    problems.append(Problem(path=path_text(path), reason=reason))
-                elif type(item) not in SCALARS or _plain_problem(item, type(item)):
+                if type(key) is not str or _find_scalar_problem(key, str):
+                    reason = f"has the key {shorten_repr(key)}, which is no text"
+                    problems.append(Problem(path=format_json_path(path), reason=reason))
+                elif type(item) not in SCALAR_TYPES or _find_scalar_problem(item, type(item)):
                     stack.append((item, (*path, key)))
         elif isinstance(here, list | tuple):
             foreign = foreign or kind is not list
             for index, item in enumerate(here):
-                if type(item) not in SCALARS or _plain_problem(item, type(item)):
+                if type(item) not in SCALAR_TYPES or _find_scalar_problem(item, type(item)):
                     stack.append((item, (*path, index)))
         else:
-            problems.append(Problem(path=path_text(path), reason=f"is no JSON value but {kind.__name__}",
-                                    given=shorten(here)))  # fmt: skip
+            problems.append(Problem(path=format_json_path(path), reason=f"is no JSON value but {kind.__name__}",
+                                    given=shorten_repr(here)))  # fmt: skip
     if problems:
-        raise BadArguments(sorted(problems, key=lambda one: one.path))
-    return plain_copy(value) if foreign else value
+        raise MalformedArgumentsError(sorted(problems, key=lambda one: one.path))
+    return copy_json(value) if foreign else value
 
 
-def plain_copy(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """Return a copy of a JSON value that shares nothing with it: plain dicts and lists throughout."""
     if isinstance(value, dict):
-        return {key: item if type(item) in SCALARS else plain_copy(item) for key, item in value.items()}
+        return {key: item if type(item) in SCALAR_TYPES else copy_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [item if type(item) in SCALARS else plain_copy(item) for item in value]
+        return [item if type(item) in SCALAR_TYPES else copy_json(item) for item in value]
     return value
 
 
-def _plain_problem(value: Any, kind: type) -> str:
+def _find_scalar_problem(value: Any, kind: type) -> str:
     if kind is str:
-        return "" if value.isascii() or _encodable(value) else "holds half of a surrogate pair"
+        return "" if value.isascii() or _is_utf8_encodable(value) else "holds half of a surrogate pair"
     if kind is float:
         return "" if math.isfinite(value) else "is not a finite number"
     if kind is int:
@@ -230,7 +234,7 @@ def _plain_problem(value: Any, kind: type) -> str:
     return ""
 
 
-def _encodable(text: str) -> bool:
+def _is_utf8_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -238,32 +242,34 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def shown_json(value: Any) -> str:
+def preview_json(value: Any) -> str:
     """Return *value* as JSON text of at most 80 characters."""
     import json
 
     text = ""
-    for piece in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(_begun(value)):
+    for piece in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(_truncate_value(value)):
         text += piece
-        if len(text) > _SHOWN:  # what is longer is not written to its end
+        if len(text) > _MAX_PREVIEW:  # what is longer is not written to its end
             return f"{text[:56]}…"
     return text if len(text) <= 80 else f"{text[:56]}…{text[-20:]}"
 
 
-def _begun(value: Any, left: int = 4) -> Any:
+def _truncate_value(value: Any, left: int = 4) -> Any:
     """Return the beginning of *value*, as much as could be shown, so that long texts and large numbers cost nothing."""
     if isinstance(value, str):
-        return value[:_SHOWN]
+        return value[:_MAX_PREVIEW]
     if isinstance(value, int):
         return value if -_INT_LIMIT < value < _INT_LIMIT else "a number of more than 4300 digits"
     if isinstance(value, dict | list) and left == 0:
         return value if not value else "…"
     if isinstance(value, dict):
-        return {_begun(key): _begun(one, left - 1) for key, one in islice(value.items(), _SHOWN)}
-    return [_begun(one, left - 1) for one in value[:_SHOWN]] if isinstance(value, list) else value
+        return {
+            _truncate_value(key): _truncate_value(one, left - 1) for key, one in islice(value.items(), _MAX_PREVIEW)
+        }
+    return [_truncate_value(one, left - 1) for one in value[:_MAX_PREVIEW]] if isinstance(value, list) else value
 
 
-def path_text(steps: Iterable[str | int]) -> str:
+def format_json_path(steps: Iterable[str | int]) -> str:
     """Return a JSON path: `$.rows[3].amount`; keys that are no identifiers are quoted."""
     made = "$"
     for step in steps:
@@ -272,5 +278,5 @@ def path_text(steps: Iterable[str | int]) -> str:
         elif step.isidentifier() and step.isascii() and len(step) <= 64:
             made += f".{step}"
         else:
-            made += f"[{shorten(step, 64)}]"
+            made += f"[{shorten_repr(step, 64)}]"
     return made

@@ -5,17 +5,17 @@ from __future__ import annotations
 import collections.abc as abc
 from typing import Any, Final, Never, NoReturn, get_origin
 
-_ITEMS: Final = (
+_ITERATOR_TYPES: Final = (
     abc.Iterator,
     abc.Generator,
     abc.AsyncIterator,
     abc.AsyncIterable,
     abc.AsyncGenerator,
 )
-_AWAITED: Final = (abc.Awaitable, abc.Coroutine)
+_AWAITABLE_TYPES: Final = (abc.Awaitable, abc.Coroutine)
 
 
-def returned_items(hint: Any) -> Any:
+def unwrap_return_hint(hint: Any) -> Any:
     """
     Return the hint of what a call gives in the end.
 
@@ -24,10 +24,10 @@ def returned_items(hint: Any) -> Any:
     if hint is NoReturn or hint is Never:
         return None
     origin = get_origin(hint) or hint
-    if origin in _ITEMS:
+    if origin in _ITERATOR_TYPES:
         args = getattr(hint, "__args__", ()) if origin is not hint else ()
         return list[args[0]] if args else list  # type: ignore[valid-type]
-    if origin in _AWAITED:
+    if origin in _AWAITABLE_TYPES:
         args = getattr(hint, "__args__", ()) if origin is not hint else ()
-        return returned_items(args[-1]) if args else Any
+        return unwrap_return_hint(args[-1]) if args else Any
     return hint

@@ -20,6 +20,6 @@ class Secret:
         return "Secret()"
 
 
-def is_secret(metadata: Iterable[Any]) -> bool:
+def has_secret_mark(metadata: Iterable[Any]) -> bool:
     """Tell whether the metadata of an `Annotated` holds the mark, as the class or as an instance of it."""
     return any(one is Secret or type(one) is Secret for one in metadata)

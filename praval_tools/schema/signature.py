@@ -17,25 +17,25 @@ from typing import Any, Final, Literal
 import msgspec
 from attrs import NOTHING
 
-from praval_tools.schema.annotations import annotations_of, names_near
-from praval_tools.schema.return_hints import returned_items
+from praval_tools.schema.annotations import collect_enclosing_names, read_annotations
+from praval_tools.schema.return_hints import unwrap_return_hint
 from praval_tools.schema.type_hints import (
-    BadHint,
-    Unresolved,
-    bare,
-    hint_text,
+    InvalidHintError,
+    UnresolvedHintError,
+    format_hint,
     is_union,
-    resolve,
+    resolve_hint,
+    unwrap_hint,
 )
-from praval_tools.schema.type_lookup import PLAIN, is_fine, judge
+from praval_tools.schema.type_lookup import PLAIN_HINTS, find_hint_problems, is_known_supported
 
-Kind = Literal["normal", "extra", "context"]
+ParameterKind = Literal["normal", "extra", "context"]
 
 _BUILTINS: Final = vars(builtins)
 _VAR_POSITIONAL: Final = inspect.CO_VARARGS
 _VAR_KEYWORD: Final = inspect.CO_VARKEYWORDS
-_ASYNC: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_GENERATOR: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_ASYNC_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class Parameter(msgspec.Struct, frozen=True, gc=False):
@@ -53,8 +53,8 @@ class Parameter(msgspec.Struct, frozen=True, gc=False):
     name: str
     hint: Any
     default: Any
-    kind: Kind = "normal"
-    by_keyword: bool = False
+    kind: ParameterKind = "normal"
+    keyword_only: bool = False
 
 
 class Signature(msgspec.Struct, frozen=True, gc=False):
@@ -77,13 +77,13 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
     problems: tuple[str, ...] = ()
     unresolved: bool = False
     is_generator: bool = False
-    taken: tuple[str, ...] = ()
+    bound_names: tuple[str, ...] = ()
 
-    def describe(self) -> dict[str, dict[str, Any]]:
+    def describe_parameters(self) -> dict[str, dict[str, Any]]:
         """Return each visible parameter's type as text, whether it is required, and its default."""
         return {
             one.name: {
-                "type": hint_text(one.hint),
+                "type": format_hint(one.hint),
                 "required": one.default is NOTHING,
                 "default": None if one.default is NOTHING else one.default,
             }
@@ -91,88 +91,88 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
             if one.kind == "normal"
         }
 
-    def return_text(self) -> str:
+    def format_return_hint(self) -> str:
         """Return the return hint as Python text."""
-        return hint_text(self.returns)
+        return format_hint(self.returns)
 
 
-class _Reading(msgspec.Struct):
+class _SignatureReader(msgspec.Struct):
     """What is known while one function is read."""
 
     annotations: Mapping[str, Any]
-    names: Mapping[str, Any]
-    near: Mapping[str, Any] | None
+    global_names: Mapping[str, Any]
+    enclosing_names: Mapping[str, Any] | None
     strict: bool
     context_types: tuple[type, ...]
     parameters: list[Parameter] = msgspec.field(default_factory=list)
     problems: list[str] = msgspec.field(default_factory=list)
     unresolved: bool = False
 
-    def hint(self, name: str, subject: str) -> Any:
+    def read_hint(self, name: str, subject: str) -> Any:
         """Return the resolved and judged hint of *name*; what is wrong with it goes to the problems."""
         hint = self.annotations.get(name, NOTHING)
-        if type(hint) is type and hint in PLAIN:
+        if type(hint) is type and hint in PLAIN_HINTS:
             return hint
         if hint is NOTHING:
             if self.strict:
-                self.problems.append(_missing(name))
+                self.problems.append(_describe_missing_hint(name))
             return Any
         if type(hint) is str:
-            found = self.names.get(hint) if hint in self.names else _BUILTINS.get(hint)
-            if self.near is None and type(found) is type and found in PLAIN:
+            found = self.global_names.get(hint) if hint in self.global_names else _BUILTINS.get(hint)
+            if self.enclosing_names is None and type(found) is type and found in PLAIN_HINTS:
                 return found
-        elif is_fine(hint):
+        elif is_known_supported(hint):
             return hint
         try:
-            hint = self._resolved(hint)
-            return hint if _is_context(hint, self.context_types) else self._judged(name, hint, subject)
-        except Unresolved:
+            hint = self._resolve_hint(hint)
+            return hint if _is_context_hint(hint, self.context_types) else self._check_hint(name, hint, subject)
+        except UnresolvedHintError:
             self.unresolved = True
-        except BadHint as error:
+        except InvalidHintError as error:
             self.problems.append(f"{subject}: {error}")
         return hint
 
-    def _resolved(self, hint: Any) -> Any:
+    def _resolve_hint(self, hint: Any) -> Any:
         try:
-            return resolve(hint, self.names, self.near)
-        except Unresolved:  # the context's class is often imported for type checkers only
+            return resolve_hint(hint, self.global_names, self.enclosing_names)
+        except UnresolvedHintError:  # the context's class is often imported for type checkers only
             known = {kind.__name__: kind for kind in self.context_types}
-            return resolve(hint, self.names, {**known, **(self.near or {})})
+            return resolve_hint(hint, self.global_names, {**known, **(self.enclosing_names or {})})
 
-    def _judged(self, name: str, hint: Any, subject: str) -> Any:
+    def _check_hint(self, name: str, hint: Any, subject: str) -> Any:
         try:
-            found = judge(returned_items(hint) if name == "return" else hint)
+            found = find_hint_problems(unwrap_return_hint(hint) if name == "return" else hint)
         except RecursionError:
             found = ("its hint is nested too deeply",)
         self.problems += [f"{subject}: {problem}" for problem in found]
         return hint
 
-    def add(self, name: str, default: Any, by_keyword: bool) -> None:
+    def read_parameter(self, name: str, default: Any, by_keyword: bool) -> None:
         """Read one parameter."""
         hint = self.annotations.get(name)
-        if type(hint) is type and hint in PLAIN:
+        if type(hint) is type and hint in PLAIN_HINTS:
             self.parameters.append(Parameter(name, hint, default, "normal", by_keyword))
             return
-        hint = self.hint(name, f"parameter {name!r}")
-        kind: Kind = "context" if _is_context(hint, self.context_types) else "normal"
+        hint = self.read_hint(name, f"parameter {name!r}")
+        kind: ParameterKind = "context" if _is_context_hint(hint, self.context_types) else "normal"
         self.parameters.append(Parameter(name, hint, default, kind, by_keyword))
 
 
-def _missing(name: str) -> str:
+def _describe_missing_hint(name: str) -> str:
     if name == "return":
         return "it has no return hint; say what it returns: `-> float`, or `-> None` for nothing"
     return f"parameter {name!r} has no type hint; give it one: `{name}: str`"
 
 
-def _is_context(hint: Any, context_types: tuple[type, ...]) -> bool:
+def _is_context_hint(hint: Any, context_types: tuple[type, ...]) -> bool:
     if not context_types:
         return False
     if isinstance(hint, type):
         return issubclass(hint, context_types) if not isinstance(hint, types.GenericAlias) else False
-    inner = bare(hint)
+    inner = unwrap_hint(hint)
     if is_union(inner):
-        return any(_is_context(one, context_types) for one in inner.__args__)
-    return inner is not hint and _is_context(inner, context_types)
+        return any(_is_context_hint(one, context_types) for one in inner.__args__)
+    return inner is not hint and _is_context_hint(inner, context_types)
 
 
 def read_signature(
@@ -194,34 +194,34 @@ def read_signature(
         context_types: A parameter of one of these types is injected and never in the schema.
         namespace: More names that hints given as text may use: the locals of the function around.
     """
-    shape = _shape(function)
+    shape = _unwrap_callable(function)
     if isinstance(shape, str):
         return Signature(problems=(shape,))
     inner, bound, given = shape
     code = inner.__code__
     try:
-        annotations = annotations_of(inner)
-    except Unresolved:
-        return Signature(unresolved=True, is_async=is_async(function))
-    near = names_near(inner, namespace)
+        annotations = read_annotations(inner)
+    except UnresolvedHintError:
+        return Signature(unresolved=True, is_async=is_async_callable(function))
+    near = collect_enclosing_names(inner, namespace)
     strict = strict and inner.__name__ != "<lambda>"
-    reading = _Reading(annotations, inner.__globals__, near, strict, context_types)
+    reading = _SignatureReader(annotations, inner.__globals__, near, strict, context_types)
     taken = _read_parameters(reading, inner, bound, given)
-    returns = reading.hint("return", "the result") if strict or "return" in annotations else Any
-    flags = code.co_flags if inner is function else _flags(function)
+    returns = reading.read_hint("return", "the result") if strict or "return" in annotations else Any
+    flags = code.co_flags if inner is function else _get_code_flags(function)
     return Signature(
         tuple(reading.parameters),
         returns,
-        bool(flags & _ASYNC),
+        bool(flags & _ASYNC_FLAGS),
         tuple(reading.problems),
         reading.unresolved,
-        bool(flags & _GENERATOR),
+        bool(flags & _GENERATOR_FLAGS),
         taken,
     )
 
 
 def _read_parameters(
-    reading: _Reading, inner: types.FunctionType, bound: int, given: Mapping[str, Any]
+    reading: _SignatureReader, inner: types.FunctionType, bound: int, given: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Read every parameter into *reading*; return the names that are bound already."""
     code, defaults = inner.__code__, inner.__defaults__ or ()
@@ -231,7 +231,7 @@ def _read_parameters(
     for position in range(bound, count):
         name = names[position]
         if position == 0 and name in ("self", "cls") and name not in reading.annotations:
-            reading.problems.append(_BARE_SELF)
+            reading.problems.append(_UNBOUND_SELF)
             continue
         if position < code.co_posonlyargcount:
             reading.problems.append(f"parameter {name!r} is positional-only, and a model passes names; remove the `/`")
@@ -239,31 +239,31 @@ def _read_parameters(
         if name in given:
             by_keyword = True
         else:
-            reading.add(name, default, by_keyword)
+            reading.read_parameter(name, default, by_keyword)
     keyword_defaults = inner.__kwdefaults__ or {}
     end = count + code.co_kwonlyargcount
     for name in names[count:end]:
         if name not in given:
-            reading.add(name, keyword_defaults.get(name, NOTHING), True)
+            reading.read_parameter(name, keyword_defaults.get(name, NOTHING), True)
     if flags & _VAR_POSITIONAL:
         reading.problems.append(f"`*{names[end]}` has no names that a model could pass; take a list parameter")
         end += 1
     if flags & _VAR_KEYWORD:
         name = names[end]
-        reading.parameters.append(Parameter(name, reading.hint(name, f"`**{name}`"), NOTHING, "extra", True))
+        reading.parameters.append(Parameter(name, reading.read_hint(name, f"`**{name}`"), NOTHING, "extra", True))
     return (*names[:bound], *given)
 
 
-_BARE_SELF: Final = (
+_UNBOUND_SELF: Final = (
     "`self` is not bound; register the object with registry.register_object(instance), "
     "or make a tool of the bound method"
 )
 
 
-_Shape = tuple[types.FunctionType, int, Mapping[str, Any]]
+_UnwrappedCallable = tuple[types.FunctionType, int, Mapping[str, Any]]
 
 
-def _shape(function: Any) -> _Shape | str:
+def _unwrap_callable(function: Any) -> _UnwrappedCallable | str:
     """
     Return the function under wrappers, how many leading parameters are bound, and which others are.
 
@@ -297,7 +297,7 @@ def _shape(function: Any) -> _Shape | str:
     return "it wraps itself; give a function"
 
 
-def _flags(function: Any) -> int:
+def _get_code_flags(function: Any) -> int:
     """Return the code flags of what is called in the end, wrappers not looked through."""
     while True:
         if isinstance(function, functools.partial):
@@ -313,6 +313,6 @@ def _flags(function: Any) -> int:
             return 0
 
 
-def is_async(function: Any) -> bool:
+def is_async_callable(function: Any) -> bool:
     """Tell whether calling *function* gives an awaitable or an asynchronous iterator."""
-    return bool(_flags(function) & _ASYNC)
+    return bool(_get_code_flags(function) & _ASYNC_FLAGS)

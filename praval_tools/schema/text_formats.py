@@ -17,47 +17,47 @@ from uuid import UUID
 
 import msgspec
 
-from praval_tools.lazy_regex import Pattern
+from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.json_values import INT_LIMIT
-from praval_tools.schema.scalars import refuse
+from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.type_handler import (
-    Encode,
-    Encodes,
-    Form,
-    Hook,
+    DecodeHook,
+    DecodeHookFactory,
+    EncodeHook,
+    EncodeHookFactory,
     JsonSchema,
     Mismatch,
-    Schemas,
-    Structures,
+    SchemaBuilder,
+    TypeHandler,
     Unencodable,
-    encodable,
+    is_utf8_encodable,
 )
-from praval_tools.schema.type_hints import is_path
+from praval_tools.schema.type_hints import is_path_type
 
 _YEAR: Final = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _DATE: Final = _YEAR + "-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 _OFFSET: Final = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 _SECONDS: Final = r"[0-9]{1,12}(?:\.[0-9]{1,6})?S"
-_PARTS: Final = f"(?:[0-9]{{1,8}}H(?:[0-9]{{1,8}}M)?(?:{_SECONDS})?|[0-9]{{1,8}}M(?:{_SECONDS})?|{_SECONDS})"
+_TIME_PARTS: Final = f"(?:[0-9]{{1,8}}H(?:[0-9]{{1,8}}M)?(?:{_SECONDS})?|[0-9]{{1,8}}M(?:{_SECONDS})?|{_SECONDS})"
 
-DATE: Final = f"^{_DATE}$"
-DATETIME: Final = f"^{_DATE}T{_CLOCK}{_OFFSET}$"
-TIME: Final = f"^{_CLOCK}{_OFFSET}?$"
-DURATION: Final = f"^-?P(?:[0-9]{{1,7}}W|[0-9]{{1,8}}D(?:T{_PARTS})?|T{_PARTS})$"
-BASE64: Final = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
-DECIMAL: Final = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?$"
-UUID_TEXT: Final = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+DATE_PATTERN: Final = f"^{_DATE}$"
+DATETIME_PATTERN: Final = f"^{_DATE}T{_CLOCK}{_OFFSET}$"
+TIME_PATTERN: Final = f"^{_CLOCK}{_OFFSET}?$"
+DURATION_PATTERN: Final = f"^-?P(?:[0-9]{{1,7}}W|[0-9]{{1,8}}D(?:T{_TIME_PARTS})?|T{_TIME_PARTS})$"
+BASE64_PATTERN: Final = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+DECIMAL_PATTERN: Final = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?$"
+UUID_PATTERN: Final = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
-_DURATION_PART: Final = Pattern(r"([0-9.]+)([WDHMS])")
+_DURATION_PART: Final = LazyRegex(r"([0-9.]+)([WDHMS])")
 _UNITS: Final = {"W": "weeks", "D": "days", "H": "hours", "M": "minutes"}
 
 
-def text_structure(pattern: str, parse: Callable[[str], Any], reason: str) -> Hook:
+def make_text_decode_hook(pattern: str, parse: Callable[[str], Any], reason: str) -> DecodeHook:
     """Return the hook that takes text which matches *pattern* whole and which *parse* can read."""
-    whole = Pattern(pattern[1:-1])
+    whole = LazyRegex(pattern[1:-1])
 
-    def structure(value: Any, _: Any) -> Any:
+    def decode(value: Any, _: Any) -> Any:
         if type(value) is not str or whole.fullmatch(value) is None:
             raise Mismatch(reason)
         try:
@@ -65,10 +65,10 @@ def text_structure(pattern: str, parse: Callable[[str], Any], reason: str) -> Ho
         except (ValueError, OverflowError, ArithmeticError):
             raise Mismatch(reason) from None
 
-    return structure
+    return decode
 
 
-class _Text(msgspec.Struct, frozen=True):
+class _TextFormat(msgspec.Struct, frozen=True):
     """A type that JSON carries as text: what the text looks like, how it is read, and how it is written."""
 
     kind: type
@@ -78,19 +78,19 @@ class _Text(msgspec.Struct, frozen=True):
     write: Callable[[Any], str]
     schema: JsonSchema
 
-    def row(self) -> Form:
-        hook = text_structure(self.pattern, self.read, f"is not {self.name}")
-        return Form(
+    def to_handler(self) -> TypeHandler:
+        hook = make_text_decode_hook(self.pattern, self.read, f"is not {self.name}")
+        return TypeHandler(
             name=self.name,
             types=(self.kind,),
-            schema=lambda hint, schemas: {"type": "string", **self.schema},
-            structure=lambda hint, structures: hook,
-            encode=lambda hint, encodes: self._encode,
+            build_schema=lambda hint, schemas: {"type": "string", **self.schema},
+            make_decode_hook=lambda hint, structures: hook,
+            make_encode_hook=lambda hint, encodes: self._encode,
         )
 
     def _encode(self, value: Any) -> str:
         if not isinstance(value, self.kind) or (self.kind is date and isinstance(value, datetime)):
-            raise refuse(self.kind.__name__, value)
+            raise make_unencodable_error(self.kind.__name__, value)
         return self.write(value)
 
 
@@ -103,17 +103,17 @@ def _write_datetime(value: datetime) -> str:
         raise Unencodable(f"datetime {value.isoformat()} has no time zone; give it one: datetime.now(UTC)")
     if offset % timedelta(minutes=1):
         value = value.astimezone(UTC)
-    return _ended(value.isoformat())
+    return _abbreviate_utc(value.isoformat())
 
 
 def _write_time(value: time) -> str:
     offset = value.utcoffset()
     if value.tzinfo is not None and (offset is None or offset % timedelta(minutes=1)):
         raise Unencodable(f"time {value!r} has no fixed offset in whole minutes")
-    return _ended(value.isoformat())
+    return _abbreviate_utc(value.isoformat())
 
 
-def _ended(text: str) -> str:
+def _abbreviate_utc(text: str) -> str:
     return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
 
@@ -128,8 +128,8 @@ def _read_duration(text: str) -> timedelta:
     return -total if text.startswith("-") else total
 
 
-_MOST: Final = 99_999_999
-_MOST_SECONDS: Final = 999_999_999_999
+_MAX_UNIT_COUNT: Final = 99_999_999
+_MAX_SECONDS: Final = 999_999_999_999
 
 
 def _write_duration(value: timedelta) -> str:
@@ -137,12 +137,12 @@ def _write_duration(value: timedelta) -> str:
     sign, rest = ("-", -value) if value < timedelta() else ("", value)
     text = ""
     for unit, mark in ((timedelta(days=1), "D"), (timedelta(hours=1), "H"), (timedelta(minutes=1), "M")):
-        count = min(rest // unit, _MOST)
+        count = min(rest // unit, _MAX_UNIT_COUNT)
         rest -= count * unit
         text += f"{count}{mark}" if count else ""
         text += "T" if mark == "D" else ""
     seconds, fraction = divmod(rest, timedelta(seconds=1))
-    if seconds > _MOST_SECONDS:
+    if seconds > _MAX_SECONDS:
         raise Unencodable(f"timedelta of {value.days} days is too long")
     if rest:
         text += f"{seconds}" + (f".{fraction.microseconds:06d}".rstrip("0") if fraction else "") + "S"
@@ -152,20 +152,20 @@ def _write_duration(value: timedelta) -> str:
 # ── Decimal: text or number ──────────────────────────────────────────────────────────────────────
 
 
-def _decimal_schema(hint: Any, _: Schemas) -> JsonSchema:
-    return {"anyOf": [{"type": "string", "pattern": DECIMAL}, {"type": "number"}]}
+def _build_decimal_schema(hint: Any, _: SchemaBuilder) -> JsonSchema:
+    return {"anyOf": [{"type": "string", "pattern": DECIMAL_PATTERN}, {"type": "number"}]}
 
 
-_decimal_text = text_structure(DECIMAL, Decimal, "is not a decimal number")
+_decode_decimal_text = make_text_decode_hook(DECIMAL_PATTERN, Decimal, "is not a decimal number")
 
 
-def _decimal_structure(hint: Any, structures: Structures) -> Hook:
-    return _decimal_text if structures.exact else _decimal
+def _make_decimal_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+    return _decode_decimal_text if structures.exact else _decode_decimal
 
 
-def _decimal(value: Any, _: Any) -> Decimal:
+def _decode_decimal(value: Any, _: Any) -> Decimal:
     if type(value) is str:
-        return Decimal(_decimal_text(value, None))
+        return Decimal(_decode_decimal_text(value, None))
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
         return Decimal(value)
     if type(value) is float and value - value == 0:
@@ -173,13 +173,13 @@ def _decimal(value: Any, _: Any) -> Decimal:
     raise Mismatch("is not a finite decimal number")
 
 
-def _decimal_encode(hint: Any, encodes: Encodes) -> Encode:
-    return _checked_decimal if encodes.keep_decimal else lambda value: str(_checked_decimal(value))
+def _make_decimal_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+    return _check_decimal if encodes.keep_decimal else lambda value: str(_check_decimal(value))
 
 
-def _checked_decimal(value: Any) -> Decimal:
+def _check_decimal(value: Any) -> Decimal:
     if not isinstance(value, Decimal):
-        raise refuse("Decimal", value)
+        raise make_unencodable_error("Decimal", value)
     if not value.is_finite():
         raise Unencodable(f"Decimal {value} has no JSON form")
     if abs(value.adjusted()) > 9_990:
@@ -190,16 +190,16 @@ def _checked_decimal(value: Any) -> Decimal:
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _path_structure(hint: Any, _: Structures) -> Hook:
-    def structure(value: Any, _: Any) -> Any:
-        if type(value) is not str or not (value.isascii() or encodable(value)):
+def _make_path_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
+    def decode(value: Any, _: Any) -> Any:
+        if type(value) is not str or not (value.isascii() or is_utf8_encodable(value)):
             raise Mismatch("is not a path as text")
         return hint(value)
 
-    return structure
+    return decode
 
 
-def _path_problem(hint: type) -> str | None:
+def _find_path_problem(hint: type) -> str | None:
     try:
         hint("")
     except NotImplementedError:
@@ -207,70 +207,72 @@ def _path_problem(hint: type) -> str | None:
     return None
 
 
-def _path_encode(hint: type, _: Encodes) -> Encode:
+def _make_path_encode_hook(hint: type, _: EncodeHookFactory) -> EncodeHook:
     def encode(value: Any) -> str:
         if not isinstance(value, hint):
-            raise refuse(hint.__name__, value)
-        if not encodable(text := str(value)):
+            raise make_unencodable_error(hint.__name__, value)
+        if not is_utf8_encodable(text := str(value)):
             raise Unencodable("the path holds bytes that are no UTF-8 text")
         return text
 
     return encode
 
 
-def _base64(value: bytes) -> str:
+def _write_base64(value: bytes) -> str:
     return b2a_base64(value, newline=False).decode()
 
 
-TEXTS: Final = (
-    _Text(
+TEXT_HANDLERS: Final = (
+    _TextFormat(
         bytes,
         "bytes in base64",
-        BASE64,
+        BASE64_PATTERN,
         a2b_base64,
-        _base64,
-        {"contentEncoding": "base64", "pattern": BASE64},
-    ).row(),
-    _Text(
+        _write_base64,
+        {"contentEncoding": "base64", "pattern": BASE64_PATTERN},
+    ).to_handler(),
+    _TextFormat(
         datetime,
         "a date-time with offset (RFC 3339)",
-        DATETIME,
+        DATETIME_PATTERN,
         datetime.fromisoformat,
         _write_datetime,
-        {"format": "date-time", "pattern": DATETIME},
-    ).row(),
-    _Text(
+        {"format": "date-time", "pattern": DATETIME_PATTERN},
+    ).to_handler(),
+    _TextFormat(
         date,
         "a date (RFC 3339)",
-        DATE,
+        DATE_PATTERN,
         date.fromisoformat,
         date.isoformat,
-        {"format": "date", "pattern": DATE},
-    ).row(),
-    _Text(time, "a time (RFC 3339)", TIME, time.fromisoformat, _write_time, {"pattern": TIME}).row(),
-    _Text(
+        {"format": "date", "pattern": DATE_PATTERN},
+    ).to_handler(),
+    _TextFormat(
+        time, "a time (RFC 3339)", TIME_PATTERN, time.fromisoformat, _write_time, {"pattern": TIME_PATTERN}
+    ).to_handler(),
+    _TextFormat(
         timedelta,
         "a duration (ISO 8601, weeks to seconds)",
-        DURATION,
+        DURATION_PATTERN,
         _read_duration,
         _write_duration,
-        {"pattern": DURATION},
-    ).row(),
-    _Text(UUID, "a UUID", UUID_TEXT, UUID, str, {"format": "uuid"}).row(),
-    Form(
+        {"pattern": DURATION_PATTERN},
+    ).to_handler(),
+    _TextFormat(UUID, "a UUID", UUID_PATTERN, UUID, str, {"format": "uuid"}).to_handler(),
+    TypeHandler(
         name="a decimal number",
         types=(Decimal,),
-        takes=frozenset({"number"}),
-        schema=_decimal_schema,
-        structure=_decimal_structure,
-        encode=_decimal_encode,
+        constrainable_types=frozenset({"number"}),
+        build_schema=_build_decimal_schema,
+        make_decode_hook=_make_decimal_decode_hook,
+        make_encode_hook=_make_decimal_encode_hook,
     ),
-    Form(
+    TypeHandler(
         name="a path",
-        fits=is_path,
-        problem=_path_problem,
-        schema=lambda hint, schemas: {"type": "string"},
-        structure=_path_structure,
-        encode=_path_encode,
+        matches=is_path_type,
+        find_problem=_find_path_problem,
+        build_schema=lambda hint, schemas: {"type": "string"},
+        make_decode_hook=_make_path_decode_hook,
+        make_encode_hook=_make_path_encode_hook,
     ),
 )

@@ -7,17 +7,17 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from praval_tools.lazy_regex import Pattern
+from praval_tools.lazy_regex import LazyRegex
 
-Hook = Callable[[Any, Any], Any]
+DecodeHook = Callable[[Any, Any], Any]
 """JSON value, hint → Python value: the shape that cattrs calls. The hint is ignored by ours."""
 
-Encode = Callable[[Any], Any]
+EncodeHook = Callable[[Any], Any]
 """Python value → JSON value."""
 
 JsonSchema = dict[str, Any]
 
-_PLAIN_KEY: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER_KEY: Final = LazyRegex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Mismatch(Exception):
@@ -33,7 +33,7 @@ class Mismatch(Exception):
         super().__init__(reason)
         self.reason, self.steps = reason, list(steps)
 
-    def at(self, step: str | int) -> Mismatch:
+    def prepend_step(self, step: str | int) -> Mismatch:
         """Return the same, seen from one level further out."""
         self.steps.append(step)
         return self
@@ -41,7 +41,7 @@ class Mismatch(Exception):
     @property
     def path(self) -> str:
         """The place as JSON path: `$.rows[3].amount`."""
-        return "$" + "".join(map(_step_text, reversed(self.steps)))
+        return "$" + "".join(map(_format_path_step, reversed(self.steps)))
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
@@ -51,60 +51,60 @@ class Unencodable(Mismatch, TypeError):
     """A Python value has no JSON form, or not the declared one."""
 
 
-def _step_text(step: str | int) -> str:
+def _format_path_step(step: str | int) -> str:
     if type(step) is int:
         return f"[{step}]"
-    return f".{step}" if _PLAIN_KEY.fullmatch(str(step)) else f"[{step!r}]"
+    return f".{step}" if _IDENTIFIER_KEY.fullmatch(str(step)) else f"[{step!r}]"
 
 
-class Schemas(Protocol):
+class SchemaBuilder(Protocol):
     """What a row needs to write a schema."""
 
-    def of(self, hint: Any) -> JsonSchema:
+    def build(self, hint: Any) -> JsonSchema:
         """Return the schema of *hint*."""
 
-    def named(self, hint: Any, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
+    def build_reference(self, hint: Any, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
         """Return a reference to the schema that *build* makes once for *hint*."""
 
-    def fill(self, hint: Any, schema: JsonSchema) -> None:
+    def replace_definition(self, hint: Any, schema: JsonSchema) -> None:
         """Replace the schema that was made for *hint*, for schemas that refer to each other."""
 
-    def default(self, hint: Any, value: Any, into: JsonSchema) -> None:
+    def add_default(self, hint: Any, value: Any, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there."""
 
 
-class Structures(Protocol):
+class DecodeHookFactory(Protocol):
     """What a row needs to make a structure hook."""
 
     exact: bool
     """No widening: each value must come in the JSON type that is its own."""
 
-    def hook(self, hint: Any) -> Hook:
+    def get_hook(self, hint: Any) -> DecodeHook:
         """Return the hook of *hint*, in the same mode."""
 
-    def exactly(self, hint: Any) -> Hook:
+    def get_exact_hook(self, hint: Any) -> DecodeHook:
         """Return the hook of *hint* that does not widen."""
 
 
-class Encodes(Protocol):
+class EncodeHookFactory(Protocol):
     """What a row needs to make an encode hook."""
 
     keep_decimal: bool
     """Leave `Decimal` as it is, for exact comparison."""
 
-    def hook(self, hint: Any) -> Encode:
+    def get_hook(self, hint: Any) -> EncodeHook:
         """Return the encode hook of *hint*."""
 
-    def value(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Any:
         """Encode *value* by its own type."""
 
 
-def no_hint(hint: Any) -> bool:
+def match_nothing(hint: Any) -> bool:
     """Tell that *hint* does not belong to a row, whatever it is."""
     return False
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class TypeHandler(msgspec.Struct, frozen=True, kw_only=True):
     """
     One row of the table of types: a kind of hint, in schema and in structuring and back.
 
@@ -122,16 +122,16 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     types: tuple[Any, ...] = ()
-    fits: Callable[[Any], bool] = no_hint
-    takes: frozenset[str] = frozenset()
-    parts: Callable[[Any], Iterable[Any]] = lambda hint: ()
-    problem: Callable[[Any], str | None] = lambda hint: None
-    schema: Callable[[Any, Schemas], JsonSchema]
-    structure: Callable[[Any, Structures], Hook]
-    encode: Callable[[Any, Encodes], Encode]
+    matches: Callable[[Any], bool] = match_nothing
+    constrainable_types: frozenset[str] = frozenset()
+    get_inner_hints: Callable[[Any], Iterable[Any]] = lambda hint: ()
+    find_problem: Callable[[Any], str | None] = lambda hint: None
+    build_schema: Callable[[Any, SchemaBuilder], JsonSchema]
+    make_decode_hook: Callable[[Any, DecodeHookFactory], DecodeHook]
+    make_encode_hook: Callable[[Any, EncodeHookFactory], EncodeHook]
 
 
-def encodable(text: str) -> bool:
+def is_utf8_encodable(text: str) -> bool:
     """Tell whether *text* can be written as UTF-8: no lone surrogates."""
     try:
         text.encode()

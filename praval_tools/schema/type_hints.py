@@ -30,20 +30,20 @@ _ALIASES: Final = tuple(
 )
 
 
-class Unresolved(Exception):
+class UnresolvedHintError(Exception):
     """A forward reference names something that does not exist (yet)."""
 
 
-class BadHint(Exception):
+class InvalidHintError(Exception):
     """A hint in text form is no Python expression, or fails when evaluated."""
 
 
 @lru_cache(maxsize=2048)
-def _compiled(text: str) -> types.CodeType:
+def _compile_hint(text: str) -> types.CodeType:
     return compile(text.strip(), "<hint>", "eval", dont_inherit=True)
 
 
-def evaluate(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
+def evaluate_hint(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
     """
     Return what the hint *text* means where *names* are the globals and *inner* the names nearer to it.
 
@@ -58,34 +58,34 @@ def evaluate(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] | Non
         if found is not names:
             return found
     try:
-        return eval(_compiled(text), dict(names) if type(names) is not dict else names, inner)  # noqa: S307
+        return eval(_compile_hint(text), dict(names) if type(names) is not dict else names, inner)  # noqa: S307
     except (NameError, AttributeError) as error:
-        raise Unresolved(str(error)) from None
+        raise UnresolvedHintError(str(error)) from None
     except Exception as error:
-        raise BadHint(f"the hint {text!r} cannot be evaluated ({type(error).__name__}: {error})") from None
+        raise InvalidHintError(f"the hint {text!r} cannot be evaluated ({type(error).__name__}: {error})") from None
 
 
-def resolve(hint: Any, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
+def resolve_hint(hint: Any, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
     """Return *hint* with every text and forward reference in it replaced by what it means."""
     if type(hint) is str:
-        return resolve(evaluate(hint, names, inner), names, inner)
+        return resolve_hint(evaluate_hint(hint, names, inner), names, inner)
     if is_class(hint):
         return hint
     if type(hint) is ForwardRef:
-        return resolve(evaluate(hint.__forward_arg__, names, inner), names, inner)
-    return _rebuilt(hint, lambda part: resolve(part, names, inner))
+        return resolve_hint(evaluate_hint(hint.__forward_arg__, names, inner), names, inner)
+    return _map_type_arguments(hint, lambda part: resolve_hint(part, names, inner))
 
 
-def substitute(hint: Any, values: Mapping[Any, Any]) -> Any:
+def substitute_type_variables(hint: Any, values: Mapping[Any, Any]) -> Any:
     """Return *hint* with type variables replaced by what *values* gives for them."""
     if isinstance(hint, TypeVar) or hint is typing.Self:
         return values.get(hint, hint)
     if not values or is_class(hint):
         return hint
-    return _rebuilt(hint, lambda part: substitute(part, values))
+    return _map_type_arguments(hint, lambda part: substitute_type_variables(part, values))
 
 
-def _rebuilt(hint: Any, change: Callable[[Any], Any]) -> Any:
+def _map_type_arguments(hint: Any, change: Callable[[Any], Any]) -> Any:
     """Return *hint* with *change* applied to its arguments; the same object where nothing changes."""
     args = getattr(hint, "__args__", None)
     origin: Any = get_origin(hint)
@@ -107,7 +107,7 @@ def is_class(hint: Any) -> bool:
     return isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
 
 
-def is_path(hint: Any) -> bool:
+def is_path_type(hint: Any) -> bool:
     """Tell whether *hint* is a path, by the names of its bases: `pathlib` is not imported for it."""
     return isinstance(hint, type) and any(
         one.__name__ == "PurePath" and one.__module__.partition(".")[0] == "pathlib" for one in hint.__mro__
@@ -119,33 +119,37 @@ def is_union(hint: Any) -> bool:
     return get_origin(hint) in _UNIONS
 
 
-def is_alias(hint: Any) -> bool:
+def is_type_alias(hint: Any) -> bool:
     """Tell whether *hint* was made by a `type` statement or by `TypeAliasType`."""
     return isinstance(hint, _ALIASES) or isinstance(get_origin(hint), _ALIASES)
 
 
-def alias_value(hint: Any) -> Any:
+def resolve_alias(hint: Any) -> Any:
     """Return what the type alias *hint* stands for, its parameters filled in."""
     alias = hint if isinstance(hint, _ALIASES) else get_origin(hint)
     names = vars(sys.modules.get(alias.__module__, builtins))
-    value = resolve(alias.__value__, names, {alias.__name__: alias})
-    return value if alias is hint else substitute(value, dict(zip(alias.__type_params__, hint.__args__, strict=False)))
+    value = resolve_hint(alias.__value__, names, {alias.__name__: alias})
+    return (
+        value
+        if alias is hint
+        else substitute_type_variables(value, dict(zip(alias.__type_params__, hint.__args__, strict=False)))
+    )
 
 
-def bare(hint: Any) -> Any:
+def unwrap_hint(hint: Any) -> Any:
     """Return *hint* without `Annotated`, `NewType` and alias around it."""
     while True:
         if get_origin(hint) is Annotated:
             hint = hint.__origin__
         elif isinstance(hint, NewType):
             hint = hint.__supertype__
-        elif is_alias(hint):
-            hint = alias_value(hint)
+        elif is_type_alias(hint):
+            hint = resolve_alias(hint)
         else:
             return hint
 
 
-def order_key(hint: Any) -> Any:
+def make_hint_key(hint: Any) -> Any:
     """
     Return a hashable key for *hint* that tells apart what must not share a hook.
 
@@ -153,15 +157,15 @@ def order_key(hint: Any) -> Any:
     """
     origin = get_origin(hint)
     if origin is Annotated:
-        return (Annotated, order_key(hint.__origin__), repr(hint.__metadata__))
+        return (Annotated, make_hint_key(hint.__origin__), repr(hint.__metadata__))
     if origin is Literal:
         return (Literal, *((type(one), one) for one in hint.__args__))
     if origin is None:
         return hint
-    return (origin, *map(order_key, getattr(hint, "__args__", ())))
+    return (origin, *map(make_hint_key, getattr(hint, "__args__", ())))
 
 
-def hint_text(hint: Any) -> str:
+def format_hint(hint: Any) -> str:
     """Return *hint* as Python text: `float`, `list[int]`, `int | None`; the same for a hint given as text."""
     if hint is None or hint is type(None):
         return "None"
@@ -169,34 +173,34 @@ def hint_text(hint: Any) -> str:
         return hint
     if is_class(hint):
         return str(hint.__qualname__).rpartition("<locals>.")[2]
-    return _compound_text(hint)
+    return _format_compound_hint(hint)
 
 
-def _compound_text(hint: Any) -> str:
+def _format_compound_hint(hint: Any) -> str:
     origin = get_origin(hint)
     if origin is Annotated:
-        return hint_text(hint.__origin__)
+        return format_hint(hint.__origin__)
     if origin in _UNIONS:
-        return " | ".join(map(hint_text, hint.__args__))
+        return " | ".join(map(format_hint, hint.__args__))
     if origin is Literal:
-        return f"Literal[{', '.join(map(_literal_text, hint.__args__))}]"
+        return f"Literal[{', '.join(map(_format_literal, hint.__args__))}]"
     if type(hint) is ForwardRef:
         return hint.__forward_arg__
     args = getattr(hint, "__args__", ())
     if origin is None:
         return str(getattr(hint, "__name__", None) or repr(hint).removeprefix("typing."))
     if not args:
-        return "tuple[()]" if isinstance(hint, types.GenericAlias) else hint_text(origin)
+        return "tuple[()]" if isinstance(hint, types.GenericAlias) else format_hint(origin)
     if origin is Callable:
-        return f"Callable[{_argument_text(list(args[:-1]))}, {hint_text(args[-1])}]"
-    return f"{hint_text(origin)}[{', '.join(map(_argument_text, args))}]"
+        return f"Callable[{_format_type_argument(list(args[:-1]))}, {format_hint(args[-1])}]"
+    return f"{format_hint(origin)}[{', '.join(map(_format_type_argument, args))}]"
 
 
-def _argument_text(part: Any) -> str:
+def _format_type_argument(part: Any) -> str:
     if type(part) is list:
-        return f"[{', '.join(map(hint_text, part))}]"
-    return "..." if part is ... else hint_text(part)
+        return f"[{', '.join(map(format_hint, part))}]"
+    return "..." if part is ... else format_hint(part)
 
 
-def _literal_text(value: Any) -> str:
+def _format_literal(value: Any) -> str:
     return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)

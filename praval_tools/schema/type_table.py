@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from praval_tools.schema.containers import CONTAINERS
-from praval_tools.schema.data_classes import CLASSES
-from praval_tools.schema.scalars import SCALARS
-from praval_tools.schema.text_formats import TEXTS
-from praval_tools.schema.type_handler import Form, no_hint
-from praval_tools.schema.type_lookup import takes_of
-from praval_tools.schema.wrappers import ALIAS, TRANSPARENT, UNION, annotated_form
+from praval_tools.schema.containers import CONTAINER_HANDLERS
+from praval_tools.schema.data_classes import CLASS_HANDLERS
+from praval_tools.schema.scalars import SCALAR_HANDLERS
+from praval_tools.schema.text_formats import TEXT_HANDLERS
+from praval_tools.schema.type_handler import TypeHandler, match_nothing
+from praval_tools.schema.type_lookup import get_constrainable_types
+from praval_tools.schema.wrappers import ALIAS_HANDLER, TRANSPARENT_HANDLER, UNION_HANDLER, make_annotated_handler
 
-_WRAPPERS: Final = (UNION, annotated_form(takes_of), TRANSPARENT, ALIAS)
-FORMS: Final[tuple[Form, ...]] = (*SCALARS, *TEXTS, *CONTAINERS, *_WRAPPERS, *CLASSES)
+_WRAPPER_HANDLERS: Final = (
+    UNION_HANDLER,
+    make_annotated_handler(get_constrainable_types),
+    TRANSPARENT_HANDLER,
+    ALIAS_HANDLER,
+)
+TYPE_HANDLERS: Final[tuple[TypeHandler, ...]] = (
+    *SCALAR_HANDLERS,
+    *TEXT_HANDLERS,
+    *CONTAINER_HANDLERS,
+    *_WRAPPER_HANDLERS,
+    *CLASS_HANDLERS,
+)
 """Every row. Where two would fit, the first counts."""
 
-BY_TYPE: Final[dict[Any, Form]] = {kind: form for form in reversed(FORMS) for kind in form.types}
-BY_TEST: Final = tuple(form for form in FORMS if form.fits is not no_hint)
+HANDLERS_BY_TYPE: Final[dict[Any, TypeHandler]] = {
+    kind: form for form in reversed(TYPE_HANDLERS) for kind in form.types
+}
+PREDICATE_HANDLERS: Final = tuple(form for form in TYPE_HANDLERS if form.matches is not match_nothing)

@@ -6,82 +6,86 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Final, NewType, TypeVar, Union, get_origin
 
-from praval_tools.schema.constraints import Constraints, checker, read_constraints
-from praval_tools.schema.scalars import refuse
-from praval_tools.schema.secret import is_secret
+from praval_tools.schema.constraints import Constraints, make_checker, read_constraints
+from praval_tools.schema.scalars import make_unencodable_error
+from praval_tools.schema.secret import has_secret_mark
 from praval_tools.schema.type_handler import (
-    Encode,
-    Encodes,
-    Form,
-    Hook,
+    DecodeHook,
+    DecodeHookFactory,
+    EncodeHook,
+    EncodeHookFactory,
     JsonSchema,
     Mismatch,
-    Schemas,
-    Structures,
+    SchemaBuilder,
+    TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import alias_value, bare, hint_text, is_alias, is_union
+from praval_tools.schema.type_hints import format_hint, is_type_alias, is_union, resolve_alias, unwrap_hint
 
 # ── Annotated ────────────────────────────────────────────────────────────────────────────────────
 
 
-def annotated_form(takes_of: Callable[[Any], frozenset[str]]) -> Form:
+def make_annotated_handler(takes_of: Callable[[Any], frozenset[str]]) -> TypeHandler:
     """Return the row for `Annotated`; *takes_of* tells which JSON types can be constrained in a hint."""
 
-    def keywords(hint: Any) -> JsonSchema:
-        return read_constraints(hint.__metadata__).keywords(takes_of(hint.__origin__))
+    def read_keywords(hint: Any) -> JsonSchema:
+        return read_constraints(hint.__metadata__).to_keywords(takes_of(hint.__origin__))
 
-    def problem(hint: Any) -> str | None:
-        return _annotated_problem(read_constraints(hint.__metadata__), hint.__origin__, takes_of)
+    def find_problem(hint: Any) -> str | None:
+        return _find_annotated_problem(read_constraints(hint.__metadata__), hint.__origin__, takes_of)
 
-    def schema(hint: Any, schemas: Schemas) -> JsonSchema:
-        read, found = read_constraints(hint.__metadata__), keywords(hint)
-        inner = {"type": "number"} if _bounded_decimal(hint, found) else schemas.of(hint.__origin__)
+    def build_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+        read, found = read_constraints(hint.__metadata__), read_keywords(hint)
+        inner = {"type": "number"} if _is_bounded_decimal(hint, found) else schemas.build(hint.__origin__)
         if found.keys() & inner.keys():
             inner = {"allOf": [inner]}
         described = {"description": read.description} if read.description else {}
-        secret = {"writeOnly": True} if is_secret(hint.__metadata__) else {}
+        secret = {"writeOnly": True} if has_secret_mark(hint.__metadata__) else {}
         return {**inner, **found, **described, **secret}
 
-    def structure(hint: Any, structures: Structures) -> Hook:
-        found, inner = keywords(hint), structures.hook(hint.__origin__)
+    def make_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+        found, inner = read_keywords(hint), structures.get_hook(hint.__origin__)
         if not found:
             return inner
-        return _constrained(inner, checker(found), _bounded_decimal(hint, found))
+        return _make_checked_hook(inner, make_checker(found), _is_bounded_decimal(hint, found))
 
-    def encode(hint: Any, encodes: Encodes) -> Encode:
-        inner = encodes.hook(hint.__origin__)
-        if encodes.keep_decimal or not _bounded_decimal(hint, keywords(hint)):
+    def make_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+        inner = encodes.get_hook(hint.__origin__)
+        if encodes.keep_decimal or not _is_bounded_decimal(hint, read_keywords(hint)):
             return inner
-        return lambda value: _decimal_number(inner(value))
+        return lambda value: _to_json_number(inner(value))
 
-    return Form(
+    return TypeHandler(
         name="an annotated type",
         types=(Annotated,),
-        parts=lambda hint: (hint.__origin__,),
-        problem=problem,
-        schema=schema,
-        structure=structure,
-        encode=encode,
+        get_inner_hints=lambda hint: (hint.__origin__,),
+        find_problem=find_problem,
+        build_schema=build_schema,
+        make_decode_hook=make_decode_hook,
+        make_encode_hook=make_encode_hook,
     )
 
 
-def _annotated_problem(read: Constraints, inner: Any, takes_of: Callable[[Any], frozenset[str]]) -> str | None:
+def _find_annotated_problem(read: Constraints, inner: Any, takes_of: Callable[[Any], frozenset[str]]) -> str | None:
     if read.problems:
         return "; ".join(read.problems)
-    if wrong := read.misplaced(takes_of(inner)):
-        return f"{' and '.join(wrong)} cannot be said of {hint_text(inner)} in JSON Schema; check it in the function"
-    if read.values and is_union(bare(inner)) and any(bare(one) is Decimal for one in bare(inner).__args__):
+    if wrong := read.find_misplaced(takes_of(inner)):
+        return f"{' and '.join(wrong)} cannot be said of {format_hint(inner)} in JSON Schema; check it in the function"
+    if (
+        read.values
+        and is_union(unwrap_hint(inner))
+        and any(unwrap_hint(one) is Decimal for one in unwrap_hint(inner).__args__)
+    ):
         return "constrain the Decimal itself, not the union around it: Annotated[Decimal, …] | None"
     return None
 
 
-def _bounded_decimal(hint: Any, keywords: JsonSchema) -> bool:
+def _is_bounded_decimal(hint: Any, keywords: JsonSchema) -> bool:
     """Bounds say nothing about text, so a Decimal that has some is a number in JSON."""
-    return bool(keywords) and bare(hint) is Decimal
+    return bool(keywords) and unwrap_hint(hint) is Decimal
 
 
-def _decimal_number(text: Any) -> int | float:
+def _to_json_number(text: Any) -> int | float:
     value = Decimal(text)
     number = int(value) if value == value.to_integral_value() else float(value)
     if Decimal(repr(number)) != value:
@@ -89,69 +93,69 @@ def _decimal_number(text: Any) -> int | float:
     return number
 
 
-def _constrained(inner: Hook, check: Callable[[Any], None], number_only: bool) -> Hook:
-    def structure(value: Any, hint: Any) -> Any:
+def _make_checked_hook(inner: DecodeHook, check: Callable[[Any], None], number_only: bool) -> DecodeHook:
+    def decode(value: Any, hint: Any) -> Any:
         if number_only and type(value) is str:
             raise Mismatch("is not a number")
         made = inner(value, hint)
         check(value)
         return made
 
-    return structure
+    return decode
 
 
 # ── NewType, aliases, type variables ─────────────────────────────────────────────────────────────
 
 
-def _inside(hint: Any) -> Any:
+def _get_inner_hint(hint: Any) -> Any:
     if isinstance(hint, NewType):
         return hint.__supertype__
-    if is_alias(hint):
-        return alias_value(hint)
+    if is_type_alias(hint):
+        return resolve_alias(hint)
     return hint.__bound__ or Any if isinstance(hint, TypeVar) else hint.__args__[0]
 
 
-def _alias_schema(hint: Any, schemas: Schemas) -> JsonSchema:
-    name = getattr(hint, "__name__", None) or hint_text(hint)
-    return schemas.named(hint, name, lambda: schemas.of(alias_value(hint)))
+def _build_alias_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+    name = getattr(hint, "__name__", None) or format_hint(hint)
+    return schemas.build_reference(hint, name, lambda: schemas.build(resolve_alias(hint)))
 
 
-TRANSPARENT: Final = Form(
+TRANSPARENT_HANDLER: Final = TypeHandler(
     name="a name for a type",
     types=(),
-    fits=lambda hint: isinstance(hint, NewType | TypeVar),
-    parts=lambda hint: (_inside(hint),),
-    schema=lambda hint, schemas: schemas.of(_inside(hint)),
-    structure=lambda hint, structures: structures.hook(_inside(hint)),
-    encode=lambda hint, encodes: encodes.hook(_inside(hint)),
+    matches=lambda hint: isinstance(hint, NewType | TypeVar),
+    get_inner_hints=lambda hint: (_get_inner_hint(hint),),
+    build_schema=lambda hint, schemas: schemas.build(_get_inner_hint(hint)),
+    make_decode_hook=lambda hint, structures: structures.get_hook(_get_inner_hint(hint)),
+    make_encode_hook=lambda hint, encodes: encodes.get_hook(_get_inner_hint(hint)),
 )
 
-ALIAS: Final = Form(
+ALIAS_HANDLER: Final = TypeHandler(
     name="a type alias",
-    fits=is_alias,
-    parts=lambda hint: (alias_value(hint),),
-    schema=_alias_schema,
-    structure=lambda hint, structures: structures.hook(alias_value(hint)),
-    encode=lambda hint, encodes: encodes.hook(alias_value(hint)),
+    matches=is_type_alias,
+    get_inner_hints=lambda hint: (resolve_alias(hint),),
+    build_schema=_build_alias_schema,
+    make_decode_hook=lambda hint, structures: structures.get_hook(resolve_alias(hint)),
+    make_encode_hook=lambda hint, encodes: encodes.get_hook(resolve_alias(hint)),
 )
 
 
 # ── unions ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _union_schema(hint: Any, schemas: Schemas) -> JsonSchema:
-    return {"anyOf": [schemas.of(member) for member in hint.__args__]}
+def _build_union_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+    return {"anyOf": [schemas.build(member) for member in hint.__args__]}
 
 
-def _union_structure(hint: Any, structures: Structures) -> Hook:
+def _make_union_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
     members = hint.__args__
     plain = [one for one in members if one is not type(None)]
     if len(plain) == 1 and len(members) == 2:
-        return _or_none(structures.hook(plain[0]))
-    hooks = [] if structures.exact else [structures.exactly(member) for member in members]
-    hooks += [structures.hook(member) for member in members]
+        return _make_optional_hook(structures.get_hook(plain[0]))
+    hooks = [] if structures.exact else [structures.get_exact_hook(member) for member in members]
+    hooks += [structures.get_hook(member) for member in members]
 
-    def structure(value: Any, _: Any) -> Any:
+    def decode(value: Any, _: Any) -> Any:
         deepest: Mismatch | None = None
         for hook in hooks:
             try:
@@ -161,18 +165,18 @@ def _union_structure(hint: Any, structures: Structures) -> Hook:
                     deepest = error
         raise deepest or Mismatch("fits none of the types")
 
-    return structure
+    return decode
 
 
-def _or_none(hook: Hook) -> Hook:
-    def structure(value: Any, _: Any) -> Any:
+def _make_optional_hook(hook: DecodeHook) -> DecodeHook:
+    def decode(value: Any, _: Any) -> Any:
         return None if value is None else hook(value, None)
 
-    return structure
+    return decode
 
 
-def _union_encode(hint: Any, encodes: Encodes) -> Encode:
-    hooks = [(_runtime_type(member), encodes.hook(member)) for member in hint.__args__]
+def _make_union_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+    hooks = [(_get_runtime_type(member), encodes.get_hook(member)) for member in hint.__args__]
 
     def encode(value: Any) -> Any:
         kind, deepest = type(value), None
@@ -183,21 +187,21 @@ def _union_encode(hint: Any, encodes: Encodes) -> Encode:
             except Unencodable as error:
                 if deepest is None or len(error.steps) > len(deepest.steps):
                     deepest = error
-        raise deepest if deepest and deepest.steps else refuse(hint_text(hint), value)
+        raise deepest if deepest and deepest.steps else make_unencodable_error(format_hint(hint), value)
 
     return encode
 
 
-def _runtime_type(hint: Any) -> Any:
-    inner = bare(hint)
+def _get_runtime_type(hint: Any) -> Any:
+    inner = unwrap_hint(hint)
     return get_origin(inner) or inner
 
 
-UNION: Final = Form(
+UNION_HANDLER: Final = TypeHandler(
     name="a union",
     types=(Union, type(int | str)),
-    parts=lambda hint: hint.__args__,
-    schema=_union_schema,
-    structure=_union_structure,
-    encode=_union_encode,
+    get_inner_hints=lambda hint: hint.__args__,
+    build_schema=_build_union_schema,
+    make_decode_hook=_make_union_decode_hook,
+    make_encode_hook=_make_union_encode_hook,
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeModel", "arguments_for", "assert_can_call", "assert_cannot_call", "fake_model"]
 
-_PLACES = {
+_LAZY_EXPORTS = {
     "FakeModel": "praval_tools.testing.models",
     "arguments_for": "praval_tools.testing.strategies",
     "assert_can_call": "praval_tools.testing.assertions",
@@ -29,9 +29,9 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PLACES:
+    if name in _LAZY_EXPORTS:
         try:
-            return getattr(import_module(_PLACES[name]), name)
+            return getattr(import_module(_LAZY_EXPORTS[name]), name)
         except ModuleNotFoundError as error:
             if error.name != "hypothesis":
                 raise

@@ -29,9 +29,11 @@ def assert_can_call(
         The decision.
     """
     __tracebackhide__ = True
-    decision = _decision(agent, tool, arguments, registry)
+    decision = _explain(agent, tool, arguments, registry)
     if not decision.allowed:
-        raise AssertionError(f"{decision.agent!r} cannot call {decision.tool!r}{_with(arguments)}.\n{_told(decision)}")
+        raise AssertionError(
+            f"{decision.agent!r} cannot call {decision.tool!r}{_format_arguments(arguments)}.\n{_format_decision(decision)}"
+        )
     return decision
 
 
@@ -58,25 +60,27 @@ def assert_cannot_call(
         The decision.
     """
     __tracebackhide__ = True
-    decision = _decision(agent, tool, arguments, registry)
+    decision = _explain(agent, tool, arguments, registry)
     if decision.allowed:
-        raise AssertionError(f"{decision.agent!r} can call {decision.tool!r}{_with(arguments)}.\n{_told(decision)}")
-    if rule is None and decision.rule in _SLIPS:
-        text = f"{_SLIPS[decision.rule]}; where that is meant, pass rule={decision.rule!r}."
-        raise AssertionError(f"{decision.tool!r}: {text}\n{_told(decision)}")
+        raise AssertionError(
+            f"{decision.agent!r} can call {decision.tool!r}{_format_arguments(arguments)}.\n{_format_decision(decision)}"
+        )
+    if rule is None and decision.rule in _LIKELY_MISTAKES:
+        text = f"{_LIKELY_MISTAKES[decision.rule]}; where that is meant, pass rule={decision.rule!r}."
+        raise AssertionError(f"{decision.tool!r}: {text}\n{_format_decision(decision)}")
     if rule is not None and decision.rule != rule:
         raise AssertionError(
             f"{decision.agent!r} cannot call {decision.tool!r}, but by rule {decision.rule!r}, not {rule!r}.\n"
-            f"{_told(decision)}"
+            f"{_format_decision(decision)}"
         )
     return decision
 
 
-_SLIPS = {"unknown": "there is no tool of this name", "invalid-arguments": "the arguments do not fit"}
+_LIKELY_MISTAKES = {"unknown": "there is no tool of this name", "invalid-arguments": "the arguments do not fit"}
 """Rules that refuse because of a slip in the test as likely as not."""
 
 
-def _decision(
+def _explain(
     agent: str | Agent,
     tool: str | Tool[..., Any],
     arguments: Mapping[str, Any] | None,
@@ -88,11 +92,11 @@ def _decision(
     return (registry or get_tool_registry()).explain(agent, tool, given)
 
 
-def _with(arguments: Mapping[str, Any] | None) -> str:
+def _format_arguments(arguments: Mapping[str, Any] | None) -> str:
     return "" if arguments is None else f" with {dict(arguments)!r}"
 
 
-def _told(decision: Decision) -> str:
+def _format_decision(decision: Decision) -> str:
     lines = [f"  {decision.outcome} by rule {decision.rule!r}: {decision.reason}"]
     if decision.remedy:
         lines.append(f"  To change it: {decision.remedy}")

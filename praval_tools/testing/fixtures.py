@@ -28,7 +28,7 @@ class AgentFactory:
 
     def __init__(self, registry: ToolRegistry) -> None:
         self.registry = registry
-        self._numbers = count(1)
+        self._name_numbers = count(1)
 
     def __call__(
         self,
@@ -40,7 +40,7 @@ class AgentFactory:
     ) -> Agent:
         """Declare an agent and return it."""
         return Agent(
-            name or f"agent_{next(self._numbers)}",
+            name or f"agent_{next(self._name_numbers)}",
             tools=list(tools),
             tool_categories=list(tool_categories),
             auto_discover_tools=auto_discover_tools,

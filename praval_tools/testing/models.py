@@ -13,7 +13,7 @@ from praval_tools import ToolCall
 from praval_tools.formats import format_of
 from praval_tools.loop import ModelReply, ModelRequest
 
-_WORDS = re.compile(r"\S+\s*|\s+")
+_WORD_PATTERN = re.compile(r"\S+\s*|\s+")
 
 
 class FakeModel:
@@ -29,7 +29,7 @@ class FakeModel:
 
     def __init__(self, replies: tuple[Any, ...], api_format: str) -> None:
         self.format, self.requests = format_of(api_format).name, list[ModelRequest]()
-        self._replies, self._numbers = list(replies), count(1)
+        self._replies, self._call_numbers = list(replies), count(1)
 
     @property
     def left(self) -> int:
@@ -44,28 +44,28 @@ class FakeModel:
                 f"The model was asked for reply {len(self.requests)}, and the script has {len(self._replies)}. "
                 f"The conversation ends with: {request.messages[-1:]!r}"
             )
-        return self._said(self._replies[len(self.requests) - 1], request)
+        return self._build_reply(self._replies[len(self.requests) - 1], request)
 
-    def _said(self, reply: Any, request: ModelRequest) -> Any:
+    def _build_reply(self, reply: Any, request: ModelRequest) -> Any:
         if isinstance(reply, BaseException):
             raise reply
         if isinstance(reply, Callable) and not isinstance(reply, type):  # type: ignore[arg-type]
-            return self._said(reply(request), request)
+            return self._build_reply(reply(request), request)
         if isinstance(reply, tuple | ToolCall):
             reply = [reply]
         if isinstance(reply, list):
-            return ModelReply(calls=tuple(self._call(one) for one in reply))
-        return _pieces(reply) if isinstance(reply, str) and request.stream else reply
+            return ModelReply(calls=tuple(self._build_call(one) for one in reply))
+        return _split_words(reply) if isinstance(reply, str) and request.stream else reply
 
-    def _call(self, one: Any) -> ToolCall:
+    def _build_call(self, one: Any) -> ToolCall:
         made = one if isinstance(one, ToolCall) else ToolCall(None, one[0], one[1] if len(one) > 1 else {})
         if made.tool_call_id:
             return made
-        return msgspec.structs.replace(made, tool_call_id=f"call_{next(self._numbers)}")
+        return msgspec.structs.replace(made, tool_call_id=f"call_{next(self._call_numbers)}")
 
 
-def _pieces(text: str) -> Iterator[str]:
-    yield from _WORDS.findall(text)
+def _split_words(text: str) -> Iterator[str]:
+    yield from _WORD_PATTERN.findall(text)
 
 
 def fake_model(*replies: Any, api_format: str = "openai-chat") -> FakeModel:

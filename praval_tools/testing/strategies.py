@@ -20,9 +20,9 @@ from hypothesis.strategies import SearchStrategy
 from praval_tools import Tool, ToolArgumentsError
 
 Schema = dict[str, Any]
-Values = SearchStrategy[Any]
+ValueStrategy = SearchStrategy[Any]
 
-_MOST = 5
+_MAX_SIZE = 5
 _ANNOTATIONS = {"description", "title", "default", "examples", "$defs", "$schema", "deprecated", "$comment"}
 
 
@@ -33,32 +33,32 @@ def arguments_for(tool: Tool[..., Any]) -> SearchStrategy[dict[str, Any]]:
     Left-out parameters that have defaults are among them. Feed them to `registry.execute` or to a toolset's `call`.
     """
     schema = tool.parameters
-    return _Drawing(schema).values(schema).filter(lambda arguments: _accepted(tool, arguments))
+    return _StrategyBuilder(schema).build(schema).filter(lambda arguments: _is_accepted(tool, arguments))
 
 
-def _accepted(tool: Tool[..., Any], arguments: dict[str, Any]) -> bool:
+def _is_accepted(tool: Tool[..., Any], arguments: dict[str, Any]) -> bool:
     try:
-        tool.definition_.bind(arguments, strict=True)
+        tool.implementation.bind(arguments, strict=True)
     except ToolArgumentsError:
         return False
     return True
 
 
-class _Drawing:
+class _StrategyBuilder:
     """Draws from one schema; knows its definitions, and draws each of them by one shared, lazy strategy."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._shared: dict[str, Values] = {}
+        self._strategies: dict[str, ValueStrategy] = {}
 
-    def values(self, schema: Schema | bool) -> Values:
+    def build(self, schema: Schema | bool) -> ValueStrategy:
         """Return a strategy of the values that fit *schema*."""
         if schema is False:
             return st.nothing()
         if schema is True or not schema.keys() - _ANNOTATIONS:
-            return _ANYTHING
+            return _ANY_VALUE
         if "$ref" in schema:
-            return self._reference(schema["$ref"])
+            return self._build_reference(schema["$ref"])
         if "const" in schema:
             return st.just(schema["const"])
         if "enum" in schema:
@@ -66,80 +66,80 @@ class _Drawing:
         for union in ("anyOf", "oneOf"):
             if union in schema:
                 beside = {key: value for key, value in schema.items() if key != union}
-                return st.one_of(*(self.values(_both(beside, one)) for one in schema[union]))
+                return st.one_of(*(self.build(_merge_schemas(beside, one)) for one in schema[union]))
         if "allOf" in schema:
             merged = {key: value for key, value in schema.items() if key != "allOf"}
             for one in schema["allOf"]:
-                merged = _both(merged, one)
-            return self.values(merged)
-        return self._typed(schema)
+                merged = _merge_schemas(merged, one)
+            return self.build(merged)
+        return self._build_typed(schema)
 
-    def _typed(self, schema: Schema) -> Values:
-        kinds = schema.get("type", list(_KINDS))
+    def _build_typed(self, schema: Schema) -> ValueStrategy:
+        kinds = schema.get("type", list(_TYPE_STRATEGIES))
         if isinstance(kinds, list):
-            return st.one_of(*(self._typed({**schema, "type": kind}) for kind in kinds))
+            return st.one_of(*(self._build_typed({**schema, "type": kind}) for kind in kinds))
         if kinds == "array":
-            return self._array(schema)
+            return self._build_array(schema)
         if kinds == "object":
-            return self._object(schema)
-        return _KINDS[kinds](schema)
+            return self._build_object(schema)
+        return _TYPE_STRATEGIES[kinds](schema)
 
-    def _reference(self, pointer: str) -> Values:
-        if pointer not in self._shared:
-            self._shared[pointer] = st.deferred(lambda: self.values(self._resolved(pointer)))
-        return self._shared[pointer]
+    def _build_reference(self, pointer: str) -> ValueStrategy:
+        if pointer not in self._strategies:
+            self._strategies[pointer] = st.deferred(lambda: self.build(self._resolve_pointer(pointer)))
+        return self._strategies[pointer]
 
-    def _resolved(self, pointer: str) -> Any:
+    def _resolve_pointer(self, pointer: str) -> Any:
         found: Any = self._root
         for part in pointer.removeprefix("#").split("/")[1:]:
             found = found[part.replace("~1", "/").replace("~0", "~")]
         return found
 
-    def _array(self, schema: Schema) -> Values:
-        prefix = [self.values(one) for one in schema.get("prefixItems", ())]
+    def _build_array(self, schema: Schema) -> ValueStrategy:
+        prefix = [self.build(one) for one in schema.get("prefixItems", ())]
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         items = schema.get("items", True)
         if prefix and items is False:
             return st.tuples(*prefix).map(list)
-        room = most if most is not None else least + _MOST
+        room = most if most is not None else least + _MAX_SIZE
         rest = st.lists(
-            st.nothing() if items is False else self.values(items),
+            st.nothing() if items is False else self.build(items),
             min_size=max(0, least - len(prefix)),
-            max_size=max(0, min(room, least + _MOST) - len(prefix)) if items is not False else 0,
-            unique_by=_identity if schema.get("uniqueItems") else None,
+            max_size=max(0, min(room, least + _MAX_SIZE) - len(prefix)) if items is not False else 0,
+            unique_by=_to_identity_text if schema.get("uniqueItems") else None,
         )
         return st.builds(lambda first, more: [*first, *more], st.tuples(*prefix), rest)
 
-    def _object(self, schema: Schema) -> Values:
+    def _build_object(self, schema: Schema) -> ValueStrategy:
         properties: dict[str, Any] = schema.get("properties", {})
         required = set(schema.get("required", ()))
         extra = schema.get("additionalProperties", True)
         fixed = st.fixed_dictionaries(
-            {name: self.values(properties.get(name, True)) for name in properties if name in required}
-            | {name: self.values(extra) for name in sorted(required - properties.keys())},
-            optional={name: self.values(one) for name, one in properties.items() if name not in required},
+            {name: self.build(properties.get(name, True)) for name in properties if name in required}
+            | {name: self.build(extra) for name in sorted(required - properties.keys())},
+            optional={name: self.build(one) for name, one in properties.items() if name not in required},
         )
         if extra is False or (extra is True and properties):
             return fixed
         least = max(0, schema.get("minProperties", 0) - len(required))
-        most = min(schema.get("maxProperties", least + _MOST), least + _MOST)
-        names = self.values({"type": "string", **schema.get("propertyNames", {})}).filter(
+        most = min(schema.get("maxProperties", least + _MAX_SIZE), least + _MAX_SIZE)
+        names = self.build({"type": "string", **schema.get("propertyNames", {})}).filter(
             lambda name: isinstance(name, str) and name not in properties
         )
-        more = st.dictionaries(names, self.values(extra), min_size=least, max_size=max(least, most))
+        more = st.dictionaries(names, self.build(extra), min_size=least, max_size=max(least, most))
         return st.builds(lambda first, others: {**others, **first}, fixed, more)
 
 
-def _both(first: Schema, second: Schema | bool) -> Any:
+def _merge_schemas(first: Schema, second: Schema | bool) -> Any:
     return second if isinstance(second, bool) or not first.keys() - _ANNOTATIONS else {**first, **second}
 
 
-def _identity(value: Any) -> str:
+def _to_identity_text(value: Any) -> str:
     """Return a text that is equal for JSON values that JSON Schema holds equal: 1 and 1.0 are, 1 and true are not."""
     if isinstance(value, list):
-        return f"[{','.join(map(_identity, value))}]"
+        return f"[{','.join(map(_to_identity_text, value))}]"
     if isinstance(value, dict):
-        return f"{{{','.join(f'{key!r}:{_identity(value[key])}' for key in sorted(value))}}}"
+        return f"{{{','.join(f'{key!r}:{_to_identity_text(value[key])}' for key in sorted(value))}}}"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return repr(value)
@@ -148,52 +148,55 @@ def _identity(value: Any) -> str:
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _integers(schema: Schema) -> Values:
+def _build_integers(schema: Schema) -> ValueStrategy:
     step = schema.get("multipleOf", 1)
-    low, high = _limits(schema)
+    low, high = _get_limits(schema)
     if step == 1:
         return st.integers(None if low is None else math.ceil(low), None if high is None else math.floor(high)).filter(
-            lambda value: _inside(schema, value)
+            lambda value: _is_within_limits(schema, value)
         )
-    return _multiples(schema, Fraction(Fraction(str(step)).numerator)).map(int)
+    return _build_multiples(schema, Fraction(Fraction(str(step)).numerator)).map(int)
 
 
-def _numbers(schema: Schema) -> Values:
+def _build_numbers(schema: Schema) -> ValueStrategy:
     if "multipleOf" in schema:
         step = Fraction(str(schema["multipleOf"]))
-        return _multiples(schema, step).map(lambda value: int(value) if value.denominator == 1 else float(value))
-    low, high = _limits(schema)
+        return _build_multiples(schema, step).map(lambda value: int(value) if value.denominator == 1 else float(value))
+    low, high = _get_limits(schema)
     first, last = (None if limit is None else float(limit) for limit in (low, high))
     floats = st.floats(first, last, allow_nan=False, allow_infinity=False)
-    return st.one_of(floats.filter(lambda value: _inside(schema, value)), _integers_between(schema))
+    return st.one_of(floats.filter(lambda value: _is_within_limits(schema, value)), _build_bounded_integers(schema))
 
 
-def _integers_between(schema: Schema) -> Values:
-    low, high = _limits(schema)
+def _build_bounded_integers(schema: Schema) -> ValueStrategy:
+    low, high = _get_limits(schema)
     first = math.ceil(low) if low is not None else None
     last = math.floor(high) if high is not None else None
     if first is not None and last is not None and first > last:
         return st.nothing()
-    if not any(_inside(schema, value) for value in (first, last) if value is not None) and None not in (first, last):
+    if not any(_is_within_limits(schema, value) for value in (first, last) if value is not None) and None not in (
+        first,
+        last,
+    ):
         return st.nothing() if (last or 0) - (first or 0) < 2 else st.integers((first or 0) + 1, (last or 0) - 1)
-    return st.integers(first, last).filter(lambda value: _inside(schema, value))
+    return st.integers(first, last).filter(lambda value: _is_within_limits(schema, value))
 
 
-def _multiples(schema: Schema, step: Fraction) -> SearchStrategy[Fraction]:
-    low, high = _limits(schema)
+def _build_multiples(schema: Schema, step: Fraction) -> SearchStrategy[Fraction]:
+    low, high = _get_limits(schema)
     first = None if low is None else math.ceil(Fraction(low) / step)
     last = None if high is None else math.floor(Fraction(high) / step)
     factors = st.integers(first, last)
-    return factors.map(lambda factor: factor * step).filter(lambda value: _inside(schema, value))
+    return factors.map(lambda factor: factor * step).filter(lambda value: _is_within_limits(schema, value))
 
 
-def _limits(schema: Schema) -> tuple[Any, Any]:
+def _get_limits(schema: Schema) -> tuple[Any, Any]:
     lows = [schema[key] for key in ("minimum", "exclusiveMinimum") if key in schema]
     highs = [schema[key] for key in ("maximum", "exclusiveMaximum") if key in schema]
     return max(lows, default=None), min(highs, default=None)
 
 
-def _inside(schema: Schema, value: Any) -> bool:
+def _is_within_limits(schema: Schema, value: Any) -> bool:
     return not (
         ("exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"])
         or ("exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"])
@@ -203,50 +206,50 @@ def _inside(schema: Schema, value: Any) -> bool:
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _strings(schema: Schema) -> Values:
+def _build_strings(schema: Schema) -> ValueStrategy:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
     pattern = schema.get("pattern")
-    if (formatted := _FORMATS.get(schema.get("format", ""))) is not None:
+    if (formatted := _FORMAT_STRATEGIES.get(schema.get("format", ""))) is not None:
         found = formatted()
         return found if pattern is None else found.filter(lambda text: re.search(pattern, text) is not None)
     if pattern is None:
         return st.text(min_size=least, max_size=most)
-    matching = st.from_regex(_python_pattern(pattern))
+    matching = st.from_regex(_to_python_pattern(pattern))
     return matching.filter(lambda text: least <= len(text) <= (math.inf if most is None else most))
 
 
-def _python_pattern(pattern: str) -> str:
+def _to_python_pattern(pattern: str) -> str:
     """Return the pattern as Python reads it: there, `$` would match before a line break at the end, too."""
     if pattern.endswith("$") and not pattern.endswith("\\$"):
         pattern = f"{pattern[:-1]}\\Z"
     return pattern
 
 
-def _offsets() -> SearchStrategy[timezone]:
+def _build_offsets() -> SearchStrategy[timezone]:
     return st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
-_FORMATS: dict[str, Callable[[], Values]] = {
+_FORMAT_STRATEGIES: dict[str, Callable[[], ValueStrategy]] = {
     "date": lambda: st.dates().map(lambda day: day.isoformat()),
-    "date-time": lambda: st.datetimes(timezones=_offsets()).map(lambda moment: moment.isoformat()),
-    "time": lambda: st.times(timezones=_offsets()).map(lambda moment: moment.isoformat()),
+    "date-time": lambda: st.datetimes(timezones=_build_offsets()).map(lambda moment: moment.isoformat()),
+    "time": lambda: st.times(timezones=_build_offsets()).map(lambda moment: moment.isoformat()),
     "uuid": lambda: st.uuids().map(str),
     "email": st.emails,
     "ipv4": lambda: st.ip_addresses(v=4).map(str),
     "ipv6": lambda: st.ip_addresses(v=6).map(str),
 }
 
-_KINDS: dict[str, Callable[[Schema], Values]] = {
+_TYPE_STRATEGIES: dict[str, Callable[[Schema], ValueStrategy]] = {
     "null": lambda schema: st.none(),
     "boolean": lambda schema: st.booleans(),
-    "integer": _integers,
-    "number": _numbers,
-    "string": _strings,
+    "integer": _build_integers,
+    "number": _build_numbers,
+    "string": _build_strings,
     "array": lambda schema: st.nothing(),
     "object": lambda schema: st.nothing(),
 }
 
-_ANYTHING: Values = st.recursive(
+_ANY_VALUE: ValueStrategy = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from praval_tools.schema.encode import encode, json_text
+from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.type_handler import Unencodable
-from praval_tools.tools.content import blocks_of, described
-from praval_tools.tools.truncation import cut, cut_json
+from praval_tools.tools.content import describe_blocks, to_content_blocks
+from praval_tools.tools.truncation import truncate_json, truncate_text
 
 if TYPE_CHECKING:
     from praval_tools.schema.arguments import Repair
     from praval_tools.tools.decision import Decision
 
-_ERROR: Final = 4_000
+_MAX_ERROR_LENGTH: Final = 4_000
 """Most characters of an error that a model sees."""
 
 
@@ -129,17 +129,22 @@ class ToolResult(msgspec.Struct, frozen=True):
             limit = self.max_size
         if self.outcome is not Outcome.OK:
             kind = f"{self.error_type}: " if self.error_type and self.outcome is Outcome.TOOL_ERROR else ""
-            return cut(_writable(f"{kind}{self.error or self.outcome.value}"), min(limit or _ERROR, _ERROR))
-        blocks = blocks_of(self.result)
+            return truncate_text(
+                _replace_surrogates(f"{kind}{self.error or self.outcome.value}"),
+                min(limit or _MAX_ERROR_LENGTH, _MAX_ERROR_LENGTH),
+            )
+        blocks = to_content_blocks(self.result)
         if isinstance(self.result, str) or blocks is not None:
-            text = _writable(self.result if blocks is None else described(blocks))
-            return text if limit is None else cut(text, limit)
+            text = _replace_surrogates(self.result if blocks is None else describe_blocks(blocks))
+            return text if limit is None else truncate_text(text, limit)
         try:
             value = encode(self.result)
-            return json_text(value).decode() if limit is None else cut_json(value, limit)
+            return to_json_bytes(value).decode() if limit is None else truncate_json(value, limit)
         except Exception as error:  # the seam to whatever a tool returned
             said = str(error) if isinstance(error, Unencodable) else type(error).__name__
-            return cut(f"The tool returned what cannot be written as JSON: {said}", limit or _ERROR)
+            return truncate_text(
+                f"The tool returned what cannot be written as JSON: {said}", limit or _MAX_ERROR_LENGTH
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the tool's exception may be anything, and stays in its process
@@ -152,6 +157,6 @@ class ToolResult(msgspec.Struct, frozen=True):
         return f"ToolResult({', '.join([repr(self.tool_call_id), *given])})"
 
 
-def _writable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Return *text* without halves of surrogate pairs, which no wire carries."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-Kind = Literal["text", "image", "audio", "resource", "resource_link"]
+ContentType = Literal["text", "image", "audio", "resource", "resource_link"]
 
 
 @frozen(kw_only=True)
@@ -26,7 +26,7 @@ class Content:
         name: What a person calls it.
     """
 
-    type: Kind
+    type: ContentType
     text: str | None = None
     data: bytes | None = None
     mime_type: str = ""
@@ -34,9 +34,9 @@ class Content:
     name: str = ""
 
     def __attrs_post_init__(self) -> None:
-        if self.type not in _NEEDED:
-            raise ValueError(f"Content of type {self.type!r}: it is one of {', '.join(_NEEDED)}.")
-        missing = [one for one in _NEEDED[self.type] if getattr(self, one) in (None, "")]
+        if self.type not in _REQUIRED_FIELDS:
+            raise ValueError(f"Content of type {self.type!r}: it is one of {', '.join(_REQUIRED_FIELDS)}.")
+        missing = [one for one in _REQUIRED_FIELDS[self.type] if getattr(self, one) in (None, "")]
         if self.type == "resource" and self.text is None and self.data is None:
             missing.append("text or data")
         if missing and not (self.type == "text" and self.text == ""):
@@ -80,13 +80,13 @@ class Content:
         return f"[{what}, {len(self.data or b'')} bytes]"
 
 
-_NEEDED: dict[str, tuple[str, ...]] = {
+_REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {
     "text": ("text",), "image": ("data", "mime_type"), "audio": ("data", "mime_type"), "resource": ("uri",),
     "resource_link": ("uri", "name"),
 }  # fmt: skip
 
 
-def blocks_of(value: Any) -> list[Content] | None:
+def to_content_blocks(value: Any) -> list[Content] | None:
     """Return the blocks that a tool's value is, texts among them as blocks; None: it is something else."""
     if isinstance(value, Content):
         return [value]
@@ -97,6 +97,6 @@ def blocks_of(value: Any) -> list[Content] | None:
     return [one if isinstance(one, Content) else Content.of_text(one) for one in value]
 
 
-def described(blocks: Iterable[Content]) -> str:
+def describe_blocks(blocks: Iterable[Content]) -> str:
     """Return blocks as one text."""
     return "\n".join(one.described for one in blocks)

@@ -8,11 +8,11 @@ from typing import Any
 from attrs import field, frozen
 
 
-def _nobody_listens(done: float, total: float | None, message: str) -> None:
+def _ignore_progress(done: float, total: float | None, message: str) -> None:
     return None
 
 
-def _never() -> bool:
+def _is_never_cancelled() -> bool:
     return False
 
 
@@ -36,8 +36,8 @@ class ToolContext:
     run_id: str | None = None
     idempotency_key: str
     registry: Any = field(default=None, repr=False)
-    _progress: Callable[[float, float | None, str], None] = field(default=_nobody_listens, repr=False)
-    _cancelled: Callable[[], bool] = field(default=_never, repr=False)
+    _progress: Callable[[float, float | None, str], None] = field(default=_ignore_progress, repr=False)
+    _cancelled: Callable[[], bool] = field(default=_is_never_cancelled, repr=False)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Say how far the work is: *done* of *total*, in the tool's own unit."""

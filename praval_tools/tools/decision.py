@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Allowed = Literal["allowed", "unknown", "disabled", "forbidden"]
+AccessOutcome = Literal["allowed", "unknown", "disabled", "forbidden"]
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """
 
     allowed: bool
-    outcome: Allowed
+    outcome: AccessOutcome
     rule: str
     agent: str | None
     tool: str

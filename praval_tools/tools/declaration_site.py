@@ -12,7 +12,7 @@ import msgspec
 from praval_tools.tools.source import Source
 
 
-class Place(msgspec.Struct, frozen=True):
+class DeclarationSite(msgspec.Struct, frozen=True):
     """
     The place of a declaration.
 
@@ -26,22 +26,24 @@ class Place(msgspec.Struct, frozen=True):
     """
 
     source: Source
-    run: object
+    module_run: object
     module: str
     qualname: str
-    notebook: bool
-    home: str = ""
+    is_notebook_cell: bool
+    import_name: str = ""
 
-    def again(self, earlier: Place) -> bool:
+    def is_rerun_of(self, earlier: DeclarationSite) -> bool:
         """Tell whether this is the *earlier* declaration in another run of its module, or of its notebook cell."""
         if (self.module, self.qualname) != (earlier.module, earlier.qualname) or "<locals>" in self.qualname:
             return False
-        if self.run is not None or earlier.run is not None:
-            return self.run is not earlier.run
-        return self.notebook and (self.source.file != earlier.source.file or self.source.line == earlier.source.line)
+        if self.module_run is not None or earlier.module_run is not None:
+            return self.module_run is not earlier.module_run
+        return self.is_notebook_cell and (
+            self.source.file != earlier.source.file or self.source.line == earlier.source.line
+        )
 
 
-def calling_place() -> Place:
+def find_calling_site() -> DeclarationSite:
     """Return the place of the code outside of this package that is calling."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
@@ -49,10 +51,10 @@ def calling_place() -> Place:
     source = Source(file=frame.f_code.co_filename, line=frame.f_lineno)
     outside = frame.f_code.co_name == "<module>"
     name = str(frame.f_globals.get("__name__", ""))
-    return _place(source, frame.f_globals, name, "<module>" if outside else "<locals>")
+    return _build_site(source, frame.f_globals, name, "<module>" if outside else "<locals>")
 
 
-def place_of(function: Any) -> Place:
+def find_declaration_site(function: Any) -> DeclarationSite:
     """Return where *function* is defined."""
     inner = function
     while (deeper := getattr(inner, "__wrapped__", None) or getattr(inner, "func", None)) is not None:
@@ -66,14 +68,16 @@ def place_of(function: Any) -> Place:
     scope = getattr(inner, "__globals__", None)
     if scope is None:
         scope = getattr(sys.modules.get(module), "__dict__", {})
-    return _place(source, scope, module, getattr(inner, "__qualname__", type(inner).__qualname__))
+    return _build_site(source, scope, module, getattr(inner, "__qualname__", type(inner).__qualname__))
 
 
-def _place(source: Source, scope: Mapping[str, Any], module: str, qualname: str) -> Place:
-    return Place(source, scope.get("__spec__"), module, qualname, "get_ipython" in scope, _home(scope, module))
+def _build_site(source: Source, scope: Mapping[str, Any], module: str, qualname: str) -> DeclarationSite:
+    return DeclarationSite(
+        source, scope.get("__spec__"), module, qualname, "get_ipython" in scope, _resolve_import_name(scope, module)
+    )
 
 
-def _home(scope: Mapping[str, Any], module: str) -> str:
+def _resolve_import_name(scope: Mapping[str, Any], module: str) -> str:
     """Return the name of *module*; of a program that was started, the one that it has when it is imported."""
     if module not in ("__main__", "__mp_main__"):
         return module

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from praval_tools.schema.json_values import canonical
+from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.type_handler import JsonSchema
 
 
-def fingerprint(name: str, description: str, parameters_schema: JsonSchema, result_schema: JsonSchema | None) -> str:
+def compute_fingerprint(
+    name: str, description: str, parameters_schema: JsonSchema, result_schema: JsonSchema | None
+) -> str:
     """Return the SHA-256 of a definition: equal exactly if all of it is equal."""
     from hashlib import sha256  # loads OpenSSL: only who asks pays for it
 
@@ -18,4 +20,4 @@ def fingerprint(name: str, description: str, parameters_schema: JsonSchema, resu
         "parameters": parameters_schema,
         "result": result_schema,
     }
-    return sha256(canonical(whole).encode()).hexdigest()
+    return sha256(to_canonical_json(whole).encode()).hexdigest()

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from praval_tools.errors import ToolDefinitionError, ToolUsageError
-from praval_tools.names import near, normalize_name
+from praval_tools.names import find_similar_names, normalize_name
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import Tool, ToolDefinition
 
 
-def tools_of_object(
+def make_tools_from_object(
     source: Any, namespace: bool | str, include: set[str], exclude: set[str], strict: bool, metadata: Mapping[str, Any]
 ) -> list[Tool[..., Any]]:
     """
@@ -24,13 +24,13 @@ def tools_of_object(
         ToolUsageError: The class cannot be built without arguments, or a name is no method.
     """
     kind = source if isinstance(source, type) else type(source)
-    methods = dict(_methods(kind))
+    methods = dict(_iter_public_methods(kind))
     for name in sorted((include | exclude) - methods.keys()):
-        match = near(name, methods)
+        match = find_similar_names(name, methods)
         hint = f" Did you mean {match[0]!r}?" if match else ""
         raise ToolUsageError(f"{kind.__name__} has no public method {name!r}.{hint}")
     wanted = [name for name in methods if (name in include or not include) and name not in exclude]
-    home = _built(source, [methods[name] for name in wanted])
+    home = _instantiate_if_needed(source, [methods[name] for name in wanted])
     prefix = normalize_name(kind.__name__) if namespace is True else namespace or None
     made: list[Tool[..., Any]] = []
     problems: list[str] = []
@@ -49,7 +49,7 @@ def tools_of_object(
     return made
 
 
-def _methods(kind: type) -> Iterator[tuple[str, Any]]:
+def _iter_public_methods(kind: type) -> Iterator[tuple[str, Any]]:
     """Yield the public methods as they stand in the classes; what a subclass hides or turns into data is left out."""
     found: dict[str, Any] = {}
     for one in reversed(kind.__mro__[:-1]):
@@ -60,7 +60,7 @@ def _methods(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _built(source: Any, methods: list[Any]) -> Any:
+def _instantiate_if_needed(source: Any, methods: list[Any]) -> Any:
     """Return what the methods are taken from: the object, or the class where none of them needs one."""
     if not isinstance(source, type) or all(isinstance(one, staticmethod | classmethod) for one in methods):
         return source
@@ -73,7 +73,7 @@ def _built(source: Any, methods: list[Any]) -> Any:
         ) from error
 
 
-def defined(name: str, function: Callable[..., Any] | None, definition: ToolDefinition | None) -> Tool[..., Any]:
+def make_tool(name: str, function: Callable[..., Any] | None, definition: ToolDefinition | None) -> Tool[..., Any]:
     """
     Return the tool of a function under a name and definition.
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
 from attrs import Attribute, evolve, field, fields, frozen
 
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
-from praval_tools.lazy_regex import Pattern
-from praval_tools.names import check_agent_name, check_tool_name, near, shorten
-from praval_tools.schema.docstrings import description_of
+from praval_tools.lazy_regex import LazyRegex
+from praval_tools.names import check_agent_name, check_tool_name, find_similar_names, shorten_repr
+from praval_tools.schema.docstrings import extract_description
 from praval_tools.tools.source import Source
 
 if TYPE_CHECKING:
@@ -26,32 +26,32 @@ Safety = Literal["native", "sandboxed", "external"]
 ErrorStyle = Literal["message", "masked"]
 Engine = Literal["inline", "thread"]
 
-_TEXTS: Final = ("version", "author", "approval_reason", "title")
-_FLAGS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
-_HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")
+_TEXT_FIELDS: Final = ("version", "author", "approval_reason", "title")
+_BOOL_FIELDS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
+_OPTIONAL_BOOL_FIELDS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")
 
 
 _NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def _as_tuple(value: Any) -> Any:
+def _to_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | set | frozenset) else value
 
 
-def _as_owner(value: Any) -> Any:
+def _to_owner_name(value: Any) -> Any:
     """Return the name of an agent that is given as object."""
     return value if value is None or type(value) is str else getattr(value, "name", value)
 
 
-def _as_extra(value: Any) -> Any:
+def _to_frozen_copy(value: Any) -> Any:
     """Return a copy that nobody else holds."""
     if value is _NO_EXTRA or not isinstance(value, Mapping):
         return value
     return MappingProxyType(copy.deepcopy(dict(value)))
 
 
-def _as_exceptions(value: Any) -> Any:
-    return (value,) if isinstance(value, type) else _as_tuple(value)
+def _to_exception_types(value: Any) -> Any:
+    return (value,) if isinstance(value, type) else _to_tuple(value)
 
 
 @frozen
@@ -100,13 +100,13 @@ class ToolMetadata:
     """
 
     tool_name: str
-    owned_by: str | None = field(default=None, converter=_as_owner)
+    owned_by: str | None = field(default=None, converter=_to_owner_name)
     _description: str | None = field(default=None, repr=False)
     category: str = "general"
     shared: bool = False
     version: str = "1.0.0"
     author: str = ""
-    tags: tuple[str, ...] = field(default=(), converter=_as_tuple)
+    tags: tuple[str, ...] = field(default=(), converter=_to_tuple)
     _parameters: Mapping[str, Any] | None = field(default=None, repr=False)
     _return_type: str | None = field(default=None, repr=False)
     requires_approval: bool = False
@@ -123,18 +123,18 @@ class ToolMetadata:
     concurrency_safe: bool = True
     private: bool = False
     max_result_size: int | None = None
-    retry_on: tuple[type[Exception], ...] = field(default=(), converter=_as_exceptions)
+    retry_on: tuple[type[Exception], ...] = field(default=(), converter=_to_exception_types)
     engine: str | None = None
     errors: ErrorStyle | None = None
     strict_arguments: bool | None = None
     title: str = ""
-    extra: Mapping[str, Any] = field(default=_NO_EXTRA, converter=_as_extra)
+    extra: Mapping[str, Any] = field(default=_NO_EXTRA, converter=_to_frozen_copy)
     source: Source | None = None
     _signature: Signature | None = field(default=None, repr=False, eq=False)
     _doc: str | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if problems := _problems(self):
+        if problems := _find_problems(self):
             raise ToolDefinitionError(str(self.tool_name), problems)
 
     def __deepcopy__(self, memo: object) -> ToolMetadata:
@@ -143,7 +143,7 @@ class ToolMetadata:
     @property
     def description(self) -> str:
         """What a model reads: as given, else the docstring without its sections."""
-        return self._description if self._description is not None else description_of(self._doc)
+        return self._description if self._description is not None else extract_description(self._doc)
 
     @property
     def described(self) -> bool:
@@ -155,14 +155,14 @@ class ToolMetadata:
         """Each parameter's type, whether it is required, and its default."""
         if self._parameters is not None:
             return dict(self._parameters)
-        return self._signature.describe() if self._signature is not None else {}
+        return self._signature.describe_parameters() if self._signature is not None else {}
 
     @property
     def return_type(self) -> str:
         """The return hint as Python text."""
         if self._return_type is not None:
             return self._return_type
-        return self._signature.return_text() if self._signature is not None else "Any"
+        return self._signature.format_return_hint() if self._signature is not None else "Any"
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name, lists instead of tuples; `source` as its text."""
@@ -178,19 +178,19 @@ class ToolMetadata:
     def stamped(self, checked: Mapping[str, Any]) -> ToolMetadata:
         """Return a copy with the fields *checked*, which is looked at no more."""
         made = object.__new__(ToolMetadata)
-        for put, value in zip(_PUT, _every(self), strict=True):
+        for put, value in zip(_FIELD_SETTERS, _get_all_fields(self), strict=True):
             put(made, value)
         for name, value in checked.items():
             object.__setattr__(made, name, value)
         return made
 
 
-_FIELDS: Final = tuple(one.name for one in fields(ToolMetadata))
-_PUT: Final = tuple(vars(ToolMetadata)[name].__set__ for name in _FIELDS)
-_every = attrgetter(*_FIELDS)
+_FIELD_ATTRIBUTES: Final = tuple(one.name for one in fields(ToolMetadata))
+_FIELD_SETTERS: Final = tuple(vars(ToolMetadata)[name].__set__ for name in _FIELD_ATTRIBUTES)
+_get_all_fields = attrgetter(*_FIELD_ATTRIBUTES)
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """What stands for its name: an agent."""
 
     name: str
@@ -199,7 +199,7 @@ class Named(Protocol):
 class ToolFields(TypedDict, total=False):
     """The fields of `ToolMetadata` as keywords, for type checkers."""
 
-    owned_by: str | Named | None
+    owned_by: str | HasName | None
     description: str | None
     category: str
     shared: bool
@@ -251,155 +251,160 @@ FIELD_NAMES: Final = tuple(
 """Every keyword that `@tool` takes, beside `registry` and `register`."""
 
 
-def unknown_fields(given: Iterable[str]) -> list[str]:
+def describe_unknown_fields(given: Iterable[str]) -> list[str]:
     """Return one sentence for each name that is no field of the metadata."""
     return [
-        f"unknown keyword {name!r}" + (f"; did you mean {match[0]!r}?" if (match := near(name, FIELD_NAMES)) else "")
+        f"unknown keyword {name!r}"
+        + (f"; did you mean {match[0]!r}?" if (match := find_similar_names(name, FIELD_NAMES)) else "")
         for name in given
-        if name not in _KNOWN
+        if name not in _KNOWN_FIELDS
     ]
 
 
-_KNOWN: Final = frozenset(FIELD_NAMES)
+_KNOWN_FIELDS: Final = frozenset(FIELD_NAMES)
 
 # ── checks, one per field; only values that differ from the default are looked at ────────────────
 
-Check = Callable[[Any], str | None]
+FieldCheck = Callable[[Any], str | None]
 
 
-def _choice(*allowed: str) -> Check:
-    def check(value: object) -> str | None:
+def _make_choice_check(*allowed: str) -> FieldCheck:
+    def check_choice(value: object) -> str | None:
         if isinstance(value, str) and value in allowed:
             return None
-        match = near(value, allowed) if isinstance(value, str) else ()
+        match = find_similar_names(value, allowed) if isinstance(value, str) else ()
         hint = f"; did you mean {match[0]!r}?" if match else ""
-        return f"{shorten(value)} is none of {', '.join(map(repr, allowed))}{hint}"
+        return f"{shorten_repr(value)} is none of {', '.join(map(repr, allowed))}{hint}"
 
-    return check
-
-
-def _kind(kind: type, name: str, *, none: bool = True) -> Check:
-    def check(value: object) -> str | None:
-        return None if type(value) is kind or (none and value is None) else f"{shorten(value)} is not {name}"
-
-    return check
+    return check_choice
 
 
-def _seconds(value: object) -> str | None:
+def _make_type_check(kind: type, name: str, *, none: bool = True) -> FieldCheck:
+    def check_type(value: object) -> str | None:
+        return None if type(value) is kind or (none and value is None) else f"{shorten_repr(value)} is not {name}"
+
+    return check_type
+
+
+def _check_seconds(value: object) -> str | None:
     if value is None or (type(value) in (int, float) and 0 < value < math.inf):  # type: ignore[operator]
         return None
-    return f"{shorten(value)} is not a positive number of seconds"
+    return f"{shorten_repr(value)} is not a positive number of seconds"
 
 
-def _count(least: int) -> Check:
-    def check(value: object) -> str | None:
+def _make_count_check(least: int) -> FieldCheck:
+    def check_count(value: object) -> str | None:
         fits = value is None or (type(value) is int and value >= least)
-        return None if fits else f"{shorten(value)} is not a whole number from {least} on"
+        return None if fits else f"{shorten_repr(value)} is not a whole number from {least} on"
 
-    return check
+    return check_count
 
 
-def _tags(value: object) -> str | None:
+def _check_tags(value: object) -> str | None:
     if isinstance(value, tuple) and all(type(tag) is str and tag.strip() for tag in value):
         return None
-    return f"{shorten(value)} is not a list of texts"
+    return f"{shorten_repr(value)} is not a list of texts"
 
 
-def _exceptions(value: object) -> str | None:
+def _check_exception_types(value: object) -> str | None:
     if isinstance(value, tuple) and all(isinstance(one, type) and issubclass(one, Exception) for one in value):
         return None
-    return f"{shorten(value)} is not a list of exception types"
+    return f"{shorten_repr(value)} is not a list of exception types"
 
 
-def _category(value: object) -> str | None:
-    return None if type(value) is str and value.strip() else f"{shorten(value)} is not a non-empty text"
+def _check_category(value: object) -> str | None:
+    return None if type(value) is str and value.strip() else f"{shorten_repr(value)} is not a non-empty text"
 
 
-def _mapping(value: object) -> str | None:
-    return None if isinstance(value, Mapping) else f"{shorten(value)} is not a mapping"
+def _check_mapping(value: object) -> str | None:
+    return None if isinstance(value, Mapping) else f"{shorten_repr(value)} is not a mapping"
 
 
-def _named(check: Callable[[object], str]) -> Check:
-    def checked(value: object) -> str | None:
+def _make_name_check(check: Callable[[object], str]) -> FieldCheck:
+    def check_name(value: object) -> str | None:
         try:
             check(value)
         except InvalidNameError as error:
             return str(error)
         return None
 
-    return checked
+    return check_name
 
 
-_agent = _named(check_agent_name)
+_check_agent = _make_name_check(check_agent_name)
 
 
-def _owner(value: object) -> str | None:
+def _check_owner(value: object) -> str | None:
     if value is None or (type(value) is str and value.startswith("plugin:") and value.isprintable()):
         return None
-    return _agent(value)
+    return _check_agent(value)
 
 
-_ENGINE: Final = Pattern(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
+_PLUGIN_ENGINE_NAME: Final = LazyRegex(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
 
 
-def _engine(value: object) -> str | None:
+def _check_engine(value: object) -> str | None:
     """A plugin's engine has a dot in its name, so that a misspelled one of ours is found out here."""
-    if isinstance(value, str) and _ENGINE.fullmatch(value):
+    if isinstance(value, str) and _PLUGIN_ENGINE_NAME.fullmatch(value):
         return None
-    problem = _choice("inline", "thread")(value)
+    problem = _make_choice_check("inline", "thread")(value)
     return f"{problem}, nor a plugin's engine, like 'acme.pool'" if problem and "mean" not in problem else problem
 
 
-_CHECKS: Final[dict[str, Check]] = {
-    "tool_name": _named(check_tool_name),
-    "owned_by": _owner,
-    "category": _category,
-    "tags": _tags,
-    "risk_level": _choice("low", "medium", "high", "critical"),
-    "speed": _choice("instant", "fast", "medium", "slow"),
-    "safety": _choice("native", "sandboxed", "external"),
-    "errors": _choice("message", "masked"),
-    "engine": _engine,
-    "timeout": _seconds,
-    "retries": _count(0),
-    "max_result_size": _count(1),
-    "retry_on": _exceptions,
-    "extra": _mapping,
-    "source": _kind(Source, "a Source"),
-    "description": _kind(str, "a text"),
-    **{name: _kind(str, "a text", none=False) for name in _TEXTS},
-    **{name: _kind(bool, "True or False", none=False) for name in _FLAGS},
-    **{name: _kind(bool, "True, False or None") for name in _HINTS},
+_CHECKS: Final[dict[str, FieldCheck]] = {
+    "tool_name": _make_name_check(check_tool_name),
+    "owned_by": _check_owner,
+    "category": _check_category,
+    "tags": _check_tags,
+    "risk_level": _make_choice_check("low", "medium", "high", "critical"),
+    "speed": _make_choice_check("instant", "fast", "medium", "slow"),
+    "safety": _make_choice_check("native", "sandboxed", "external"),
+    "errors": _make_choice_check("message", "masked"),
+    "engine": _check_engine,
+    "timeout": _check_seconds,
+    "retries": _make_count_check(0),
+    "max_result_size": _make_count_check(1),
+    "retry_on": _check_exception_types,
+    "extra": _check_mapping,
+    "source": _make_type_check(Source, "a Source"),
+    "description": _make_type_check(str, "a text"),
+    **{name: _make_type_check(str, "a text", none=False) for name in _TEXT_FIELDS},
+    **{name: _make_type_check(bool, "True or False", none=False) for name in _BOOL_FIELDS},
+    **{name: _make_type_check(bool, "True, False or None") for name in _OPTIONAL_BOOL_FIELDS},
 }
 
 
-def wrong_values(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def iter_invalid_values(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the name and the problem of each value that the field of that name does not take; None says nothing."""
     for name, value in given.items():
         if value is not None and (problem := _CHECKS[name](value)) is not None:
             yield name, problem
 
 
-def _plan(one: Attribute[Any]) -> tuple[str, str, Any, Check]:
+def _make_check_row(one: Attribute[Any]) -> tuple[str, str, Any, FieldCheck]:
     return one.name, one.alias or one.name, one.default, _CHECKS[one.alias or one.name]
 
 
-_PLAN: Final = tuple(_plan(one) for one in fields(ToolMetadata) if (one.alias or one.name) in _CHECKS)
-_OFTEN: Final = tuple(row for row in _PLAN if row[0] in ("tool_name", "owned_by", "_description", "category", "source"))
-_SELDOM: Final = tuple(row for row in _PLAN if row not in _OFTEN)
-_seldom = attrgetter(*(row[0] for row in _SELDOM))
-_DEFAULTS: Final = tuple(row[2] for row in _SELDOM)
+_ALL_CHECK_ROWS: Final = tuple(
+    _make_check_row(one) for one in fields(ToolMetadata) if (one.alias or one.name) in _CHECKS
+)
+_COMMON_CHECK_ROWS: Final = tuple(
+    row for row in _ALL_CHECK_ROWS if row[0] in ("tool_name", "owned_by", "_description", "category", "source")
+)
+_RARE_CHECK_ROWS: Final = tuple(row for row in _ALL_CHECK_ROWS if row not in _COMMON_CHECK_ROWS)
+_get_rare_fields = attrgetter(*(row[0] for row in _RARE_CHECK_ROWS))
+_RARE_DEFAULTS: Final = tuple(row[2] for row in _RARE_CHECK_ROWS)
 
 
-def _problems(metadata: ToolMetadata) -> list[str]:
+def _find_problems(metadata: ToolMetadata) -> list[str]:
     """Return what is not allowed; one comparison passes over all that nobody set."""
-    plan = _OFTEN if all(map(is_, _seldom(metadata), _DEFAULTS)) else _PLAN
+    plan = _COMMON_CHECK_ROWS if all(map(is_, _get_rare_fields(metadata), _RARE_DEFAULTS)) else _ALL_CHECK_ROWS
     found: list[str] = []
     for name, alias, default, check in plan:
         value = getattr(metadata, name)
         if value is not default and (problem := check(value)) is not None:
             found.append(f"{alias}: {problem}")
-    if plan is _OFTEN:
+    if plan is _COMMON_CHECK_ROWS:
         return found
     if metadata.read_only and metadata.destructive:
         found.append("read_only and destructive contradict each other; drop one of them")

@@ -7,7 +7,7 @@ from typing import Any
 from praval_tools.tools.tool import Tool
 
 
-def stamped(tool: Tool[..., Any], **checked: Any) -> Tool[..., Any]:
+def with_checked_metadata(tool: Tool[..., Any], **checked: Any) -> Tool[..., Any]:
     """Return a copy of *tool* with some fields of its metadata changed to values that were checked already."""
     made = object.__new__(type(tool))
     made.__dict__.update(tool.__dict__)

@@ -17,15 +17,15 @@ from praval_tools.errors import (
     ToolDefinitionError,
     ToolDefinitionWarning,
     ToolUsageError,
-    outside,
+    get_user_stacklevel,
 )
 from praval_tools.names import check_tool_name
-from praval_tools.schema.arguments import check_given_schema
+from praval_tools.schema.arguments import check_supplied_schema
 from praval_tools.schema.signature import read_signature
 from praval_tools.tools.context import ToolContext
-from praval_tools.tools.declaration_site import place_of
-from praval_tools.tools.implementation import Definition
-from praval_tools.tools.metadata import ToolMetadata, unknown_fields
+from praval_tools.tools.declaration_site import find_declaration_site
+from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,7 +70,7 @@ class Tool(Generic[P, R]):
     metadata: ToolMetadata
     namespace: str | None
     method_name: str | None
-    definition_: Definition
+    implementation: ToolImplementation
 
     def __new__(cls, *args: Any, **given: Any) -> Self:
         function = given.get("callable", given.get("func"))
@@ -100,7 +100,7 @@ class Tool(Generic[P, R]):
         if namespace and method_name is None:
             method_name = name[len(namespace) + 1 :]
         strict = parameters is None
-        _build(
+        _initialize_tool(
             self, function, name, description, metadata, more, namespace, method_name,
             strict=strict, given=parameters, is_async=is_async,
         )  # fmt: skip
@@ -146,14 +146,14 @@ class Tool(Generic[P, R]):
         full = f"{namespace}-{base}" if namespace else base
         kind: Any = AsyncTool if _is_async(function) else Tool
         made: Tool[P, R] = object.__new__(kind)
-        _build(
+        _initialize_tool(
             made, function, full, description, metadata, more, namespace, None if lambda_ else method_name or base,
             strict=strict,
         )  # fmt: skip
         return made
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.definition_.function(*args, **kwargs)  # type: ignore[no-any-return]
+        return self.implementation.function(*args, **kwargs)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} owned_by={self.metadata.owned_by!r}>"
@@ -174,21 +174,21 @@ class Tool(Generic[P, R]):
     @property
     def function(self) -> Callable[P, R]:
         """The function itself."""
-        return self.definition_.function
+        return self.implementation.function
 
     callable = func = fn = function
 
     @property
     def parameters(self) -> dict[str, Any]:
         """JSON Schema of the arguments, a fresh copy."""
-        return copy.deepcopy(self.definition_.compiled.parameters_schema)
+        return copy.deepcopy(self.implementation.compiled.parameters_schema)
 
     json_schema = parameters
 
     @property
     def result_schema(self) -> dict[str, Any] | None:
         """JSON Schema of the result, from the return hint; None where there is none."""
-        return copy.deepcopy(self.definition_.compiled.result_schema)
+        return copy.deepcopy(self.implementation.compiled.result_schema)
 
     @property
     def definition(self) -> ToolDefinition:
@@ -205,19 +205,19 @@ class Tool(Generic[P, R]):
     @property
     def doc(self) -> str:
         """The function's docstring, as written."""
-        return self.definition_.doc or ""
+        return self.implementation.docstring or ""
 
     @property
     def signature(self) -> Any:
         """The function's `inspect.Signature`."""
         import inspect
 
-        return inspect.signature(self.definition_.function)
+        return inspect.signature(self.implementation.function)
 
     @property
     def is_async(self) -> bool:
         """Whether the function is to be awaited."""
-        return self.definition_.signature.is_async
+        return self.implementation.signature.is_async
 
     @property
     def qualified_name(self) -> str:
@@ -229,7 +229,7 @@ class Tool(Generic[P, R]):
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the present name and description and the schemas; owner, flags and the function don't count."""
-        return self.definition_.fingerprint(self.name, self.description)
+        return self.implementation.compute_fingerprint(self.name, self.description)
 
     def get_schema(
         self, api_format: str = "openai-chat", *, strict: bool = False, think_augment: bool = False
@@ -263,11 +263,9 @@ class Tool(Generic[P, R]):
 
     def with_metadata(self, **changes: Any) -> Tool[P, R]:
         """Return a copy with some fields of the metadata changed; the function stays."""
-        return _copy(self, metadata=self.metadata.replace(**changes))
+        return _copy_with(self, metadata=self.metadata.replace(**changes))
 
-    def with_namespace(
-        self, namespace: str | None, *, force: bool = False, sep: Literal["-", "."] = "-"
-    ) -> Tool[P, R]:
+    def with_namespace(self, namespace: str | None, *, force: bool = False, sep: Literal["-", "."] = "-") -> Tool[P, R]:
         """
         Return a copy under *namespace*; a tool that has one already is returned as it is, unless *force*.
 
@@ -282,7 +280,7 @@ class Tool(Generic[P, R]):
         check_tool_name(namespace)
         name = check_tool_name(f"{namespace}{sep}{base}")
         metadata = self.metadata.replace(tool_name=name)
-        return _copy(self, name=name, metadata=metadata, namespace=namespace, method_name=base)
+        return _copy_with(self, name=name, metadata=metadata, namespace=namespace, method_name=base)
 
     update_namespace = with_namespace
 
@@ -296,15 +294,15 @@ class Tool(Generic[P, R]):
             ToolArgumentsError: The arguments do not fit.
             ToolUsageError: An async tool, and a loop runs in this thread.
         """
-        values = self._keywords(parameters)
+        values = self._bind_keywords(parameters)
         if not self.is_async:
-            return self._whole(self.definition_.function(**values))
+            return self._collect_items(self.implementation.function(**values))
         import asyncio
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(_awaited(self.definition_.function(**values)))
+            return asyncio.run(_await_outcome(self.implementation.function(**values)))
         raise ToolUsageError(
             f"Tool {self.name!r} is async and an event loop runs in this thread: await arun_raw instead.",
             "sync-call-in-event-loop",
@@ -312,8 +310,8 @@ class Tool(Generic[P, R]):
 
     async def arun_raw(self, parameters: Mapping[str, Any]) -> Any:
         """Check the arguments and run the tool on this loop, raising what it raises."""
-        outcome = self.definition_.function(**self._keywords(parameters))
-        return await _awaited(outcome) if self.is_async else self._whole(outcome)
+        outcome = self.implementation.function(**self._bind_keywords(parameters))
+        return await _await_outcome(outcome) if self.is_async else self._collect_items(outcome)
 
     def run(self, parameters: Mapping[str, Any]) -> Any:
         """Like `run_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
@@ -332,13 +330,13 @@ class Tool(Generic[P, R]):
             return f"Error executing {self.name}: {error}"
 
     @staticmethod
-    def _whole(outcome: Any) -> Any:
+    def _collect_items(outcome: Any) -> Any:
         """Return what a function gave, the items of a generator as a list."""
         return list(outcome) if type(outcome).__name__ == "generator" else outcome
 
-    def _keywords(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        values = self.definition_.bind(parameters, strict=bool(self.metadata.strict_arguments)).values
-        for name in self.definition_.context_parameters:
+    def _bind_keywords(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        values = self.implementation.bind(parameters, strict=bool(self.metadata.strict_arguments)).values
+        for name in self.implementation.context_parameters:
             values[name] = ToolContext(agent=None, tool_call_id="", idempotency_key="")
         return values
 
@@ -347,16 +345,16 @@ class AsyncTool(Tool[P, Coroutine[Any, Any, R]], Generic[P, R]):
     """A tool whose function is `async def`; calling it gives an awaitable."""
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self.definition_.function(*args, **kwargs)  # type: ignore[no-any-return]
+        return await self.implementation.function(*args, **kwargs)  # type: ignore[no-any-return]
 
 
-async def _awaited(outcome: Any) -> Any:
+async def _await_outcome(outcome: Any) -> Any:
     if hasattr(outcome, "__aiter__"):
         return [item async for item in outcome]
     return await outcome if hasattr(outcome, "__await__") else outcome
 
 
-def _inner(function: Any) -> Any:
+def _unwrap_callable(function: Any) -> Any:
     """Return what is called in the end, whose docstring is the one that says something."""
     while isinstance(function, partial):
         function = function.func
@@ -379,7 +377,7 @@ def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(called)
 
 
-def _build(
+def _initialize_tool(
     tool: Tool[..., Any],
     function: Any,
     name: str,
@@ -394,10 +392,10 @@ def _build(
     is_async: bool | None = None,
 ) -> None:
     """Fill *tool*, or raise one error with every problem of its function and metadata."""
-    place = place_of(function)
+    place = find_declaration_site(function)
     lambda_ = getattr(function, "__name__", "") == "<lambda>"
     signature = read_signature(function, strict=strict and not lambda_, context_types=(ToolContext,))
-    problems = unknown_fields(more)
+    problems = describe_unknown_fields(more)
     if name == "<lambda>":
         name, problems = "lambda", ["a lambda has no name; pass name=…"]
     if given is None or not callable(function):
@@ -405,34 +403,34 @@ def _build(
     if is_async is not None and callable(function) and is_async != signature.is_async:
         problems.append(f"is_async={is_async} but the function is {'' if signature.is_async else 'not '}async")
     if given is not None:
-        given, wrong = check_given_schema(given)
+        given, wrong = check_supplied_schema(given)
         problems.extend(wrong)
         if isinstance(function, type):
             problems.append("it is a class; make a tool of a function that builds one")
-    doc = getattr(_inner(function), "__doc__", None) if not isinstance(function, type) else None
-    kept = _metadata(name, description, doc, metadata, more, signature, place.source, problems)
+    doc = getattr(_unwrap_callable(function), "__doc__", None) if not isinstance(function, type) else None
+    kept = _build_metadata(name, description, doc, metadata, more, signature, place.source, problems)
     if kept is None or problems:
         raise ToolDefinitionError(name, problems, str(place.source) if place.source.file else "")
     if not kept.described:
-        _warn_undescribed(name)
-    definition = Definition(
+        _warn_missing_description(name)
+    definition = ToolImplementation(
         function, name, kept, signature, place, dict(given) if given is not None else None, doc,
         strict and not lambda_,
     )  # fmt: skip
-    _fill(tool, name, kept, namespace, method_name, definition)
+    _set_attributes(tool, name, kept, namespace, method_name, definition)
 
 
-def _warn_undescribed(name: str) -> None:
+def _warn_missing_description(name: str) -> None:
     text = f"Tool {name!r} has no docstring and no description; models will not know what it does."
-    warnings.warn(text, ToolDefinitionWarning, stacklevel=outside())
+    warnings.warn(text, ToolDefinitionWarning, stacklevel=get_user_stacklevel())
 
 
-def _metadata(
+def _build_metadata(
     name: str, description: str | None, doc: str | None, metadata: ToolMetadata | None, more: dict[str, Any],
     signature: Any, source: Any, problems: list[str],
 ) -> ToolMetadata | None:  # fmt: skip
     """Return the metadata, or None with its problems added to *problems*."""
-    known = more if not problems else {key: value for key, value in more.items() if not unknown_fields((key,))}
+    known = more if not problems else {key: value for key, value in more.items() if not describe_unknown_fields((key,))}
     try:
         if metadata is None:
             known = {"source": source, **known}
@@ -447,9 +445,9 @@ def _metadata(
     return None
 
 
-def _fill(
+def _set_attributes(
     tool: Tool[..., Any], name: str, metadata: ToolMetadata, namespace: str | None, method_name: str | None,
-    definition: Definition,
+    definition: ToolImplementation,
 ) -> None:  # fmt: skip
     function = definition.function
     tool.__dict__.update(
@@ -457,16 +455,16 @@ def _fill(
         metadata=metadata,
         namespace=namespace,
         method_name=method_name,
-        definition_=definition,
+        implementation=definition,
         __wrapped__=function,
         __name__=getattr(function, "__name__", name),
         __qualname__=definition.qualname,
         __module__=definition.module,
-        __doc__=definition.doc,
+        __doc__=definition.docstring,
     )
 
 
-def _copy(tool: Tool[P, R], **changes: Any) -> Tool[P, R]:
+def _copy_with(tool: Tool[P, R], **changes: Any) -> Tool[P, R]:
     made = object.__new__(type(tool))
     made.__dict__.update(tool.__dict__)
     made.__dict__.update(changes)

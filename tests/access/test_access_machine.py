@@ -40,7 +40,7 @@ from praval_tools import (
     ToolCall,
     UnknownToolError,
 )
-from praval_tools.access.state import replay
+from praval_tools.access.state import rebuild_state
 
 
 class Permissions(Base):
@@ -425,7 +425,7 @@ class AccessMachine(Catalogue, Permissions):
         ]
         for one in world.grants.values():
             assert one.left == self.registry.uses_left(one.id)
-        assert replay(self.events) == self.registry.state
+        assert rebuild_state(self.events) == self.registry.state
 
 
 AccessMachine.TestCase.settings = settings(stateful_step_count=30)

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from praval_tools import Agent, GrantError, Outcome, ToolCall, ToolRegistry, tool
-from praval_tools.access.bounds.bound_schema import strict
-from praval_tools.access.bounds.bounds import Bounds, satisfiable
+from praval_tools.access.bounds.bound_schema import make_strict
+from praval_tools.access.bounds.bounds import Bounds, is_satisfiable
 
 
 @frozen
@@ -496,7 +496,7 @@ class TestWaysAround:
         """
         bounds = Bounds.compile(where, LOOSE, "t")
 
-        assert bounds.violations(given, {"note": "thanks", **given})
+        assert bounds.find_violations(given, {"note": "thanks", **given})
 
     @pytest.mark.parametrize("where", [{"text": {"enum": ["a"]}}, {"type": "object", "enum": [{"text": "a"}]},
                                        {"type": "object", "properties": {"text": {"enum": ["a"]}}}])  # fmt: skip
@@ -505,13 +505,15 @@ class TestWaysAround:
         Who changes the schema that a model is shown does not change the bounds.
         """
         bounds = Bounds.compile(where, LOOSE, "t")
-        bounds.merged(LOOSE)["properties"]["text"].setdefault("enum", []).append("b")
-        shown = bounds.merged(LOOSE)
+        bounds.merge_into_schema(LOOSE)["properties"]["text"].setdefault("enum", []).append("b")
+        shown = bounds.merge_into_schema(LOOSE)
         for one in shown.get("allOf", ()):
             one["enum"].append({"text": "b"})
 
-        assert bounds.violations({"text": "b"}, {"text": "b", "note": "thanks"})
-        assert "b" not in str(bounds.merged(LOOSE).get("allOf", "")) + str(bounds.merged(LOOSE)["properties"]["text"])
+        assert bounds.find_violations({"text": "b"}, {"text": "b", "note": "thanks"})
+        assert "b" not in str(bounds.merge_into_schema(LOOSE).get("allOf", "")) + str(
+            bounds.merge_into_schema(LOOSE)["properties"]["text"]
+        )
 
     def test_reasons_stay_few(self) -> None:
         """
@@ -520,7 +522,7 @@ class TestWaysAround:
         bounds = Bounds.compile({"list": {"items": {"maximum": 5}}}, LOOSE, "t")
 
         for count in (100, 1_000_000):
-            reasons = bounds.violations({}, {"list": [6] * count})
+            reasons = bounds.find_violations({}, {"list": [6] * count})
 
             assert 1 <= len(reasons) <= 20
             assert "list[0] is larger than 5" == reasons[0]
@@ -654,8 +656,8 @@ def unchecked(where: dict[str, Any]) -> Bounds | None:
         if ("where: no arguments meet these bounds",) != error.problems:
             return None
     if where.get("type") == "object":
-        return Bounds("unchecked", {}, strict(where))
-    return Bounds("unchecked", {name: strict(one) for name, one in where.items()})
+        return Bounds("unchecked", {}, make_strict(where))
+    return Bounds("unchecked", {name: make_strict(one) for name, one in where.items()})
 
 
 def filled(given: dict[str, Any]) -> dict[str, Any]:
@@ -670,9 +672,9 @@ class TestProperties:
         """
         bounds = [one for one in map(unchecked, several) if one is not None]
 
-        inside = [one for one in calls if all(not bound.violations(one, filled(one)) for bound in bounds)]
+        inside = [one for one in calls if all(not bound.find_violations(one, filled(one)) for bound in bounds)]
 
-        assert not inside or satisfiable(bounds, SCHEMA)
+        assert not inside or is_satisfiable(bounds, SCHEMA)
 
     @given(st.lists(both_forms, min_size=1, max_size=2), st.lists(arguments, min_size=1, max_size=5))
     def test_the_merged_schema_admits_what_the_bounds_admit(
@@ -683,12 +685,12 @@ class TestProperties:
         """
         bounds, shown = [one for one in map(unchecked, several) if one is not None], SCHEMA
         for bound in bounds:
-            shown = bound.merged(shown)
+            shown = bound.merge_into_schema(shown)
         jsonschema_rs.meta.validate(shown)
         validator = jsonschema_rs.validator_for(shown)
 
         for call in calls:
-            assert validator.is_valid(call) == (not any(bound.violations(call, filled(call)) for bound in bounds))
+            assert validator.is_valid(call) == (not any(bound.find_violations(call, filled(call)) for bound in bounds))
 
     @given(
         wheres().map(lambda parts: {"type": "object", "properties": parts}) | combined("filled").map(typed), arguments
@@ -698,7 +700,7 @@ class TestProperties:
         Being strict only ever takes away: what is inside is valid under the bound as it was written.
         """
         made = unchecked(where)
-        if made is None or made.violations(call, filled(call)):
+        if made is None or made.find_violations(call, filled(call)):
             return
 
         assert jsonschema_rs.validator_for(where).is_valid(filled(call))

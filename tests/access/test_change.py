@@ -21,7 +21,7 @@ from praval_tools import (
     UnknownAgentError,
     current_agent,
 )
-from praval_tools.access.state import State, apply_all, replay
+from praval_tools.access.state import AccessState, apply_events, rebuild_state
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ class TestChange:
                 named(f"tool_{at}").with_metadata(owned_by=f"agent_{at % 7}", tags=("odd",) if at % 2 else ())
             )
 
-        assert registry.state == apply_all(State(), told) == replay(told)
+        assert registry.state == apply_events(AccessState(), told) == rebuild_state(told)
 
     def test_subscribing_inside(self, registry: ToolRegistry) -> None:
         """Subscribing and unsubscribing inside of a change end, and the change is told."""
@@ -304,10 +304,10 @@ class TestClose:
         begun.wait(30)
         threads += [threading.Thread(target=second), threading.Thread(target=registry.close)]
         threads[1].start()
-        while not registry._runtime.turnstile._tickets or len(registry._runtime.turnstile._tickets) < 2:
+        while not registry._runtime.exclusive_gate._waiters or len(registry._runtime.exclusive_gate._waiters) < 2:
             pass
         threads[2].start()
-        while not registry._ledger.closed:
+        while not registry._access_store.closed:
             pass
         go.set()
         for one in threads:
@@ -373,7 +373,7 @@ class TestClose:
         )
         caller.start()
         begun.wait(30)
-        registry._runtime.background.close()
+        registry._runtime.background_loop.close()
         caller.join(30)
         assert [Outcome.CANCELLED] == results
 

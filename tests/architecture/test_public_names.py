@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import praval_tools
-from praval_tools.schema.type_hints import is_path
+from praval_tools.schema.type_hints import is_path_type
 
 
 def _printed(program: str) -> str:
@@ -47,4 +47,4 @@ class Mine(type(Path())): pass
 print(is_path(Path), is_path(Mine), is_path(str), is_path(list[int]))
 """
         assert "True True False False" == _printed(program).strip()
-        assert not is_path(type("PurePath", (), {}))
+        assert not is_path_type(type("PurePath", (), {}))

@@ -12,7 +12,7 @@ import time
 import pytest
 from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
-from praval_tools.cli.common import shown
+from praval_tools.cli.common import sanitize_text
 from praval_tools.testing.fixtures import isolated_registry
 
 COMMANDS = [
@@ -576,7 +576,7 @@ class TestHostileText:
         """
         What could move a cursor is spelled out, and other people's letters stay.
         """
-        assert safe == shown(text)
+        assert safe == sanitize_text(text)
 
 
 class TestSurroundings:

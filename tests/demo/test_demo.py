@@ -23,19 +23,28 @@ from typing import NamedTuple
 import pytest
 
 from praval_tools.cli import main
-from praval_tools.cli.common import Failure
-from praval_tools.cli.demo_files import Draft
-from praval_tools.cli.demo_processes import Part
-from praval_tools.cli.demo_processes import played as played_apart
-from praval_tools.cli.output import Look
+from praval_tools.cli.common import CommandError
+from praval_tools.cli.demo_files import DemoFiles
+from praval_tools.cli.demo_processes import ProcessTask
+from praval_tools.cli.demo_processes import run_in_subprocess as played_apart
+from praval_tools.cli.output import ConsoleSettings
 from praval_tools.demo import phrases
 from praval_tools.demo import registry as demo_registry
-from praval_tools.demo.effects import Effect, Effects, Fatal
-from praval_tools.demo.input_files import UnreadableDataError, read
-from praval_tools.demo.question import LENGTH, QUARTER, Question, ask, flights
-from praval_tools.demo.scenario import perform
-from praval_tools.demo.statistics import averages, compare
-from praval_tools.demo.steps import Answered, Asked, Called, Changed, Compared, Explained, Step, Surveyed
+from praval_tools.demo.effects import CrashPoint, Effect, EffectLog
+from praval_tools.demo.input_files import UnreadableDataError, read_table
+from praval_tools.demo.question import LENGTH_COLUMN, QUARTER_COLUMN, Question, load_flights_question, load_question
+from praval_tools.demo.scenario import run_demo
+from praval_tools.demo.statistics import compare_groups, compute_averages
+from praval_tools.demo.steps import (
+    AccessStep,
+    AnswerStep,
+    ApprovalStep,
+    CallStep,
+    DecisionStep,
+    RegistryChangeStep,
+    Step,
+    ToolsetChangeStep,
+)
 from praval_tools.demo.table import Column, Table
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import open_journal
@@ -46,7 +55,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def shipped() -> Question:
     """The question about the flights, read once."""
-    return flights()
+    return load_flights_question()
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +99,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Left:
 def played(question: Question) -> list[Step]:
     """Return every step of the play."""
     steps: list[Step] = []
-    perform(question, steps.append)
+    run_demo(question, steps.append)
     return steps
 
 
@@ -141,7 +150,9 @@ class TestFigures:
         """
         The averages are those of counting by hand: 130 of JetBlue's 277 flights were cancelled.
         """
-        found = {one.group: one for one in averages(shipped.table, "cancelled", by=["airline"], only=shipped.only)}
+        found = {
+            one.group: one for one in compute_averages(shipped.table, "cancelled", by=["airline"], only=shipped.only)
+        }
 
         assert (found["JetBlue Airways"].rows, found["JetBlue Airways"].mean) == (277, 130 / 277)
 
@@ -149,7 +160,7 @@ class TestFigures:
         """
         Set against the flights of the same date, airport and hour, JetBlue alone stands out.
         """
-        found = compare(shipped.table, "cancelled", by="airline", within=shipped.within, only=shipped.only)
+        found = compare_groups(shipped.table, "cancelled", by="airline", within=shipped.within, only=shipped.only)
 
         assert [one.group for one in found if one.verdict == "stands out"] == ["JetBlue Airways"]
         assert found[0].expected == pytest.approx(0.5326, abs=1e-4)
@@ -158,7 +169,7 @@ class TestFigures:
         """
         What is expected over all groups adds up to what was observed.
         """
-        found = compare(shipped.table, "departure_delay", by="airline", within=("date", "airport"))
+        found = compare_groups(shipped.table, "departure_delay", by="airline", within=("date", "airport"))
 
         observed = math.fsum(one.observed * one.rows for one in found)
         assert math.fsum(one.expected * one.rows for one in found) == pytest.approx(observed)
@@ -172,7 +183,9 @@ class TestFigures:
         groups = [dice.choice("xy") for _ in range(120)]
         values = [dice.gauss(10 if stratum == "a" else 20, 3) + (group == "x") for stratum, group in
                   zip(strata, groups, strict=True)]  # fmt: skip
-        found = {one.group: one for one in compare(_table(s=strata, g=groups, v=values), "v", by="g", within=["s"])}
+        found = {
+            one.group: one for one in compare_groups(_table(s=strata, g=groups, v=values), "v", by="g", within=["s"])
+        }
 
         distance = abs(found["x"].observed - found["x"].expected) * found["x"].rows
         extreme = 0
@@ -192,7 +205,7 @@ class TestFigures:
         """
         Where all values are equal nothing stands out, and nothing divides by zero.
         """
-        found = compare(_table(g=["a", "b"] * 30, v=[1.0] * 60), "v", by="g")
+        found = compare_groups(_table(g=["a", "b"] * 30, v=[1.0] * 60), "v", by="g")
 
         assert [(one.chance, one.verdict) for one in found] == [(1.0, "within luck")] * 2
 
@@ -200,7 +213,7 @@ class TestFigures:
         """
         A group with fewer than 20 rows is too small to judge.
         """
-        found = compare(_table(g=["a"] * 40 + ["b"] * 3, v=[1.0] * 40 + [9.0] * 3), "v", by="g")
+        found = compare_groups(_table(g=["a"] * 40 + ["b"] * 3, v=[1.0] * 40 + [9.0] * 3), "v", by="g")
 
         assert {one.group: one.verdict for one in found}["b"] == "too few"
 
@@ -217,7 +230,7 @@ class TestPlay:
         """
         Four agents call tools that they own, list, request, were lent, and that are shared.
         """
-        good = [step.result for step in of(steps, Called) if step.result.success]
+        good = [step.result for step in of(steps, CallStep) if step.result.success]
 
         assert {result.agent for result in good} == {"librarian", "analyst", "statistician", "reporter"}
         assert {result.decision.rule for result in good} == {"owner", "listed", "category", "granted", "shared"}
@@ -226,7 +239,7 @@ class TestPlay:
         """
         The librarian lends in its own name, with a count and a bound on an argument.
         """
-        grant = next(step.event.grant for step in of(steps, Changed) if hasattr(step.event, "grant"))
+        grant = next(step.event.grant for step in of(steps, RegistryChangeStep) if hasattr(step.event, "grant"))
 
         assert (grant.by, grant.tool, grant.agent, grant.max_calls) == ("librarian", "read_rows", "analyst", 2)
         assert dict(grant.where) == {"count": {"maximum": 20}}
@@ -235,20 +248,20 @@ class TestPlay:
         """
         The call outside of the bound is forbidden, the reason names the argument, and it spends nothing.
         """
-        refused = next(step.result for step in of(steps, Called) if not step.result.success)
-        explained = of(steps, Explained)[0].decision
-        survey = of(steps, Surveyed)[0].registry
+        refused = next(step.result for step in of(steps, CallStep) if not step.result.success)
+        explained = of(steps, DecisionStep)[0].decision
+        survey = of(steps, AccessStep)[0].registry
 
         assert (refused.name, refused.outcome, refused.decision.rule) == ("read_rows", "forbidden", "granted")
         assert "count" in explained.reason
         assert [one.rule for one in explained.tried][-1] == "granted"
-        assert survey.state.grant(refused.decision.source.id).left == 1
+        assert survey.state.find_grant(refused.decision.source.id).calls_left == 1
 
     def test_late_tool_appears(self, steps: list[Step]) -> None:
         """
         The tool that is declared late is in the toolset of the agent that listed it before.
         """
-        seen = of(steps, Compared)[0]
+        seen = of(steps, ToolsetChangeStep)[0]
 
         assert (seen.before, seen.after) == (
             ("describe_data", "average", "note"),
@@ -259,7 +272,7 @@ class TestPlay:
         """
         Before the handover the reporter may not publish; after it the reporter may, and the analyst no more.
         """
-        tried = [step.result for step in of(steps, Called) if step.result.name == "publish"]
+        tried = [step.result for step in of(steps, CallStep) if step.result.name == "publish"]
 
         assert [result.agent for result in tried] == ["reporter", "analyst", "reporter"]
         assert [result.success for result in tried] == [False, False, True]
@@ -268,7 +281,7 @@ class TestPlay:
         """
         An approval is asked for the call that may publish, and for no other.
         """
-        (asked,) = of(steps, Asked)
+        (asked,) = of(steps, ApprovalStep)
 
         assert (asked.request.tool, asked.request.agent, asked.request.risk_level) == ("publish", "reporter", "high")
 
@@ -276,7 +289,7 @@ class TestPlay:
         """
         The answer names the airline, and that the one that looked worst is within luck.
         """
-        report = of(steps, Answered)[0].report
+        report = of(steps, AnswerStep)[0].report
 
         assert report.headline == "JetBlue Airways stands out: 46.9% cancelled, where 53.3% was to be expected."
         assert report.findings[0].endswith("18 fewer of 277; luck does that once in 4,082.")
@@ -286,7 +299,7 @@ class TestPlay:
         """
         Two plays of the same data answer the same.
         """
-        first, second = (of(played(shipped), Answered)[0].report for _ in range(2))
+        first, second = (of(played(shipped), AnswerStep)[0].report for _ in range(2))
 
         assert first == second
 
@@ -363,9 +376,9 @@ class TestSurvival:
         """
         file, effect = tmp_path / "effects.jsonl", Effect(tool="note", by="a", call="c", key="k", text="<b>\n\x1b")
 
-        assert [Effects(file).once(effect) for _ in range(3)] == [1, 1, 1]
-        assert Effects(file).all() == [effect]
-        assert Effects(file).has("c")
+        assert [EffectLog(file).add_once(effect) for _ in range(3)] == [1, 1, 1]
+        assert EffectLog(file).read_all() == [effect]
+        assert EffectLog(file).has_effect("c")
 
 
 def _timeless(left: Left) -> str:
@@ -522,7 +535,7 @@ class TestFolder:
         (tmp_path / "praval-demo" / ".praval-demo").touch()
         (tmp_path / "praval-demo" / "report.html").write_text("other words\n")
 
-        assert read(tmp_path).column("text").values == ("some words",)
+        assert read_table(tmp_path).get_column("text").values == ("some words",)
 
     @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
     @pytest.mark.parametrize("lines", [1, 40])
@@ -715,7 +728,7 @@ class TestOwnData:
         code, out, _ = run(capsys, "demo", str(file))
 
         assert code == 0
-        assert f"Nothing stands out by {QUARTER!r}" in out
+        assert f"Nothing stands out by {QUARTER_COLUMN!r}" in out
 
     def test_table_without_numbers_or_groups(self) -> None:
         """
@@ -723,16 +736,16 @@ class TestOwnData:
         """
         question = ask_of("name\n" + "\n".join(f"person {n}" for n in range(50)))
 
-        assert (question.measure, question.by) == (LENGTH, QUARTER)
+        assert (question.measure, question.by) == (LENGTH_COLUMN, QUARTER_COLUMN)
 
     @pytest.mark.parametrize(
         ("text", "measure", "by"),
         [
             ("id,city,price\n1,A,5\n2,B,3\n3,A,5\n4,B,1\n5,A,2\n6,B,9\n", "price", "city"),
             ("city,sold\nA,yes\nB,no\nA,no\nB,yes\nA,yes\nB,no\n", "sold", "city"),
-            ("a,b\n1,2\n3,4\n5,9", "a", QUARTER),
-            ("x\n1\n1\n1", LENGTH, QUARTER),
-            ('"",v\n1,NA\n2,3.5\n3,4\n', "v", QUARTER),
+            ("a,b\n1,2\n3,4\n5,9", "a", QUARTER_COLUMN),
+            ("x\n1\n1\n1", LENGTH_COLUMN, QUARTER_COLUMN),
+            ('"",v\n1,NA\n2,3.5\n3,4\n', "v", QUARTER_COLUMN),
         ],
     )
     def test_choice_of_columns(self, text: str, measure: str, by: str) -> None:
@@ -750,7 +763,7 @@ def ask_of(text: str) -> Question:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "t.csv")
         file.write_text(text)
-        return ask(file)
+        return load_question(file)
 
 
 BROKEN = {
@@ -840,7 +853,7 @@ class TestBadInput:
         for encoding in ("utf-16", "utf-8-sig", "cp1252"):
             file = tmp_path / f"{encoding}.csv"
             file.write_bytes(text.encode(encoding))
-            assert read(file).column("stadt").values[0] == "Köln"
+            assert read_table(file).get_column("stadt").values[0] == "Köln"
 
     def test_same_headings_are_told_apart(self, tmp_path: Path) -> None:
         """
@@ -849,16 +862,16 @@ class TestBadInput:
         file = tmp_path / "t.csv"
         file.write_text("a,,a\n1,2,3\n")
 
-        assert [column.name for column in read(file).columns] == ["a", "column 2", "a (2)"]
+        assert [column.name for column in read_table(file).columns] == ["a", "column 2", "a (2)"]
 
     def test_errors_are_of_the_package(self, tmp_path: Path) -> None:
         """
         What cannot be read raises the error that says so.
         """
         with pytest.raises(UnreadableDataError, match="no such file"):
-            read(tmp_path / "gone.csv")
+            read_table(tmp_path / "gone.csv")
         with pytest.raises(ToolUsageError, match="No column 'z'"):
-            ask(None, by="z")
+            load_question(None, by="z")
 
 
 class TestProcesses:
@@ -866,10 +879,12 @@ class TestProcesses:
         """
         What goes wrong in a process of the play is the error of the command; the whole of it is kept for --traceback.
         """
-        nowhere = Draft(tmp_path / "gone", tmp_path / "out")
-        part = Part(shipped, nowhere, None, Look(terminal=False, width=80, colours=None, encoding="utf-8"))
+        nowhere = DemoFiles(tmp_path / "gone", tmp_path / "out")
+        part = ProcessTask(
+            shipped, nowhere, None, ConsoleSettings(is_terminal=False, width=80, color_system=None, encoding="utf-8")
+        )
 
-        with pytest.raises(Failure, match=r"^The demo could not go on: .*gone") as caught:
+        with pytest.raises(CommandError, match=r"^The demo could not go on: .*gone") as caught:
             list(played_apart(part))
         assert "Traceback" in caught.value.__notes__[0]
 
@@ -877,11 +892,11 @@ class TestProcesses:
         """
         A process that was to be killed and comes to its end all the same is an error: the proof would be none.
         """
-        draft = Draft(tmp_path, tmp_path / "out")
-        look = Look(terminal=False, width=80, colours=None, encoding="utf-8")
+        draft = DemoFiles(tmp_path, tmp_path / "out")
+        look = ConsoleSettings(is_terminal=False, width=80, color_system=None, encoding="utf-8")
 
-        with pytest.raises(Failure, match="exit code 0"):
-            list(played_apart(Part(shipped, draft, Fatal("note", 99), look)))
+        with pytest.raises(CommandError, match="exit code 0"):
+            list(played_apart(ProcessTask(shipped, draft, CrashPoint("note", 99), look)))
 
 
 class TestTelling:
@@ -898,7 +913,7 @@ class TestTelling:
         """
         Probabilities are told as odds.
         """
-        assert told == phrases.luck(chance)
+        assert told == phrases.format_odds(chance)
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from praval_tools import Outcome, ToolCall, ToolRegistry, current_agent, current_call
-from praval_tools.execution.engines.threads import NoRoomError, ThreadEngine
+from praval_tools.execution.engines.threads import NoFreeThreadError, ThreadEngine
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ class TestThreads:
         first = engine.submit(lambda: (begun.set(), go.wait(30)))
         begun.wait(30)
         waiting = engine.submit(lambda: "late")
-        engine.lose()
+        engine.mark_thread_blocked()
         refused = engine.submit(lambda: "later")
-        assert [NoRoomError, NoRoomError] == [type(one.error) for one in (waiting, refused)]
+        assert [NoFreeThreadError, NoFreeThreadError] == [type(one.error) for one in (waiting, refused)]
         go.set()
         first.wait(30)
-        engine.found()
+        engine.mark_thread_available()
         last = engine.submit(lambda: "done")
         last.wait(30)
         assert "done" == last.value
@@ -80,8 +80,8 @@ class TestThreads:
         waiting = engine.submit(lambda: "late")
         engine.close()
         engine.close()
-        assert "StaleError" == type(waiting.error).__name__
-        assert "StaleError" == type(engine.submit(lambda: "later").error).__name__
+        assert "StaleDecisionError" == type(waiting.error).__name__
+        assert "StaleDecisionError" == type(engine.submit(lambda: "later").error).__name__
         go.set()
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
@@ -107,8 +107,8 @@ class TestThreads:
         engine = ThreadEngine(size=1, cap=1)
         for number in range(2):
             job = engine.submit(go.wait)
-            job.when_done(lambda: 1 / 0)
-            job.when_done(lambda number=number: told.append(number))  # type: ignore[misc]
+            job.add_done_callback(lambda: 1 / 0)
+            job.add_done_callback(lambda number=number: told.append(number))  # type: ignore[misc]
             go.set()
             assert job.wait(10)
         assert engine.submit(lambda: None).wait(10)  # the only thread is there, and has told of what came before
@@ -279,15 +279,15 @@ class TestDeadlines:
 class TestLanes:
     def test_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Plans and verdicts are kept for so many tools, and what is forgotten is made again."""
-        monkeypatch.setattr("praval_tools.execution.executor._MOST_LANES", 4)
-        monkeypatch.setattr("praval_tools.execution.pipeline._MOST_VERDICTS", 4)
+        monkeypatch.setattr("praval_tools.execution.executor._MAX_FAST_FUNCTIONS", 4)
+        monkeypatch.setattr("praval_tools.execution.pipeline._MAX_CACHED_VERDICTS", 4)
         with ToolRegistry() as registry:
             mine, kept = registry.toolset("ann"), list[int]()
             for at in range(20):
                 registry.tool(f"tool_{at}", shared=True, description="Tell.")(lambda at=at: at)
             for at in [*range(20)] * 2:
                 assert [at, at] == [mine.call(f"tool_{at}"), mine.execute(ToolCall("1", f"tool_{at}")).result]
-                kept += [len(mine._lanes.sync), len(registry._runtime.verdicts[1])]
+                kept += [len(mine._fast_cache.sync_functions), len(registry._runtime.verdict_cache[1])]
             assert 0 < max(kept) <= 5
 
 

@@ -123,7 +123,7 @@ class TestWaits:
                 """Fail."""
                 raise RetryableToolError("soon")
 
-            monkeypatch.setattr(registry._runtime.closing, "wait", waits.append)
+            monkeypatch.setattr(registry._runtime.closing_event, "wait", waits.append)
             monkeypatch.setattr(asyncio, "sleep", sleep)
             for _ in range(rounds):
                 registry.execute(call("fails"))

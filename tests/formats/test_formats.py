@@ -15,7 +15,7 @@ from type_strategies import FORMS
 
 from praval_tools import Tool, ToolArgumentsError, ToolCall, ToolRegistry, UnknownFormatError
 from praval_tools.formats import FORMATS, export, format_of, parse_tool_calls
-from praval_tools.testing.strategies import _Drawing
+from praval_tools.testing.strategies import _StrategyBuilder
 
 NAMES = ["openai-chat", "openai-responses", "anthropic", "gemini", "mcp"]
 STRICT = ["openai-chat", "openai-responses", "anthropic"]
@@ -212,14 +212,14 @@ class TestEveryType:
         if not is_strict(made) or "$ref" in str(made) or "frozenset" in str(hint):
             return
         schema = schema_in("openai-chat", made)
-        text = json.dumps(data.draw(_Drawing(schema).values(schema)))
+        text = json.dumps(data.draw(_StrategyBuilder(schema).build(schema)))
         call = {"id": "1", "type": "function", "function": {"name": "probe", "arguments": text}}
 
         (parsed,) = parse_tool_calls("openai-chat", {"tool_calls": [call]}, tools=[tool], strict=True)
 
         bound = None
         try:
-            bound = tool.definition_.bind(parsed.arguments, strict=True)
+            bound = tool.implementation.bind(parsed.arguments, strict=True)
         except ToolArgumentsError as error:  # a text that the pattern lets through and the calendar does not
             assert "string" in str(schema), error
         optional = "value" not in tool.parameters.get("required", ())

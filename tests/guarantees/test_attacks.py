@@ -332,7 +332,7 @@ class TestNothingHangs:
         for at in range(3000):
             Session(at)
         gc.collect()
-        assert 0 == len(registry.state.accesses)
+        assert 0 == len(registry.state.access_by_agent)
 
     @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signal.setitimer")
     def test_signal_handlers_that_change_the_registry(self, registry: ToolRegistry) -> None:
@@ -353,8 +353,8 @@ class TestNothingHangs:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-        assert {f"agent {one}" for one in range(1, len(struck) + 1)} <= set(registry.state.accesses.keys())
-        assert at == sum(1 for name in registry.state.accesses.keys() if name.startswith("other"))
+        assert {f"agent {one}" for one in range(1, len(struck) + 1)} <= set(registry.state.access_by_agent.keys())
+        assert at == sum(1 for name in registry.state.access_by_agent.keys() if name.startswith("other"))
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -497,7 +497,7 @@ class TestMemory:
             registry.agent("ann").call("victim", x=1)
         assert (200, True) == (
             len(registry.grants(agent="ann", ended=True)),
-            len(registry.state.access("ann", "victim").grants) <= 2,
+            len(registry.state.get_access("ann", "victim").grants) <= 2,
         )
 
     def test_a_loop_that_is_closed_half_way(self, registry: ToolRegistry) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from praval_tools import Agent, DuplicateToolError, Tool, ToolDefinitionError, ToolRegistry, tool
-from praval_tools.access.state import replay
+from praval_tools.access.state import rebuild_state
 
 
 class Fault(BaseException):
@@ -111,7 +111,7 @@ class TestFaults:
             registry.register_tool(fresh().with_namespace("again"))
             registry.assign_tool_to_agent("again-fresh", "zoe")
             assert "again-fresh" in registry.agent("zoe").list_tools()
-            assert replay(events) == registry.state
+            assert rebuild_state(events) == registry.state
             if not went_wrong:
                 break
             number += 3
@@ -125,10 +125,10 @@ def _sound(registry: ToolRegistry, before: Any, whole: ToolRegistry) -> None:
     if state is before or state == before:
         return
     assert sorted(state.tools) == sorted(whole.state.tools)
-    assert {name: len(names) for name, names in state.labels.items()} == {
-        name: len(names) for name, names in whole.state.labels.items()
+    assert {name: len(names) for name, names in state.tools_by_label.items()} == {
+        name: len(names) for name, names in whole.state.tools_by_label.items()
     }
-    assert sorted(state.agents) == sorted(whole.state.agents)
+    assert sorted(state.profiles) == sorted(whole.state.profiles)
     for agent in ("ann", "bob", "cid", "dan"):
         assert whole.agent(agent).list_tools() == registry.agent(agent).list_tools()
 

@@ -20,7 +20,7 @@ from praval_tools import (
     current_agent,
     tool,
 )
-from praval_tools.access.state import replay
+from praval_tools.access.state import rebuild_state
 
 WAIT = 30
 """Seconds after which a thread that hangs fails the test."""
@@ -344,7 +344,7 @@ class TestReadersNeverWait:
         with switching_often():
             together(8, write)
 
-        assert replay(events) == registry.state
+        assert rebuild_state(events) == registry.state
         assert 240 == len(registry)
 
 

@@ -28,7 +28,7 @@ from praval_tools import (
     ToolResult,
 )
 from praval_tools.errors import ReplayMismatchError
-from praval_tools.journal.redaction.redactor import MARKER
+from praval_tools.journal.redaction.redactor import MARKER_PATTERN
 
 pytestmark = pytest.mark.usefixtures("roads")
 
@@ -159,7 +159,7 @@ class TestNothingIsTold:
         assert f"bob came with {SECRET}" == result.result
         assert [("bob", SECRET)] == house.got
         begun, ended = house.events()
-        assert MARKER.fullmatch(begun.arguments["pin"]) and "bob" == begun.arguments["user"]
+        assert MARKER_PATTERN.fullmatch(begun.arguments["pin"]) and "bob" == begun.arguments["user"]
         assert begun.arguments["pin"] in ended.result
 
     def test_from_async_code(self, house: House) -> None:
@@ -285,7 +285,7 @@ class TestNothingIsTold:
         again = ToolRegistry(journal=house.folder / "runs.db")
         assert again.journal is not None
         late = list(again.journal.events(type="late_result"))
-        assert 1 == len(late) and MARKER.search(late[0].result)
+        assert 1 == len(late) and MARKER_PATTERN.search(late[0].result)
         again.close()
         house.registry = House(house.folder).registry
         house.call("bare", {"pin": "long enough"})

@@ -28,7 +28,7 @@ from praval_tools import (
     ToolResult,
     UnknownToolWarning,
 )
-from praval_tools.access.events import Event
+from praval_tools.access.events import AnyStateEvent
 from praval_tools.clock import SystemClock
 from praval_tools.errors import JournalError, JournalWarning, UnknownGrantError
 from praval_tools.journal.storage.memory import MemoryStore
@@ -849,7 +849,7 @@ class TestStoresThatFail:
         """It raises, the state is as before, and it can be done once the store works again."""
         store = Failing()
         registry = self.begin(store)
-        before, told = registry.state, list[Event]()
+        before, told = registry.state, list[AnyStateEvent]()
         registry.subscribe(told.append)
 
         with pytest.raises(JournalError, match="disk is full"):
@@ -1247,7 +1247,7 @@ class House:
 
     def retire(self, agent: str) -> None:
         """Retire an agent, and declare it again."""
-        before = self.registry.state.profile(agent)
+        before = self.registry.state.get_profile(agent)
         self.registry.retire_agent(agent)
         self.kept = Agent(
             agent, tools=list(before.tools), tool_categories=list(before.tool_categories), registry=self.registry

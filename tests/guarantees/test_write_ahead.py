@@ -281,7 +281,7 @@ class TestTheStoreFails:
 
     def test_broken_connection(self, rig: Rig) -> None:
         """A connection that breaks is an error for who waits, and the next call opens another."""
-        connection = rig.store.store._writer._transactions
+        connection = rig.store.store._writer._connection
         rig.registry.execute(call(1, call_id="a"))
         connection._connection.connection.driver_connection.close()
 
@@ -309,7 +309,7 @@ class TestTheStoreFails:
     def test_read_only_file(self, rig: Rig, execute: Execute) -> None:
         """A file that cannot be written any more: nothing runs, and the journal is readable."""
         rig.registry.execute(call(1, call_id="a"))
-        rig.store.store._writer._transactions._connection.exec_driver_sql("PRAGMA query_only=ON")
+        rig.store.store._writer._connection._connection.exec_driver_sql("PRAGMA query_only=ON")
 
         with pytest.raises(JournalError, match="read-only.*Nothing was run"):
             execute(rig.registry, call(2, call_id="b"))
@@ -940,7 +940,7 @@ class TestLate:
                 assert over.wait(60)
                 assert 0 == rig.registry.drain(timeout=60)
                 ended = rig.registry._runtime.threads
-                while ended._lost:
+                while ended._blocked:
                     pass
                 rig.registry.close()
         finally:

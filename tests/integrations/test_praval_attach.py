@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from praval_rig import Model, clean, fresh, praval, scripted  # noqa: F401
 
 from praval_tools import AccessWarning, Agent, Allow, Ask, Deny, Tool, ToolAccessError, ToolRegistry, ToolUsageError
-from praval_tools.integrations.praval import attachment, installation, uninstall
+from praval_tools.integrations.praval import attach, install, uninstall
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, ApprovalAnswered, CallRefused
-from praval_tools.names import wire_name
+from praval_tools.names import to_wire_name
 
-HOME = Path(__file__).parent
+HOME = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ class TestRounds:
             [("made_later", {"x": 4}), ("later", {"days": "3"})],
             "done",
         )
-        with attachment(analyst(), registry) as held:
+        with attach(analyst(), registry) as held:
             assert "done" == chat(SimpleNamespace(_praval_agent=held.theirs), way)
 
         first, after = ["count", "later"], ["later", "lend", "made_later"]
@@ -178,7 +178,7 @@ class TestRounds:
             [("lend", {"book": "Ulysses"}), ("lend", {"book": "Emma"}), ("later", {"days": {}})],
             "done",
         )
-        with attachment(analyst(), registry) as held:
+        with attach(analyst(), registry) as held:
             chat(SimpleNamespace(_praval_agent=held.theirs), way)
 
         assert "2" == model.told[0]
@@ -197,7 +197,7 @@ class TestRounds:
             raise SystemExit(3) if how == "exit" else ValueError("no such thing")
 
         model = scripted("script", [("fails", {"how": "value"}), ("fails", {"how": "exit"})], "done")
-        with attachment(analyst(), registry) as held:
+        with attach(analyst(), registry) as held:
             assert "done" == held.theirs.chat("go")
 
         assert "Error: ValueError: no such thing" == model.told[0]
@@ -220,7 +220,7 @@ class TestRounds:
             return [("count", {"text": "a"})]
 
         model = scripted("script", [("count", {"text": "a b c"})], replaced, again, "done")
-        with attachment(analyst(), registry) as held:
+        with attach(analyst(), registry) as held:
             held.theirs.chat("go")
 
         assert ["5", "3 words"] == model.told[:2]
@@ -237,7 +237,7 @@ class TestRounds:
             "script", [("count", {"text": "abc"}), ("later", {"days": 1})],
             lambda: [change(), [("lend", {"book": "b"}), ("count", {"text": "abc"})]][1], "done",
         )  # fmt: skip
-        with attachment(analyst(), registry) as held:
+        with attach(analyst(), registry) as held:
             held.theirs.chat("go", allowed_tool_names=["count"])
             with pytest.raises(ValueError, match="Unknown allowed tools"):
                 held.theirs.chat("go", allowed_tool_names=["wire"])
@@ -255,7 +255,7 @@ class TestRounds:
         for name in ran:
             models[name] = scripted(f"script-{name}", *[[("lend", {"book": name})]] * rounds, "done")
             agents[name] = praval.Agent(name, provider=f"script-{name}", config={"max_tool_rounds": rounds + 1})
-            attachment(agents[name], registry)
+            attach(agents[name], registry)
 
         def talk(name: str) -> None:
             gate.wait()
@@ -283,7 +283,7 @@ class TestRounds:
         """A chat inside of a journaled run belongs to the run, and a second time its calls are answered from it."""
         for _ in range(2):
             model = scripted("script", [("count", {"text": "abc"}), ("later", {"days": 1})], "done")
-            with attachment(praval.Agent("analyst", provider="script"), registry) as held, registry.run("night"):
+            with attach(praval.Agent("analyst", provider="script"), registry) as held, registry.run("night"):
                 chat(SimpleNamespace(_praval_agent=held.theirs), way)
             assert ["3", '{"days":1}'] == model.told
         assert registry.journal is not None
@@ -320,7 +320,7 @@ class TestAnyHistory:
                 return step
 
             model = scripted("script", *(turn(acts) for acts in rounds), "done")
-            with attachment(praval.Agent("ann", provider="script"), registry) as held:
+            with attach(praval.Agent("ann", provider="script"), registry) as held:
                 held.theirs.chat("go")
 
         assert [sorted(offer) for offer, _ in expected] == [sorted(one) for one in model.offered[1:]]
@@ -361,7 +361,7 @@ class TestNames:
 
     def test_names_that_are_not_legal_here(self, registry: ToolRegistry) -> None:
         """Tools and agents with spaces, dots and colons work; the agent's dictionary has the names as declared."""
-        with installation(registry):
+        with install(registry):
 
             @praval.tool("my tool.v2", owned_by="a:b c")
             def run(x: int) -> int:
@@ -372,8 +372,8 @@ class TestNames:
             def work(spore: Any) -> None:
                 """Work."""
 
-            held = attachment(work)
-            wire = wire_name(registry.get_tools_for_agent(held.agent.name)[0].name)
+            held = attach(work)
+            wire = to_wire_name(registry.get_tools_for_agent(held.agent.name)[0].name)
             model = scripted("script", [(wire, {"x": 1}), ("my tool.v2", {"x": 1})], "done")
             held.theirs.provider = held.theirs.runtime.provider = model
             work._praval_agent.chat("go")
@@ -395,7 +395,7 @@ class TestNames:
             return x + y
 
         model = scripted("script", [("math_add", {"x": 1, "y": 2})], "done")
-        with attachment(analyst(), registry) as held:
+        with attach(analyst(), registry) as held:
             held.theirs.chat("go")
             assert "math.add" in held.theirs.tools
         assert ["3"] == model.told
@@ -415,7 +415,7 @@ class TestNames:
             [("openai", "gpt-4o"), ("anthropic", None), ("cohere", None), ("gemini", None), ("openrouter", "a/b")]
         ):
             theirs = praval.Agent("analyst", provider=provider, model=model)
-            with attachment(theirs, registry):
+            with attach(theirs, registry):
                 entries = list(theirs.tools.values())
                 request = theirs.runtime._build_request(
                     messages=[], tools=theirs._runtime_call_options({}, entry_point="chat").tools, hitl_context=None
@@ -470,7 +470,7 @@ class TestProviders:
             return SimpleNamespace(choices=[SimpleNamespace(message=message, finish_reason="stop")], usage=None, id="x")
 
         theirs.provider.client = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)))
-        with attachment(theirs, registry):
+        with attach(theirs, registry):
             assert "done" == theirs.chat("go")
 
         names = [sorted(one["function"]["name"] for one in params["tools"]) for params in sent]
@@ -498,7 +498,7 @@ class TestProviders:
             return {"candidates": [{"content": {"role": "model", "parts": [part]}}]}
 
         theirs.provider._post_json = post
-        with attachment(theirs, registry):
+        with attach(theirs, registry):
             assert "done" == theirs.chat("go")
 
         assert [["count", "later"], ["count", "lend"], []] == sent
@@ -523,7 +523,7 @@ class TestProviders:
 
         theirs = praval.Agent("analyst", provider=scripted("script") and "script")
         theirs.provider = theirs.runtime.provider = Old()
-        with attachment(theirs, registry):
+        with attach(theirs, registry):
             assert "done" == theirs.chat("go")
         assert [2, {"days": 1}, ["later"]] == said
 
@@ -555,7 +555,7 @@ class TestApproval:
             lambda: [registry.configure("send", requires_approval=False), [("send", {"amount": 3})]][1], "done",
         )  # fmt: skip
         theirs = praval.Agent("analyst", provider="script", hitl_enabled=True, hitl_db_path=str(tmp_path / "hitl.db"))
-        with attachment(theirs, registry):
+        with attach(theirs, registry):
             with pytest.raises(praval.InterventionRequired) as caught:
                 theirs.chat("go")
             assert [1] == sent
@@ -584,7 +584,7 @@ class TestApproval:
         """Without HITL a tool that needs an approval ends the chat, as in Praval; the registry's handler is asked."""
         registry.configure("count", requires_approval=True)
         scripted("script", [("count", {"text": "abc"})], "done")
-        with attachment(analyst(), registry) as held, pytest.raises(praval.HITLConfigurationError, match="hitl=False"):
+        with attach(analyst(), registry) as held, pytest.raises(praval.HITLConfigurationError, match="hitl=False"):
             held.theirs.chat("go")
 
         asked: list[Any] = []
@@ -592,7 +592,7 @@ class TestApproval:
             lambda one: asked.append(one.arguments) or (Allow() if len(asked) == 1 else Deny())
         )
         model = scripted("script", [("count", {"text": "abc"}), ("count", {"text": "xyz"})], "done")
-        with attachment(praval.Agent("analyst", provider="script"), registry) as held:
+        with attach(praval.Agent("analyst", provider="script"), registry) as held:
             held.theirs.chat("go")
         assert ["abc", "xyz"] == [one["text"] for one in asked]
         assert "3" == model.told[0]
@@ -603,7 +603,7 @@ class TestApproval:
         registry.add_policy(lambda agent, tool, arguments: Ask("odd") if len(arguments["text"]) == 3 else None)
         model = scripted("script", [("count", {"text": "abc"}), ("count", {"text": "ab"})], "done")
         theirs = praval.Agent("analyst", provider="script", hitl_enabled=True)
-        with attachment(theirs, registry):
+        with attach(theirs, registry):
             theirs.chat("go")
         assert "needs an approval (odd)" in model.told[0]
         assert "2" == model.told[1]
@@ -614,7 +614,7 @@ class TestApproval:
         """A tool that the agent may not call is refused at once, also where it would need an approval."""
         registry.configure("wire", requires_approval=True)
         model = scripted("script", [("wire", {"amount": 1})], "done")
-        with attachment(praval.Agent("analyst", provider="script", hitl_enabled=hitl), registry) as held:
+        with attach(praval.Agent("analyst", provider="script", hitl_enabled=hitl), registry) as held:
             assert "done" == held.theirs.chat("go")
         assert [True] == model.errors
         assert [("analyst", "wire", "forbidden")] == ended(registry)
@@ -624,7 +624,7 @@ class TestApproval:
         registry.configure("count", requires_approval=True)
         model = scripted("script", [("count", {"text": "abc"})], "done")
         theirs = praval.Agent("analyst", provider="script", hitl_enabled=True)
-        with attachment(theirs, registry):
+        with attach(theirs, registry):
             with pytest.raises(Exception, match="needs an approval"):
                 theirs.tools["count"]["function"](text="abc")
             options = theirs._runtime_call_options({}, entry_point="chat")
@@ -659,7 +659,7 @@ class TestAgentsOwnTools:
             [("after", {"x": 1}), ("spec", {"q": 1})], "done",
         )  # fmt: skip
         theirs.provider = theirs.runtime.provider = model
-        held = attachment(work, registry)
+        held = attach(work, registry)
 
         @work.tool
         def after(x: int) -> int:
@@ -704,7 +704,7 @@ class TestAgentsOwnTools:
         theirs.add_tool_spec(praval.ToolSpec(name="far__away", parameters=schema), remote, async_only=True)
 
         async def main() -> None:
-            with attachment(theirs, registry):
+            with attach(theirs, registry):
                 await theirs.agenerate("go")
                 assert [asyncio.get_running_loop()] == loops
                 theirs.provider = theirs.runtime.provider = Model([("far__away", {})], "done")
@@ -723,7 +723,7 @@ class TestAgentsOwnTools:
                 return f"{at}: {x}"
 
             one.tool(run)
-        first, second = (attachment(one, registry) for one in agents)
+        first, second = (attach(one, registry) for one in agents)
 
         assert ["run"] == list(agents[0].tools)
         assert ["bob-run"] == list(agents[1].tools)
@@ -731,12 +731,12 @@ class TestAgentsOwnTools:
         assert ["renamed"] == [one.done for one in second.migration.moved]
         second.detach()
         with pytest.raises(Exception, match="'error', 'rename'"):
-            attachment(agents[1], ToolRegistry(), collisions="sometimes")  # type: ignore[arg-type]
+            attach(agents[1], ToolRegistry(), collisions="sometimes")  # type: ignore[arg-type]
         assert "run" in agents[1].tools
 
     def test_a_right_that_is_gone_is_not_given_back(self, registry: ToolRegistry) -> None:
         """An agent's stale copy of a tool is no permission: what was revoked before `attach` stays revoked."""
-        with installation(registry):
+        with install(registry):
             grant = registry.grant("lend", "analyst")
             registry.share_tool("wire")
             work = analyst()
@@ -746,13 +746,13 @@ class TestAgentsOwnTools:
             registry.remove_tool_from_agent("later", "analyst")
             assert {"count", "later", "lend", "wire"} == set(work.list_tools()), "plain Praval keeps its copies"
 
-            with attachment(work):
+            with attach(work):
                 assert ["count"] == work.list_tools()
 
     def test_entries_are_read_from_the_registry(self, registry: ToolRegistry) -> None:
         """An entry refuses changes, which would be lost; deleting one takes the tool from the agent."""
         theirs = praval.Agent("analyst", provider=scripted("script") and "script")
-        with attachment(theirs, registry):
+        with attach(theirs, registry):
             with pytest.raises(TypeError, match="registry.configure"):
                 theirs.tools["count"]["requires_approval"] = True
             with pytest.raises(TypeError, match="registry.configure"):
@@ -773,8 +773,8 @@ class TestBeginAndEnd:
         theirs = work._praval_agent
         tools, own, runtime = theirs.tools, dict(vars(theirs)), dict(vars(theirs.runtime))
 
-        held = attachment(work, registry)
-        assert held is attachment(theirs, registry)
+        held = attach(work, registry)
+        assert held is attach(theirs, registry)
         held.detach()
         held.detach()
 
@@ -784,8 +784,8 @@ class TestBeginAndEnd:
     def test_uninstalling_while_a_chat_runs(self, registry: ToolRegistry) -> None:
         """The attached agent's chat goes on through the registry that it was attached to."""
         model = scripted("script", lambda: [uninstall(), [("count", {"text": "abc"})]][1], "done")
-        installation(registry)
-        held = attachment(analyst())
+        install(registry)
+        held = attach(analyst())
         assert "done" == held.theirs.chat("go")
         assert ["3"] == model.told
         assert [("analyst", "count", "ok")] == ended(registry)
@@ -795,7 +795,7 @@ class TestBeginAndEnd:
         model = scripted(
             "script", lambda: [held.detach(), [("count", {"text": "abc"}), ("wire", {"amount": 1})]][1], "done"
         )
-        held = attachment(analyst(), registry)
+        held = attach(analyst(), registry)
         assert "done" == held.theirs.chat("go")
         assert "3" == model.told[0]
         assert model.errors[1]
@@ -808,7 +808,7 @@ class TestBeginAndEnd:
 
         def work() -> None:
             gate.wait()
-            made.append(attachment(theirs, registry))
+            made.append(attach(theirs, registry))
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for one in threads:
@@ -828,7 +828,7 @@ class TestBeginAndEnd:
                 praval.tool("listed")(copied())
                 praval.tool("owned", owned_by="analyst")(copied())
                 work = analyst(tools=["listed"])
-                with attachment(work, registry):
+                with attach(work, registry):
                     seen.append(work.list_tools())
                     if start == 0:
                         registry.remove_tool_from_agent("listed", "analyst")
@@ -839,32 +839,32 @@ class TestBeginAndEnd:
         """An agent is attached to one registry at a time, and agents of two registries stay apart."""
         other = ToolRegistry(name="other")
         work = analyst()
-        with attachment(work, registry):
+        with attach(work, registry):
             with pytest.raises(ToolUsageError, match="'house'.*detach"):
-                attachment(work, other)
-        with attachment(work, other):
+                attach(work, other)
+        with attach(work, other):
             assert [] == work.list_tools()
 
     def test_a_declared_agent_keeps_its_profile(self, registry: ToolRegistry) -> None:
         """Where the agent is declared here, its list and categories count; else it has those of the default."""
         mine = Agent("analyst", tools=["lend"], auto_discover_tools=False, registry=registry)
-        with attachment(analyst(), registry) as held:
+        with attach(analyst(), registry) as held:
             assert mine == held.agent
             assert ["lend"] == list(held.theirs.tools)
         stranger = praval.Agent("librarian", provider="script")
-        with attachment(stranger, registry, auto_discover_tools=False):
+        with attach(stranger, registry, auto_discover_tools=False):
             assert [] == list(stranger.tools)
 
     def test_what_is_no_agent(self, registry: ToolRegistry) -> None:
         """Anything but an agent of Praval's is a `TypeError`."""
         with pytest.raises(TypeError, match="agent of Praval"):
-            attachment(print, registry)
+            attach(print, registry)
 
     def test_another_praval(self, registry: ToolRegistry) -> None:
         """A Praval without the places that `attach` needs is refused by name, and nothing is changed."""
         theirs = praval.Agent("analyst", provider=scripted("script") and "script")
         theirs.runtime._call_provider = None
         with pytest.raises(ToolUsageError, match=r"_call_provider.*0\.8\.4"):
-            attachment(theirs, registry)
+            attach(theirs, registry)
         assert isinstance(theirs.tools, dict)
         assert "_build_request" not in vars(theirs.runtime)

@@ -19,7 +19,7 @@ from praval_rig import praval_registry as module
 import praval_tools
 from praval_tools import DuplicateToolError, Tool, ToolRegistry, ToolUsageError
 from praval_tools.compat import praval as compat
-from praval_tools.integrations.praval import TESTED, attachment, installation, uninstall
+from praval_tools.integrations.praval import TESTED, attach, install, uninstall
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ class TestUnchanged:
     def test_a_program_says_the_same(self, tmp_path: Path, registry: ToolRegistry) -> None:
         """`@tool`, `@agent`, `agent.tool`, specs, HITL, spores, memory, lists and a reset: no difference."""
         plain = run_program(tmp_path / "plain")
-        with clean(), installation(registry):
+        with clean(), install(registry):
             ours = run_program(tmp_path / "ours")
 
         assert plain == ours
@@ -143,7 +143,7 @@ class TestUnchanged:
 
     def test_what_it_declares_is_in_the_registry(self, registry: ToolRegistry) -> None:
         """Tools of `@tool`, `agent.tool` and `add_tool_spec` have owners, sharing and approvals here."""
-        with installation(registry):
+        with install(registry):
 
             @praval.tool("shared one", shared=True, requires_approval=True, risk_level="critical")
             def one(x: int) -> int:
@@ -180,7 +180,7 @@ class TestUnchanged:
         async def main() -> Model:
             model = scripted("script", [("far__find", {"q": "3"}), ("far__find", {"q": "x"})], "done")
             theirs = praval.Agent("ann", provider="script")
-            with installation(registry), attachment(theirs):
+            with install(registry), attach(theirs):
                 await client.register_tools(theirs)
                 await theirs.agenerate("go")
             return model
@@ -202,7 +202,7 @@ class TestUnchanged:
             heard.append(await praval.achat("add"))
 
         adder.tool(add)
-        with installation(registry), attachment(adder):
+        with install(registry), attach(adder):
             get_reef().system_broadcast({"type": "go"}, adder._praval_channel)
             get_reef().wait_for_completion(timeout=10)
 
@@ -223,7 +223,7 @@ class TestInstalling:
             {key: value for key, value in vars(before_tools).items() if key not in ("_lock", "_tools")}
         )
 
-        with installation(registry) as held:
+        with install(registry) as held:
             praval.tool("new", owned_by="ann")(add)
             assert held.active
             assert ["old", "new"] == [one.name for one in registry]
@@ -253,7 +253,7 @@ class TestInstalling:
         praval.register_tool_with_agent("given", "bob")
         praval.unregister_tool_from_agent("taken", "ann")
 
-        with installation(registry):
+        with install(registry):
             for agent in ("ann", "bob"):
                 assert {"ann": ["owned", "given", "shared"], "bob": ["given", "shared"]}[agent] == [
                     one["tool_name"] for one in praval.list_tools(agent_name=agent)
@@ -267,17 +267,17 @@ class TestInstalling:
         before = praval.get_tool_registry()
 
         with pytest.raises(DuplicateToolError, match=r"'host'.*'ann' \(Praval's registry\)"):
-            installation(registry)
+            install(registry)
         assert before is praval.get_tool_registry()
         assert ["second"] == [one.name for one in registry]
 
-        with installation(registry, collisions="rename"):
+        with install(registry, collisions="rename"):
             assert ["second", "first", "ann-second"] == [one.name for one in registry]
 
     def test_a_reset_is_survived(self, registry: ToolRegistry) -> None:
         """After `reset_tool_registry()` a new, empty registry object follows, and it is ours again; in threads, too."""
         registry.register_tool(Tool.from_function(add, name="host", owned_by="host"))
-        with installation(registry):
+        with install(registry):
             first = praval.get_tool_registry()
             praval.tool("one", owned_by="ann")(copied(add))
             praval.unregister_tool_from_agent("one", "ann")
@@ -307,7 +307,7 @@ class TestInstalling:
 
     def test_users_that_replace_the_registry(self, registry: ToolRegistry) -> None:
         """Who puts a registry of his own in the place is served by that; what he put there is not taken away."""
-        with installation(registry):
+        with install(registry):
             mine = module._global_registry = praval.ToolRegistry()
             praval.tool("elsewhere")(copied(add))
             assert mine is praval.get_tool_registry()
@@ -320,10 +320,10 @@ class TestInstalling:
 
     def test_twice_and_two(self, registry: ToolRegistry) -> None:
         """The same registry twice is once; another one is refused with the fix; two threads agree on one."""
-        with installation(registry) as first:
-            installation(registry)
+        with install(registry) as first:
+            install(registry)
             with pytest.raises(ToolUsageError, match="'house'.*uninstall"):
-                installation(ToolRegistry(name="other"))
+                install(ToolRegistry(name="other"))
             assert first.registry is registry
             assert uninstall()
             assert not uninstall()
@@ -333,7 +333,7 @@ class TestInstalling:
         def work(one: ToolRegistry) -> None:
             gate.wait()
             try:
-                made.append(installation(one).registry)
+                made.append(install(one).registry)
             except ToolUsageError:
                 refused.append(one)
 
@@ -349,7 +349,7 @@ class TestInstalling:
         """A plain Praval agent gets what it may call at its creation, with the present approval."""
         registry.register_tool(Tool.from_function(add, name="host", owned_by="ann"))
         registry.configure("host", requires_approval=True, risk_level="high")
-        with installation(registry):
+        with install(registry):
 
             @praval.agent("ann", provider="script")
             def ann(spore: Any) -> None:
@@ -360,7 +360,7 @@ class TestInstalling:
 
     def test_the_default_registry_and_compat(self) -> None:
         """Without a registry the default one is installed; `compat.praval` shows the same tools."""
-        with installation():
+        with install():
             praval.tool("one", owned_by="ann")(copied(add))
             assert ["one"] == [one.name for one in praval_tools.get_tool_registry()]
             assert compat.get_tool_registry().get_tool("one") is praval.get_tool_registry().get_tool("one")

@@ -16,9 +16,9 @@ import pytest
 from praval_rig import Model, fresh, praval, scripted  # noqa: F401
 
 from praval_tools import RegistryClosedError, Tool, ToolRegistry
-from praval_tools.integrations.praval import attachment, installation, migration
+from praval_tools.integrations.praval import attach, install, migrate
 
-HOME = Path(__file__).parent
+HOME = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ class TestAgentsOfOneName:
         """An agent that is made anew for each request calls its own tool, never one of an earlier request."""
         for at in range(40):
             model = scripted("script", [("look", {"x": 1})], "done")
-            held = installation(registry) if installed else None
+            held = install(registry) if installed else None
             agent = clerk(f"request {at}")
-            with attachment(agent, registry):
+            with attach(agent, registry):
                 agent.chat("go")
             assert [["host", "look"]] * 2 == [sorted(one) for one in model.offered]
             assert [f"request {at}"] == model.told
@@ -77,16 +77,16 @@ class TestAgentsOfOneName:
 
     def test_what_was_taken_from_one_stays_taken_from_the_next(self, registry: ToolRegistry) -> None:
         """An agent that declares a tool anew does not get back what was taken from its name, or blocked."""
-        with attachment(clerk("first"), registry):
+        with attach(clerk("first"), registry):
             registry.remove_tool_from_agent("look", "clerk")
-        with attachment(clerk("second"), registry) as held:
+        with attach(clerk("second"), registry) as held:
             assert ["replaced"] == [one.done for one in held.migration.moved]
             assert ["host"] == list(held.theirs.tools)
 
     def test_agents_that_are_attached_at_once(self, registry: ToolRegistry) -> None:
         """Nothing is lost while several of one name are attached: each of their tools has a name of its own."""
         agents = [clerk(str(at)) for at in range(40)]
-        held = [attachment(one, registry) for one in agents]
+        held = [attach(one, registry) for one in agents]
 
         assert {str(at) for at in range(40)} == {
             registry.agent("clerk").call(one.tool, x=1) for each in held for one in each.migration.moved
@@ -94,21 +94,21 @@ class TestAgentsOfOneName:
         assert ["look", "clerk-look", "clerk-look-2", "clerk-look-3"] == [
             one.migration.moved[0].tool for one in held[:4]
         ]
-        again = attachment(agents[3], registry)
+        again = attach(agents[3], registry)
         assert again is held[3]
         held[3].detach()
-        assert "same" == attachment(agents[3], registry).migration.moved[0].done
+        assert "same" == attach(agents[3], registry).migration.moved[0].done
 
     def test_what_the_host_or_a_decorator_declared_is_not_replaced(self, registry: ToolRegistry) -> None:
         """An agent's tool replaces those that agents of its name left behind, and no others."""
         praval.tool("shown", owned_by="clerk")(returning("shown"))
-        migration(registry)
+        migrate(registry)
         agent = praval.Agent("clerk", provider="script")
         for name in ("host", "shown"):
             function = returning("mine")
             function.__name__ = name
             agent.tool(function)
-        with attachment(agent, registry) as held:
+        with attach(agent, registry) as held:
             assert ["renamed", "renamed"] == [one.done for one in held.migration.moved]
         assert ["host", "shown"] == [registry.agent("clerk").call(name, x=1) for name in ("host", "shown")]
 
@@ -122,7 +122,7 @@ class TestAgentsOfOneName:
             function.__name__ = name
             agent.tool(function)
             agents.append(agent)
-        report = migration(registry, agents=agents, collisions="rename")
+        report = migrate(registry, agents=agents, collisions="rename")
         assert 3 == len({one.tool for one in report.moved if one.source == "y" * 60})
 
     def test_nothing_is_kept_of_an_agent_that_is_gone(self, registry: ToolRegistry) -> None:
@@ -130,7 +130,7 @@ class TestAgentsOfOneName:
         alive = []
         for at in range(500):
             agent = clerk(str(at))
-            with attachment(agent, registry):
+            with attach(agent, registry):
                 alive.append(weakref.ref(agent))
         del agent
         gc.collect()
@@ -142,7 +142,7 @@ class TestChangedByOthers:
     def test_a_method_that_somebody_replaced_meanwhile(self, registry: ToolRegistry) -> None:
         """What others put around a method of the agent's runtime stays, and calls Praval's after detaching."""
         agent, seen = clerk("mine"), []
-        with attachment(agent, registry):
+        with attach(agent, registry):
             plain = agent.runtime._build_request
 
             def watched(*args: Any, **more: Any) -> Any:
@@ -157,7 +157,7 @@ class TestChangedByOthers:
         assert [1, 1] == seen
         assert [["look"], ["look"]] == model.offered
         assert ["mine", "Unknown function: host"] == model.told
-        with attachment(agent, registry):
+        with attach(agent, registry):
             assert ["host", "look"] == sorted(agent.tools)
         assert agent.runtime._build_request is watched
 
@@ -165,9 +165,9 @@ class TestChangedByOthers:
         """An agent that is given another dictionary is attached anew with it, and detached as a whole."""
         agent = clerk("mine")
         runtime, entry = dict(vars(agent.runtime)), agent.tools["look"]
-        first = attachment(agent, registry)
+        first = attach(agent, registry)
         agent.tools = given = {"other": {**entry, "function": returning("other")}}
-        second = attachment(agent, registry)
+        second = attach(agent, registry)
         assert ["host", "look", "other"] == sorted(agent.tools)
         first.detach()
         assert ["host", "look", "other"] == sorted(agent.tools)
@@ -178,7 +178,7 @@ class TestChangedByOthers:
     def test_a_tool_that_is_taken_while_the_entries_are_gone_through(self, registry: ToolRegistry) -> None:
         """Praval goes through an agent's tools when a chat begins; what is taken meanwhile is no error."""
         agent = clerk("mine")
-        with attachment(agent, registry):
+        with attach(agent, registry):
             values, items = iter(agent.tools.values()), iter(agent.tools.items())
             next(values), next(items)
             registry.remove_tool_from_agent("look", "clerk")
@@ -196,7 +196,7 @@ class TestChangedByOthers:
                 registry.assign_tool_to_agent("look", "clerk")
 
         thread, pause = threading.Thread(target=flip), sys.getswitchinterval()
-        with attachment(agent, registry):
+        with attach(agent, registry):
             sys.setswitchinterval(1e-6)
             thread.start()
             try:
@@ -218,7 +218,7 @@ class TestChangedByOthers:
         """`allowed_tool_names` may be anything that can be gone through once, as in Praval."""
         model = scripted("script", [("look", {"x": 1}), ("host", {"x": 1})], "done")
         agent = clerk("mine")
-        with attachment(agent, registry):
+        with attach(agent, registry):
             agent.chat("go", allowed_tool_names=iter(["look"]))
         assert [["look"], ["look"]] == model.offered
         assert ["mine", "Unknown function: host"] == model.told
@@ -234,7 +234,7 @@ class TestChangedByOthers:
         asked: list[Any] = []
         model = scripted("script", [("host", {"x": 1})], "done")
         agent = Narrow("clerk", provider="script")
-        with attachment(agent, registry):
+        with attach(agent, registry):
             agent.chat("go")
         assert 1 == len(asked)
         assert ["host"] == model.told
@@ -249,7 +249,7 @@ class TestChangedByOthers:
 
         model = scripted("script", give, [("host", {"x": 1})], "done")
         agent = praval.Agent("bob", provider="script")
-        with attachment(agent, registry):
+        with attach(agent, registry):
             agent.chat("go")
         assert [[], ["host"], ["host"]] == model.offered
         assert [True, False] == model.errors
@@ -261,7 +261,7 @@ class TestEnds:
         model = scripted("script", [("host", {"x": 1})], "done")
         agent, other = clerk("mine"), clerk("late")
         own = dict(vars(other.runtime))
-        held = attachment(agent, registry)
+        held = attach(agent, registry)
         registry.close()
 
         assert "done" == agent.chat("go")
@@ -270,7 +270,7 @@ class TestEnds:
         held.detach()
         assert ["look"] == list(agent.tools)
         with pytest.raises(RegistryClosedError):
-            attachment(other, registry)
+            attach(other, registry)
         assert (own, dict) == (vars(other.runtime), type(other.tools))
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -291,7 +291,7 @@ class TestEnds:
 
         scripted("script", [("ends", {"x": 1})], "done")
         agent = praval.Agent("clerk", provider="script")
-        with attachment(agent, registry), pytest.raises(kind):
+        with attach(agent, registry), pytest.raises(kind):
             agent.chat("go")
         assert registry.journal is not None
         assert ["cancelled"] == [str(one.outcome) for one in registry.journal.events() if hasattr(one, "outcome")]
@@ -315,7 +315,7 @@ class TestEnds:
 
         model = scripted("script", [("fails", {"at": at}) for at in range(4)], "done")
         agent = praval.Agent("clerk", provider="script")
-        with attachment(agent, registry):
+        with attach(agent, registry):
             assert "done" == agent.chat("go")
         assert ["Mute", "InterventionRequired", "StopIteration", "ExceptionGroup"] == [
             one.split(": ")[1] for one in model.told

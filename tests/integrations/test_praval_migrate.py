@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from praval_rig import clean, fresh, praval  # noqa: F401
 
 from praval_tools import DuplicateToolError, Tool, ToolRegistry, ToolUsageError
-from praval_tools.integrations.praval import Moved, attachment, installation, migration
+from praval_tools.integrations.praval import Moved, attach, install, migrate
 
 
 def work(name: str) -> Any:
@@ -54,7 +54,7 @@ class TestMigrate:
         bob._praval_agent.add_tool_spec(spec, lambda q: q + 1)
         registry = ToolRegistry()
 
-        report = migration(registry)
+        report = migrate(registry)
 
         assert ["owned", "shared", "given", "listed", "own", "spec"] == [one.name for one in registry]
         assert ["owned", "shared", "own"] == registry.agent("ann").list_tools()
@@ -80,10 +80,10 @@ class TestMigrate:
         declared("owned", owned_by="ann")
         agent("ann").tool(work("own"))
         registry = ToolRegistry()
-        migration(registry)
+        migrate(registry)
         before = registry.state
 
-        report = migration(registry)
+        report = migrate(registry)
 
         assert {"same"} == {one.done for one in report.moved}
         assert () == report.assigned
@@ -96,12 +96,12 @@ class TestMigrate:
             declared(name)
         agent("ann", tools=["listed", "lent"])
         registry = ToolRegistry()
-        migration(registry)
+        migrate(registry)
         registry.remove_tool_from_agent("listed", "ann")
         registry.revoke(registry.grants(tool="lent", agent="ann")[0])
         registry.block("shared", "ann")
 
-        migration(registry)
+        migrate(registry)
 
         assert [] == registry.agent("ann").list_tools()
 
@@ -113,7 +113,7 @@ class TestMigrate:
         assert ["owned"] == ann.list_tools()
         registry = ToolRegistry()
 
-        migration(registry)
+        migrate(registry)
 
         assert [] == registry.agent("ann").list_tools()
 
@@ -134,10 +134,10 @@ class TestMigrate:
         registry.register_tool(Tool.from_function(work("host"), name="run", owned_by="host"))
 
         with pytest.raises(DuplicateToolError, match="run"):
-            migration(registry, agents=[theirs])
+            migrate(registry, agents=[theirs])
         assert ["run"] == [one.name for one in registry]
 
-        report = migration(registry, agents=[theirs], collisions=collisions)
+        report = migrate(registry, agents=[theirs], collisions=collisions)
 
         assert names == [one.name for one in registry]
         assert mine == registry.agent("ann").list_tools()
@@ -148,7 +148,7 @@ class TestMigrate:
     def test_an_unknown_policy(self) -> None:
         """A policy that does not exist is refused with the list."""
         with pytest.raises(ToolUsageError, match="'error', 'rename', 'keep', 'replace'"):
-            migration(ToolRegistry(), collisions="guess")  # type: ignore[arg-type]
+            migrate(ToolRegistry(), collisions="guess")  # type: ignore[arg-type]
 
     def test_agents_that_praval_knows(self) -> None:
         """Agents on the Reef and in Praval's agent registry are found, each once; others are named."""
@@ -163,10 +163,10 @@ class TestMigrate:
         praval.reset_tool_registry()
         registry = ToolRegistry()
 
-        assert ["of_on_reef", "of_known"] == [one.name for one in migration(registry).moved]
-        assert ["of_alone"] == [one.name for one in migration(registry, agents=[alone]).moved]
+        assert ["of_on_reef", "of_known"] == [one.name for one in migrate(registry).moved]
+        assert ["of_alone"] == [one.name for one in migrate(registry, agents=[alone]).moved]
         with pytest.raises(TypeError, match="agent of Praval"):
-            migration(registry, agents=["alone"])
+            migrate(registry, agents=["alone"])
 
     def test_functions_that_are_not_readable(self) -> None:
         """What Praval takes and `praval_tools` could not read comes along, with open arguments."""
@@ -179,20 +179,20 @@ class TestMigrate:
 
         praval.tool("odd", owned_by="ann")(odd)
         registry = ToolRegistry()
-        migration(registry)
+        migrate(registry)
 
         assert ["b"] == registry.agent("ann").call("odd", thing=1, b=2)
 
     def test_with_an_installed_registry(self) -> None:
         """The installed registry is Praval's own: nothing to bring but what agents hold; attached ones are left."""
         registry = ToolRegistry()
-        with installation(registry):
+        with install(registry):
             declared("owned", owned_by="ann")
             ann, bob = agent("ann"), agent("bob")
             ann.tool(work("run"))
             bob.tool(work("run"))
-            attachment(ann)
-            report = migration(registry, collisions="rename")
+            attach(ann)
+            report = migrate(registry, collisions="rename")
         assert ["owned", "run", "bob-run"] == [one.name for one in registry]
         assert ["bob"] == [one.source for one in report.moved]
 
@@ -231,7 +231,7 @@ class TestMigrate:
             for name in host:
                 registry.register_tool(Tool.from_function(work("host"), name=name, owned_by="host"))
 
-            report = migration(registry, agents=agents.values(), collisions=collisions)
+            report = migrate(registry, agents=agents.values(), collisions=collisions)
 
             here = [
                 id(one.function) for one in registry if one.metadata.owned_by != "host" or "host" not in one.__name__
@@ -245,6 +245,6 @@ class TestMigrate:
             once = registry.state
             if collisions != "replace":
                 assert {"registered", "renamed"}.isdisjoint(
-                    one.done for one in migration(registry, agents=agents.values(), collisions=collisions).moved
+                    one.done for one in migrate(registry, agents=agents.values(), collisions=collisions).moved
                 )
                 assert once is registry.state

@@ -21,21 +21,21 @@ from journal_strategies import EXAMPLES, NOON, events_of, every_event, json_valu
 from praval_tools import Outcome, ToolRegistry, journal, tool
 from praval_tools.access import events
 from praval_tools.errors import EventFormatError, RedactionKeyError, ToolError
-from praval_tools.journal.codec import VERSION, from_json, to_json
+from praval_tools.journal.codec import EVENT_VERSION, from_json, to_json
 from praval_tools.journal.events import (
-    CLASSES,
-    TYPES,
+    EVENT_CLASSES,
+    EVENT_TYPES,
     AgentToolCall,
     AgentToolResult,
     CallRefused,
-    DecisionNote,
+    EventSubject,
     EventType,
     JournalEvent,
-    Subject,
-    noted,
-    subject_of,
+    RecordedDecision,
+    get_subject,
+    to_recorded_decision,
 )
-from praval_tools.journal.value_codec import Opaque, packed, unpacked
+from praval_tools.journal.value_codec import OpaqueValue, pack_value, unpack_value
 
 GOLDEN = Path(__file__).parent / "golden_events.jsonl"
 LATER = datetime(9000, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ def no_constant(name: str) -> Any:
 
 
 class TestIdentity:
-    @pytest.mark.parametrize("kind", CLASSES.values(), ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", EVENT_CLASSES.values(), ids=lambda kind: kind.__name__)
     def test_what_is_written_reads_back(self, kind: type) -> None:
         """Every event of every class is read as the event that was written."""
 
@@ -81,7 +81,7 @@ class TestIdentity:
         text = to_json(event)
 
         assert text == to_json(from_json(text))
-        assert json.loads(text, parse_constant=no_constant)["type"] == TYPES[type(event)]
+        assert json.loads(text, parse_constant=no_constant)["type"] == EVENT_TYPES[type(event)]
 
     def test_a_grant_comes_back_with_expiry_and_bounds_as_given(self) -> None:
         """`where` stays as it was given; its compiled form is left to who has the tool's schema."""
@@ -107,13 +107,13 @@ class TestValues:
     @given(values)
     def test_packing_is_undone(self, value: Any) -> None:
         """Values of Python's own types come back as they were, whatever their keys are."""
-        assert value == unpacked(packed(value))
-        assert json.dumps(packed(value), allow_nan=False)
+        assert value == unpack_value(pack_value(value))
+        assert json.dumps(pack_value(value), allow_nan=False)
 
     @given(json_values.filter(lambda value: "praval:" not in repr(value)))
     def test_json_stays_as_it_is(self, value: Any) -> None:
         """What is JSON already is written untouched, as the seed's readers expect."""
-        assert value is packed(value)
+        assert value is pack_value(value)
         assert value == body(call(value))["arguments"]
 
     def test_nan_and_infinity(self) -> None:
@@ -150,7 +150,7 @@ class TestValues:
 
         read = from_json(to_json(call({"row": Row("a"), "color": Color.RED, "odd": Odd()})))
 
-        assert {"row": {"name": "a"}, "color": "red", "odd": Opaque("<odd>")} == read.arguments
+        assert {"row": {"name": "a"}, "color": "red", "odd": OpaqueValue("<odd>")} == read.arguments
 
     def test_hostile_arguments_of_a_refused_call(self) -> None:
         """Lists inside themselves, a thousand levels, and lists that multiply: the refusal is still written."""
@@ -177,7 +177,7 @@ class TestValues:
 class TestRefusals:
     def test_unknown_versions(self) -> None:
         """Another version, or none, is never guessed at: the error names the event and what to install."""
-        for version in (None, 0, VERSION + 1, "1", True, 1.0):
+        for version in (None, 0, EVENT_VERSION + 1, "1", True, 1.0):
             error = refused(json.dumps({**body(call({})), "v": version}))
 
             assert "e" == error.event_id
@@ -229,7 +229,7 @@ class TestRefusals:
     def test_whatever_an_object_holds(self, junk: dict[str, Any]) -> None:
         """Reading any JSON object gives an event or an `EventFormatError`, nothing else."""
         try:
-            from_json(json.dumps({"v": VERSION, "type": "tool_assigned", **junk}))
+            from_json(json.dumps({"v": EVENT_VERSION, "type": "tool_assigned", **junk}))
         except EventFormatError:
             pass
 
@@ -258,8 +258,8 @@ class TestRefusals:
 class TestShape:
     def test_the_union_is_closed(self) -> None:
         """Every class has one type, and every type one class; the names are the seed's."""
-        assert set(EventType) == set(CLASSES) == set(EXAMPLES)
-        assert set(get_args(JournalEvent)) == set(CLASSES.values())
+        assert set(EventType) == set(EVENT_CLASSES) == set(EXAMPLES)
+        assert set(get_args(JournalEvent)) == set(EVENT_CLASSES.values())
         assert "agent_tool_call" == EventType.AGENT_TOOL_CALL
         assert "agent_tool_result" == EventType.AGENT_TOOL_RESULT
 
@@ -311,7 +311,7 @@ class TestShape:
         owned = {"ownership_transferred", "tool_disabled", "tool_shared", "tool_unshared", "tool_configured"}
         if kind in owned or kind is EventType.TOOL_UNREGISTERED:
             expected[kind] = (None, "wire_money")
-        found = subject_of(EXAMPLES[kind])
+        found = get_subject(EXAMPLES[kind])
 
         assert expected.get(kind, clerk) == (found.agent, found.tool)
         whole = body(EXAMPLES[kind])
@@ -321,7 +321,9 @@ class TestShape:
         """A call is found by its run and its id."""
         event = EXAMPLES[EventType.AGENT_TOOL_CALL]
 
-        assert Subject(run_id="run-1", tool_call_id="call-1", agent="clerk", tool="wire_money") == subject_of(event)
+        assert EventSubject(run_id="run-1", tool_call_id="call-1", agent="clerk", tool="wire_money") == get_subject(
+            event
+        )
 
     @pytest.mark.parametrize(
         ("prepare", "rule", "source"),
@@ -342,16 +344,16 @@ class TestShape:
 
         prepare(registry)
         decision = registry.explain("ann", "add")
-        note = noted(decision)
+        note = to_recorded_decision(decision)
 
         assert (decision.allowed, rule) == (note.allowed, note.rule)
         assert note.source.startswith(source) and (note.source == "") == (source == "")
-        assert DecisionNote is type(note)
+        assert RecordedDecision is type(note)
 
 
 def test_importing_the_package_loads_no_journal() -> None:
     """Who does not journal does not pay for it."""
-    code = "import praval_tools, sys; print([name for name in sys.modules if 'journal' in name or 'cattrs' in name])"
+    code = "import praval_tools, sys; print([name for name in sys.modules if name.startswith(('praval_tools.journal', 'cattrs'))])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]" == found.stdout.strip()

@@ -26,17 +26,17 @@ from type_strategies import ask
 from praval_tools import Outcome, Problem, Secret, Tool
 from praval_tools.errors import RedactionKeyError
 from praval_tools.journal.codec import from_json, to_json
-from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, DecisionNote, EventType
-from praval_tools.journal.redaction.marker_key import VARIABLE, load_key
-from praval_tools.journal.redaction.redactor import MARKER, Plan, Redactor
-from praval_tools.journal.redaction.secret_names import DEFAULT, SecretNames, counts
-from praval_tools.journal.redaction.secret_search import Secrets, written_forms
+from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, EventType, RecordedDecision
+from praval_tools.journal.redaction.marker_key import KEY_VARIABLE, load_key
+from praval_tools.journal.redaction.redactor import MARKER_PATTERN, RedactionPlan, Redactor
+from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
+from praval_tools.journal.redaction.secret_search import SecretMarkers, build_written_forms
 from praval_tools.schema.coercion import Repair
-from praval_tools.schema.encode import json_text
+from praval_tools.schema.encode import to_json_bytes
 
 KEY = bytes(range(32))
 REDACTOR = Redactor(key=KEY)
-ANY = REDACTOR.plan()
+ANY = REDACTOR.build_plan()
 
 KEYS = [
     "password", "Password", "user_password", "userPassword", "X-API-Key", "apikey", "api_keys", "access_token",
@@ -64,7 +64,7 @@ def forms(secret: str) -> set[str]:
 def shown(data: bytes | str, secret: str) -> list[str]:
     """Return what *data* shows of *secret*: four characters in a row or more; markers say nothing."""
     text = data if isinstance(data, str) else data.decode("utf-8", "surrogatepass")
-    text = MARKER.sub("\0", text)
+    text = MARKER_PATTERN.sub("\0", text)
     return [
         form[start : start + 4]
         for form in forms(secret)
@@ -81,7 +81,7 @@ odd_secrets = st.text(st.characters(), min_size=4, max_size=20).filter(is_apart)
 
 def written(one: Any, name: str) -> bytes:
     """Return the bytes that stand for one field of an event in its JSON; times and ids may hold any digits."""
-    return json_text(json.loads(to_json(one))[name])
+    return to_json_bytes(json.loads(to_json(one))[name])
 
 
 def event(arguments: Any, **more: Any) -> AgentToolCall:
@@ -89,13 +89,13 @@ def event(arguments: Any, **more: Any) -> AgentToolCall:
     return AgentToolCall(**HEAD, arguments=arguments, **more)
 
 
-def plan(function: Any, redactor: Redactor = REDACTOR) -> Plan:
+def plan(function: Any, redactor: Redactor = REDACTOR) -> RedactionPlan:
     """Return the plan for a tool made of *function*."""
-    compiled = Tool.from_function(function, description="Do.").definition_.compiled
-    return redactor.plan(compiled.parameters_schema, compiled.result_schema)
+    compiled = Tool.from_function(function, description="Do.").implementation.compiled
+    return redactor.build_plan(compiled.parameters_schema, compiled.result_schema)
 
 
-def plan_for(hint: Any) -> Plan:
+def plan_for(hint: Any) -> RedactionPlan:
     """Return the plan for a tool with one parameter `value` of *hint*."""
 
     def function(value: Any) -> str:
@@ -136,7 +136,7 @@ class TestNothingIsShown:
     def test_anywhere_in_the_arguments(self, data: st.DataObject, secret: str) -> None:
         """Under the name of a secret, however deep and in whatever text: the written bytes show none of it."""
         arguments = {"where": data.draw(hidden(secret)), "when": 5}
-        clean, _ = ANY.event(event(arguments))
+        clean, _ = ANY.redact_event(event(arguments))
 
         assert [] == shown(written(clean, "arguments"), secret)
 
@@ -145,22 +145,22 @@ class TestNothingIsShown:
         """What is secret in one place is secret in all: other arguments, keys, the result, in any written form."""
         form = data.draw(st.sampled_from(sorted(forms(secret))))
         around = data.draw(st.sampled_from(["{}", "« {} »", '{{"x": "{}"}}', "{}{}"])).replace("{}", form)
-        call, secrets = ANY.event(event({"password": secret, "note": around, form: 1, "list": [[around]]}))
+        call, secrets = ANY.redact_event(event({"password": secret, "note": around, form: 1, "list": [[around]]}))
         value = {"body": [around, around.encode("utf-8", "surrogateescape")], form: form}
-        result, _ = ANY.event(AgentToolResult(**HEAD, outcome=Outcome.OK, result=value), secrets)
+        result, _ = ANY.redact_event(AgentToolResult(**HEAD, outcome=Outcome.OK, result=value), secrets)
 
         for one, name in ((call, "arguments"), (result, "result")):
-            assert form not in MARKER.sub("\0", written(one, name).decode())
-            assert form not in MARKER.sub("\0", str(getattr(from_json(to_json(one)), name)))
+            assert form not in MARKER_PATTERN.sub("\0", written(one, name).decode())
+            assert form not in MARKER_PATTERN.sub("\0", str(getattr(from_json(to_json(one)), name)))
 
     @given(secret_texts, st.integers(0, 20), st.integers(4, 20), st.sampled_from(["{}", "bad '{}…'", "{}: no", "a={}"]))
     def test_parts_of_it_in_messages(self, secret: str, start: int, size: int, message: str) -> None:
         """Error texts quote and cut; no four characters in a row of a secret are left in one."""
-        _, secrets = ANY.arguments({"password": secret})
+        _, secrets = ANY.redact_arguments({"password": secret})
         for form in sorted(forms(secret)):
             text = message.replace("{}", form[start % len(form) :][:size])
             whole = {*(form[at : at + 4] for at in range(len(form) - 3))}
-            clean = MARKER.sub("\0", ANY.text(text, secrets))
+            clean = MARKER_PATTERN.sub("\0", ANY.redact_text(text, secrets))
 
             assert [] == [part for part in whole if part in clean], (text, clean)
 
@@ -173,7 +173,7 @@ class TestNothingIsShown:
         ways = [whole[:cut], whole[:cut] + "}", whole + ",", "say: " + whole, f"{whole!r}"]
         broken = data.draw(st.sampled_from(ways))
         refusal = CallRefused(**HEAD, outcome=Outcome.INVALID_ARGUMENTS, arguments=broken, error=f"no JSON: {broken}")
-        clean, _ = ANY.event(refusal)
+        clean, _ = ANY.redact_event(refusal)
 
         assert [] == shown(written(clean, "arguments") + written(clean, "error"), secret)
 
@@ -182,7 +182,7 @@ class TestNothingIsShown:
         """A key that comes twice hides nothing behind the second one."""
         text = f'{{"password": {json.dumps(secret)}, "password": null}}'
 
-        assert [] == shown(written(ANY.event(event({"x": text}))[0], "arguments"), secret)
+        assert [] == shown(written(ANY.redact_event(event({"x": text}))[0], "arguments"), secret)
 
     @pytest.mark.parametrize(
         "text",
@@ -195,12 +195,12 @@ class TestNothingIsShown:
     )  # fmt: skip
     def test_said_in_a_message(self, text: str) -> None:
         """Messages that name a secret are understood where they are no JSON."""
-        assert [] == shown(ANY.text(text), "hunter2x")
-        assert "hunter2x" not in ANY.text(f"{text} and hunter2x once more")
+        assert [] == shown(ANY.redact_text(text), "hunter2x")
+        assert "hunter2x" not in ANY.redact_text(f"{text} and hunter2x once more")
 
     def test_quoted_by_problems_repairs_and_decisions(self) -> None:
         """What is wrong with arguments quotes them; these texts are cleaned, too."""
-        note = DecisionNote(allowed=False, rule="granted", reason="password 'hunter2x' is not in the enum")
+        note = RecordedDecision(allowed=False, rule="granted", reason="password 'hunter2x' is not in the enum")
         refusal = CallRefused(
             **HEAD,
             outcome=Outcome.FORBIDDEN,
@@ -211,7 +211,7 @@ class TestNothingIsShown:
         call = event({"password": "hunter2x"}, repairs=(Repair("$", "hunter2x", "hunter2x", "spelled"),), decision=note)
 
         for one in (refusal, call):
-            assert [] == shown(to_json(ANY.event(one)[0]), "hunter2x")
+            assert [] == shown(to_json(ANY.redact_event(one)[0]), "hunter2x")
 
     def test_objects_and_bytes(self) -> None:
         """What is no JSON at all is searched as the text that will be written."""
@@ -223,26 +223,26 @@ class TestNothingIsShown:
         for junk in (Login(), [Login()], b'{"password": "hunter2x"}', {"a": b"token=hunter2x"}, {Login()}):
             refusal = CallRefused(**HEAD, outcome=Outcome.INVALID_ARGUMENTS, arguments=junk)
 
-            assert [] == shown(to_json(ANY.event(refusal)[0]), "hunter2x")
+            assert [] == shown(to_json(ANY.redact_event(refusal)[0]), "hunter2x")
 
     def test_numbers(self) -> None:
         """A number may be a secret, and come back as text or the other way round."""
-        clean, secrets = ANY.arguments({"password": 73915, "x": [73915, "a 73915"], "token": "90210"})
+        clean, secrets = ANY.redact_arguments({"password": 73915, "x": [73915, "a 73915"], "token": "90210"})
 
-        assert "73915" not in MARKER.sub("", str(clean))
-        assert "90210" not in MARKER.sub("", str(ANY.result({"zip": 90210, "s": "90210"}, secrets)))
+        assert "73915" not in MARKER_PATTERN.sub("", str(clean))
+        assert "90210" not in MARKER_PATTERN.sub("", str(ANY.redact_result({"zip": 90210, "s": "90210"}, secrets)))
 
     def test_headers_as_a_list(self) -> None:
         """Where a name stands beside its value, the name decides."""
         headers = [{"name": "Authorization", "value": "Bearer hunter2x"}, {"key": "lang", "value": "en"}]
-        clean, secrets = ANY.arguments({"headers": headers})
+        clean, secrets = ANY.redact_arguments({"headers": headers})
 
-        assert [] == shown(json.dumps(clean), "hunter2x") + shown(ANY.text("bad hunter2x", secrets), "hunter2x")
+        assert [] == shown(json.dumps(clean), "hunter2x") + shown(ANY.redact_text("bad hunter2x", secrets), "hunter2x")
         assert "en" == clean["headers"][1]["value"]
 
     def test_the_key_is_never_shown(self) -> None:
         """Neither a redactor nor its secrets tell what they know when they are printed."""
-        secrets = ANY.arguments({"password": "hunter2x"})[1]
+        secrets = ANY.redact_arguments({"password": "hunter2x"})[1]
 
         assert ("<Redactor>", "<1 secrets>") == (repr(REDACTOR), repr(secrets))
 
@@ -297,27 +297,29 @@ class TestMarked:
         """`Annotated[…, Secret]` counts inside classes, lists, dicts, tuples, unions, aliases, and recursively."""
         one = plan_for(hint)
         for written_as in (value, json.dumps(value) if not isinstance(value, str) else value):
-            text = to_json(one.event(event({"value": written_as}))[0])
+            text = to_json(one.redact_event(event({"value": written_as}))[0])
 
-            assert MARKER.search(text.decode())
+            assert MARKER_PATTERN.search(text.decode())
             for secret in ("hunter2x", "aHVudGVyMng", "7391555"):
-                assert secret not in MARKER.sub("", text.decode())
+                assert secret not in MARKER_PATTERN.sub("", text.decode())
 
     @given(st.integers(0, 60))
     def test_in_arguments_that_are_no_json(self, cut: int) -> None:
         """A marked parameter is known by its name in a text that breaks off, at any place."""
         text = '{"value": {"user": "ann", "code": "hunter2x", "spare": 1}}'[:cut]
         refusal = CallRefused(**HEAD, outcome=Outcome.INVALID_ARGUMENTS, arguments=text, error=f"bad: {text}")
-        clean, _ = plan_for(Login).event(refusal)
+        clean, _ = plan_for(Login).redact_event(refusal)
 
         assert [] == shown(written(clean, "arguments") + written(clean, "error"), "hunter2x")
 
     def test_what_is_beside_it_stays(self) -> None:
         """Only what is marked is hidden."""
-        clean, _ = plan_for(Server).arguments({"value": {"host": "a", "login": {"user": "bob", "code": "hunter2x"}}})
+        clean, _ = plan_for(Server).redact_arguments(
+            {"value": {"host": "a", "login": {"user": "bob", "code": "hunter2x"}}}
+        )
 
         assert ("a", "bob") == (clean["value"]["host"], clean["value"]["login"]["user"])
-        assert MARKER.fullmatch(clean["value"]["login"]["code"])
+        assert MARKER_PATTERN.fullmatch(clean["value"]["login"]["code"])
 
     def test_of_a_tool_with_a_given_schema(self) -> None:
         """A tool without hints marks its secrets in JSON Schema: `writeOnly`, or the format `password`."""
@@ -327,9 +329,11 @@ class TestMarked:
             "patternProperties": {"^p": {"type": "string", "writeOnly": True}},
             "$defs": {"k": {"allOf": [{"type": "string"}, {"writeOnly": True}]}},
         }
-        clean, _ = REDACTOR.plan(schema).arguments({"a": "one1", "b": "two2", "c": "three", "pin": "four4"})
+        clean, _ = REDACTOR.build_plan(schema).redact_arguments(
+            {"a": "one1", "b": "two2", "c": "three", "pin": "four4"}
+        )
 
-        assert ["a", "b", "pin"] == [name for name, one in clean.items() if MARKER.fullmatch(one)]
+        assert ["a", "b", "pin"] == [name for name, one in clean.items() if MARKER_PATTERN.fullmatch(one)]
 
     def test_a_default_is_not_shown_to_models(self) -> None:
         """A secret that is the default of a parameter stays out of the schema; leaving it out still uses it."""
@@ -339,7 +343,7 @@ class TestMarked:
 
         tool = Tool.from_function(login, description="Log in.")
 
-        assert "hunter2x" not in json.dumps(tool.definition_.compiled.parameters_schema)
+        assert "hunter2x" not in json.dumps(tool.implementation.compiled.parameters_schema)
         assert "hunter2x" == ask(tool, {}).result
 
     def test_the_tool_is_the_same_otherwise(self) -> None:
@@ -349,11 +353,11 @@ class TestMarked:
             return code
 
         tool = Tool.from_function(login, description="Log in.")
-        schema = tool.definition_.compiled.parameters_schema
+        schema = tool.implementation.compiled.parameters_schema
 
         assert {"type": "string", "writeOnly": True} == schema["properties"]["code"]
         assert jsonschema_rs.validator_for(schema).is_valid({"code": "x"})
-        assert {"code": "x"} == tool.definition_.compiled.structure({"code": "x"})
+        assert {"code": "x"} == tool.implementation.compiled.decode_arguments({"code": "x"})
         assert "x" == tool(code="x")
         assert "Secret()" == repr(Secret())
 
@@ -364,19 +368,19 @@ class TestMarkers:
         """Replay compares markers as it would compare values; the type of a value counts."""
         same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
-        assert same == (REDACTOR.marker(one) == REDACTOR.marker(other))
+        assert same == (REDACTOR.make_marker(one) == REDACTOR.make_marker(other))
 
     def test_another_key_gives_another_marker(self) -> None:
         """Who has the journal and not the key cannot try out guesses."""
-        assert REDACTOR.marker("hunter2x") != Redactor(key=b"another key of 16").marker("hunter2x")
+        assert REDACTOR.make_marker("hunter2x") != Redactor(key=b"another key of 16").make_marker("hunter2x")
 
     def test_the_same_in_arguments_results_and_messages(self) -> None:
         """One secret has one marker in all events of a store, so that it can be followed without being known."""
-        clean, secrets = ANY.arguments({"password": "hunter2x"})
+        clean, secrets = ANY.redact_arguments({"password": "hunter2x"})
         mark = clean["password"]
 
-        assert [f"{mark}!", mark] == ANY.result(["hunter2x!", "hunter2x"], secrets)
-        assert f"no {mark} here" == ANY.text("no hunter2x here", secrets)
+        assert [f"{mark}!", mark] == ANY.redact_result(["hunter2x!", "hunter2x"], secrets)
+        assert f"no {mark} here" == ANY.redact_text("no hunter2x here", secrets)
 
     def test_an_empty_key_is_refused(self) -> None:
         """A digest without a key could be guessed."""
@@ -385,15 +389,15 @@ class TestMarkers:
 
 
 class TestNothingToHide:
-    @given(values.filter(lambda value: not REDACTOR.names.hint.search(repr(value))))
+    @given(values.filter(lambda value: not REDACTOR.secret_names.prefilter.search(repr(value))))
     def test_the_rest_stays_as_it_is(self, value: Any) -> None:
         """Without secrets nothing changes; JSON is not even copied."""
-        assert value == ANY.arguments(value, bound=False)[0]
+        assert value == ANY.redact_arguments(value, is_validated=False)[0]
 
-    @given(every_event.filter(lambda one: not REDACTOR.names.hint.search(repr(one))))
+    @given(every_event.filter(lambda one: not REDACTOR.secret_names.prefilter.search(repr(one))))
     def test_redacting_an_event_without_secrets(self, one: Any) -> None:
         """An event without secrets is itself; whatever it holds, it is written without complaint."""
-        clean, secrets = ANY.event(one)
+        clean, secrets = ANY.redact_event(one)
 
         assert to_json(one) == to_json(clean)
         assert not secrets
@@ -407,8 +411,8 @@ class TestNothingToHide:
         arguments = {"width": 1.0, "height": 2.0}
         one = plan(area)
 
-        assert arguments is one.arguments(arguments)[0]
-        assert 5.0 == one.result(5.0)
+        assert arguments is one.redact_arguments(arguments)[0]
+        assert 5.0 == one.redact_result(5.0)
 
     def test_numbers_under_the_name_of_a_secret(self) -> None:
         """A pass code may be a number; a plan knows that by the parameter's name."""
@@ -416,28 +420,32 @@ class TestNothingToHide:
         def open_door(passcode: int, width: float) -> bool:
             return True
 
-        clean, _ = plan(open_door).arguments({"passcode": 4711, "width": 4.5})
+        clean, _ = plan(open_door).redact_arguments({"passcode": 4711, "width": 4.5})
 
-        assert MARKER.fullmatch(clean["passcode"]) and 4.5 == clean["width"]
+        assert MARKER_PATTERN.fullmatch(clean["passcode"]) and 4.5 == clean["width"]
 
     def test_what_only_counts_or_says_nothing(self) -> None:
         """Amounts, flags and empty values under such names are no secrets."""
         value = {"max_tokens": 100, "token_count": 5, "use_password": True, "password": None, "token": "", "cookies": 2}
 
-        assert value is ANY.arguments(value)[0]
-        assert "token=null; max_tokens=100" == ANY.text("token=null; max_tokens=100")
+        assert value is ANY.redact_arguments(value)[0]
+        assert "token=null; max_tokens=100" == ANY.redact_text("token=null; max_tokens=100")
 
     def test_short_secrets_stay_where_they_are_given(self) -> None:
         """Fewer than four characters are hidden in their own place and looked for nowhere else."""
-        clean, secrets = ANY.arguments({"password": "abc", "note": "abcdef", "token": "true"})
+        clean, secrets = ANY.redact_arguments({"password": "abc", "note": "abcdef", "token": "true"})
 
-        assert "abcdef" == clean["note"] and MARKER.fullmatch(clean["password"]) and MARKER.fullmatch(clean["token"])
-        assert "abc is true" == ANY.text("abc is true", secrets)
+        assert (
+            "abcdef" == clean["note"]
+            and MARKER_PATTERN.fullmatch(clean["password"])
+            and MARKER_PATTERN.fullmatch(clean["token"])
+        )
+        assert "abc is true" == ANY.redact_text("abc is true", secrets)
 
     def test_a_message_that_only_speaks_of_tokens(self) -> None:
         """What a message itself calls a token is hidden, and nothing that merely resembles it."""
-        assert "unexpected end, token: [] unexpected" == MARKER.sub(
-            "[]", ANY.text("unexpected end, token: expectations unexpected")
+        assert "unexpected end, token: [] unexpected" == MARKER_PATTERN.sub(
+            "[]", ANY.redact_text("unexpected end, token: expectations unexpected")
         )
 
 
@@ -445,33 +453,35 @@ class TestNames:
     @given(secret_keys)
     def test_spelling_does_not_count(self, key: str) -> None:
         """Case, dashes, dots, camelCase, plurals and numbers at the end change nothing."""
-        assert SecretNames(DEFAULT)(key)
+        assert SecretNames(DEFAULT_SECRET_NAMES)(key)
 
     @pytest.mark.parametrize(
         "key", ["secretary", "tokenize", "author", "path", "passenger", "keyboard", "api", "key", "x", "", "monkey"]
     )
     def test_other_words(self, key: str) -> None:
         """Words that only begin alike are no names of secrets."""
-        assert not SecretNames(DEFAULT)(key)
+        assert not SecretNames(DEFAULT_SECRET_NAMES)(key)
 
     def test_patterns_of_ones_own(self) -> None:
         """Patterns are words or regular expressions, and take the place of the default ones."""
-        one = Redactor(["pin code", re.compile(r"^ssn\d$")], key=KEY).plan()
-        clean, _ = one.arguments({"pinCode": "1234x", "ssn1": "5678x", "password": "shown", "t": "pin-code: 9999y"})
+        one = Redactor(["pin code", re.compile(r"^ssn\d$")], key=KEY).build_plan()
+        clean, _ = one.redact_arguments(
+            {"pinCode": "1234x", "ssn1": "5678x", "password": "shown", "t": "pin-code: 9999y"}
+        )
 
         assert "shown" == clean["password"]
         assert [] == [text for text in ("1234x", "5678x", "9999y") if text in str(clean)]
-        assert Redactor([], key=KEY).plan().arguments({"password": "shown"})[0] == {"password": "shown"}
+        assert Redactor([], key=KEY).build_plan().redact_arguments({"password": "shown"})[0] == {"password": "shown"}
 
     def test_counting_names(self) -> None:
         """`max_tokens` counts, `token` does not."""
-        assert (True, True, False) == (counts("max_tokens"), counts("tokenCount"), counts("token"))
+        assert (True, True, False) == (is_amount("max_tokens"), is_amount("tokenCount"), is_amount("token"))
 
     @given(odd_secrets)
     def test_forms_hold_the_secret_itself(self, secret: str) -> None:
         """Every text has forms, the text itself among them, for any character."""
-        assert secret in written_forms(secret)
-        assert Secrets({secret: "x"}) | Secrets() and not Secrets()
+        assert secret in build_written_forms(secret)
+        assert SecretMarkers({secret: "x"}) | SecretMarkers() and not SecretMarkers()
 
 
 RACER = """
@@ -513,10 +523,10 @@ class TestKey:
 
     def test_the_environment_comes_first(self, tmp_path: Path) -> None:
         """`PRAVAL_TOOLS_KEY` is used as it is, and no file is made; too short a one is refused without being shown."""
-        assert b"0123456789abcdef" == load_key(tmp_path / "x", environ={VARIABLE: "0123456789abcdef"})
+        assert b"0123456789abcdef" == load_key(tmp_path / "x", environ={KEY_VARIABLE: "0123456789abcdef"})
         assert [] == os.listdir(tmp_path)
         with pytest.raises(RedactionKeyError, match="fewer than 16") as caught:
-            load_key(None, environ={VARIABLE: "shortkey"})
+            load_key(None, environ={KEY_VARIABLE: "shortkey"})
         assert "shortkey" not in str(caught.value)
 
     def test_without_a_store(self) -> None:
@@ -554,7 +564,7 @@ class TestKey:
             with pytest.raises(RedactionKeyError) as caught:
                 load_key(tmp_path / name, environ={})
 
-            assert "material" not in str(caught.value) and VARIABLE in str(caught.value)
+            assert "material" not in str(caught.value) and KEY_VARIABLE in str(caught.value)
 
     def test_a_folder_that_does_not_exist(self, tmp_path: Path) -> None:
         """Where the file cannot be made the error says where, and what else can be done."""
@@ -566,6 +576,6 @@ def test_examples_are_redacted_where_they_should_be() -> None:
     """The events of the golden file hold no secrets: redaction leaves them alone."""
     for kind in EventType:
         one = EXAMPLES[kind]
-        mapping: Mapping[str, Any] = {"event": ANY.event(one)[0]}
+        mapping: Mapping[str, Any] = {"event": ANY.redact_event(one)[0]}
 
         assert to_json(one) == to_json(mapping["event"])

@@ -22,7 +22,7 @@ from journal_strategies import NOON, every_event
 from praval_tools import Outcome
 from praval_tools.errors import StatsWarning
 from praval_tools.journal.events import AgentToolResult, CallRefused, LateResult
-from praval_tools.journal.quantile_sketch import Sketch
+from praval_tools.journal.quantile_sketch import QuantileSketch
 from praval_tools.journal.stats import UsageStats
 
 UNCOUNTED = {Outcome.UNKNOWN_TOOL, Outcome.APPROVAL_REQUIRED}
@@ -221,7 +221,7 @@ class TestThreads:
     def test_recording_waits_for_nobody(self) -> None:
         """While a reader holds everything up, calls are recorded all the same, and none is lost."""
         stats = UsageStats()
-        with stats._folding:
+        with stats._fold_lock:
             for _ in range(5_000):
                 stats.update_stats("add", True, 1.0)
 
@@ -233,7 +233,7 @@ class TestThreads:
         for _ in range(100_000):
             stats.update_stats("add", True, 1.0)
 
-        assert len(stats._waiting) <= 1_024
+        assert len(stats._pending) <= 1_024
 
     def test_saving_while_others_record(self, tmp_path: Path) -> None:
         """Each saved file is a whole one, whatever is recorded meanwhile."""
@@ -261,9 +261,9 @@ def exact(values: list[float], share: float) -> float:
     return values[max(math.ceil(share * len(values) - 1e-9), 1) - 1]
 
 
-def sketch(values: Iterable[float]) -> Sketch:
+def sketch(values: Iterable[float]) -> QuantileSketch:
     """Return the sketch of *values*."""
-    made = Sketch()
+    made = QuantileSketch()
     for one in values:
         made.add(one)
     return made
@@ -319,7 +319,7 @@ class TestSketch:
         assert made == sketch(chance.sample(values, len(values)))
         assert len(values) == made.count
         assert sys.getsizeof(made) <= 4096
-        assert made == Sketch.from_dict(json.loads(json.dumps(made.to_dict())))
+        assert made == QuantileSketch.from_dict(json.loads(json.dumps(made.to_dict())))
 
     @given(st.lists(st.floats(1e-9, 1e14), min_size=1))
     def test_great_values_are_exact_however_small_others_are(self, values: list[float]) -> None:
@@ -330,7 +330,7 @@ class TestSketch:
 
     def test_nothing(self) -> None:
         """Without values there is no quantile."""
-        assert (None, 0) == (Sketch().quantile(0.99), Sketch().count)
+        assert (None, 0) == (QuantileSketch().quantile(0.99), QuantileSketch().count)
 
 
 WHEN = NOON.isoformat()

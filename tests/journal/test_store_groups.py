@@ -17,7 +17,7 @@ from sqlalchemy import event
 
 from praval_tools.errors import JournalError
 from praval_tools.journal import Answer, Item, MemoryStore, Record, StateRow, Store, Uses
-from praval_tools.journal.storage.group_commit import MOST_ROWS
+from praval_tools.journal.storage.group_commit import MAX_GROUP_ROWS
 from praval_tools.journal.storage.sql_store import SqlStore
 
 _runs = st.sampled_from(["a", "b", None])
@@ -53,7 +53,7 @@ def _store(way: str) -> Iterator[Store]:
     with TemporaryDirectory() as folder:
         store = MemoryStore() if way == "memory" else SqlStore(Path(folder) / "runs.db")
         if way == "slowly" and isinstance(store, SqlStore):
-            store._database.at_once = lambda _: None  # type: ignore[method-assign,assignment]
+            store._database.build_group_insert = lambda _: None  # type: ignore[method-assign,assignment]
         with closing(store):
             yield store
 
@@ -93,7 +93,7 @@ class TestOneByOne:
 def _statements(store: SqlStore) -> list[str]:
     """Return a list that will hold what the writer says to the database."""
     said: list[str] = []
-    event.listen(store._database._writing, "before_cursor_execute", lambda *given: said.append(given[2]))
+    event.listen(store._database._write_engine, "before_cursor_execute", lambda *given: said.append(given[2]))
     return said
 
 
@@ -119,9 +119,9 @@ class TestAtOnce:
         with SqlStore(tmp_path / "runs.db") as store:
             store.append([note()])
             store.append([note()])
-            for many in (MOST_ROWS - 1, MOST_ROWS, 2_000):
+            for many in (MAX_GROUP_ROWS - 1, MAX_GROUP_ROWS, 2_000):
                 assert {"done"} == {one.status for one in store.append([note() for _ in range(many)])}
-            assert 2 + 2 * MOST_ROWS - 1 + 2_000 == store.count()
+            assert 2 + 2 * MAX_GROUP_ROWS - 1 + 2_000 == store.count()
 
     @pytest.mark.parametrize("body", [None, "text", 7])
     def test_what_has_no_body_is_no_row_of_control(self, tmp_path: Path, body: Any) -> None:

@@ -29,7 +29,7 @@ import praval_tools
 from praval_tools.errors import JournalError, JournalFileError, RunBusyError, ToolUsageError
 from praval_tools.journal import Item, StateRow, Uses, open_store
 from praval_tools.journal.storage.sql_store import SqlStore
-from praval_tools.journal.storage.tables import SCHEMA, VERSIONS, Statements, metadata
+from praval_tools.journal.storage.tables import SCHEMA_REVISION, VERSION_TABLE, Statements, metadata
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ class TestOpening:
         """Write-ahead log, synchronous=FULL, our application id, the version in place."""
         with SqlStore(filled) as store:
             store.append([note()])
-            connection = store._writer._transactions._connection
+            connection = store._writer._connection._connection
             assert connection is not None
             said = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _PRAGMAS}
         assert said == _PRAGMAS
@@ -101,7 +101,7 @@ class TestOpening:
         assert ["runs.db", "runs.db-locks"] == sorted(one.name for one in filled.parent.iterdir())
 
 
-_PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "application_id": 0x70726A31, "user_version": int(SCHEMA)}
+_PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "application_id": 0x70726A31, "user_version": int(SCHEMA_REVISION)}
 
 
 def _foreign(path: Path) -> None:
@@ -114,7 +114,7 @@ def _foreign(path: Path) -> None:
 def _newer(path: Path) -> None:
     SqlStore(path).close()
     with closing(sqlite3.connect(path)) as other:
-        other.execute(f"PRAGMA user_version={int(SCHEMA) + 1}")
+        other.execute(f"PRAGMA user_version={int(SCHEMA_REVISION) + 1}")
 
 
 def _without_a_table(path: Path) -> None:
@@ -301,7 +301,7 @@ class TestFailing:
 
     def test_another_process_keeps_the_lock(self, path: Path) -> None:
         """Beyond its patience an append fails, with who is to be looked for; then it goes on."""
-        with SqlStore(path, patience=0.05) as store:
+        with SqlStore(path, lock_timeout=0.05) as store:
             store.append([note("before")])
             with _locked(path):
                 with pytest.raises(JournalError, match="another process kept the write lock"):
@@ -343,7 +343,7 @@ class TestFailing:
 
 
 def _raw(store: SqlStore) -> sqlite3.Connection:
-    connection = store._writer._transactions._connection
+    connection = store._writer._connection._connection
     assert connection is not None
     driver: Any = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
@@ -398,8 +398,8 @@ class TestWaiting:
         with SqlStore(path) as store:
             store.append([note("before")])
             commits: list[int] = []
-            write = store._writer._transactions.write
-            store._writer._transactions.write = lambda items: commits.append(len(items)) or write(items)  # type: ignore[method-assign,func-returns-value]
+            write = store._writer._connection.write
+            store._writer._connection.write = lambda items: commits.append(len(items)) or write(items)  # type: ignore[method-assign,func-returns-value]
             with _locked(path):
                 waiting = [store.submit([note("first")])]
                 while not commits:
@@ -479,9 +479,9 @@ class TestSchema:
         """What the migrations make is what the code writes to."""
         engine = create_engine(f"sqlite:///{filled}")
         with engine.connect() as connection:
-            context = MigrationContext.configure(connection, opts={"version_table": VERSIONS})
+            context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
             assert [] == compare_metadata(context, metadata)
-            assert SCHEMA == context.get_current_revision()
+            assert SCHEMA_REVISION == context.get_current_revision()
         engine.dispose()
 
     def test_the_newest_migration_is_the_version(self) -> None:
@@ -489,14 +489,14 @@ class TestSchema:
         config = Config()
         config.set_main_option("script_location", str(Path(praval_tools.__file__).parent / "journal" / "migrations"))
 
-        assert SCHEMA == ScriptDirectory.from_config(config).get_current_head()
+        assert SCHEMA_REVISION == ScriptDirectory.from_config(config).get_current_head()
 
     def test_the_writer_speaks_postgresql(self) -> None:
         """Every statement of the writer compiles there, with positional parameters and the row lock."""
         said = Statements(psycopg.dialect(paramstyle="format"))
 
-        assert said.lock.endswith("FOR UPDATE")
-        assert 12 == said.insert.count("%s")
+        assert said.lock_store.endswith("FOR UPDATE")
+        assert 12 == said.insert_event.count("%s")
 
     def test_a_big_store_is_listed_fast_by_its_indexes(self, filled: Path) -> None:
         """Reading a run, a call and the list of runs never looks through all records."""

@@ -92,7 +92,7 @@ class TestAccess:
         report = loaded(host)["acme"]
 
         assert ("import", True) == (report.stage, "'plugin:acme' may not set" in str(report))
-        assert host.approvals.asked is None
+        assert host.approvals.effective_handler is None
 
     @pytest.mark.parametrize("evil", [
         "class Evil(Tool):\n    metadata = property(lambda self: ToolMetadata(owned_by='analyst', shared=True))\n",
@@ -416,7 +416,7 @@ class TestThreads:
         together(8, lambda: load_plugins(registry))
 
         assert [f"{name}_mine" for name in "abcdef"] == sorted(names(registry))
-        assert list("abcdef") == [one.distribution for one in registry._runtime.hooks.plugged]
+        assert list("abcdef") == [one.distribution for one in registry._runtime.hooks.contributions]
         assert 6 == len(registry._runtime.hooks.after)
 
     def test_eight_registries_load_at_once(self, site: Site) -> None:

@@ -11,8 +11,8 @@ import pytest
 from plugin_rig import HELPER, Site, loaded, names, site  # noqa: F401
 
 from praval_tools import Agent, Tool, ToolError, ToolRegistry, load_plugins, plugin_reports
-from praval_tools.plugins.discovery import find
-from praval_tools.plugins.probe import probed
+from praval_tools.plugins.discovery import find_plugins
+from praval_tools.plugins.probe import probe_in_subprocess
 
 HEAD = "from praval_tools import hookimpl, tool, Tool, Agent, agent, get_tool_registry\n"
 
@@ -83,7 +83,7 @@ def in_force(registry: ToolRegistry) -> dict[str, Any]:
         "policies": [name for name, _ in registry.state.policies],
         "noted": (hooks.before, hooks.after, hooks.approve),
         "named": [sorted(one) for one in (hooks.engines, hooks.journals, hooks.formats)],
-        "plugged": [one.distribution for one in hooks.plugged],
+        "plugged": [one.distribution for one in hooks.contributions],
     }
 
 
@@ -149,9 +149,9 @@ class TestChecking:
             "    return [Tool.from_function(one, f'tool_number_{at}', category='many') for at in range(3000)]\n"
         )
         site.install("acme", source)
-        (found,) = find()
+        (found,) = find_plugins()
 
-        report = probed(found, timeout=60)
+        report = probe_in_subprocess(found, timeout=60)
 
         assert ("loaded", 3000, 3000) == (report.stage, len(report.tools), len(report.wishes))
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from plugin_rig import Site, loaded, names, site  # noqa: F401
 
 from praval_tools import ConfigError, ConfigProblem, PluginWarning, ToolRegistry, load_plugins, plugin_reports
-from praval_tools.config.files import line_of, spelled
-from praval_tools.config.plugins import plugins_config
+from praval_tools.config.files import find_line, format_key
+from praval_tools.config.plugins import read_plugins_config
 
 TOOLS = """
 from praval_tools import tool
@@ -156,7 +156,7 @@ name = "nameless"
     @given(st.lists(st.text(PRINTABLE, min_size=1, max_size=8), min_size=1, max_size=3))
     def test_keys_are_spelled_so_that_their_lines_are_found(self, key: list[str]) -> None:
         """Whatever a key holds, the spelled path of a table is TOML, and its line is found by it."""
-        assert 3 == line_of(f"# mine\n\n[{spelled(tuple(key))}]\n", tuple(key))
+        assert 3 == find_line(f"# mine\n\n[{format_key(tuple(key))}]\n", tuple(key))
 
     def test_errors_survive_pickling(self) -> None:
         """They come back as they were."""
@@ -274,7 +274,7 @@ ports = { a = "s3cret-port" }
 
         told = [str(reports), str(reports[0]), reports[0].traceback, *(str(one.message) for one in warned)]
         told += [str(one) for one in registry.journal.events()]
-        told += [repr(plugins_config({"plugins": {"acme": {"settings": settings}}}))]
+        told += [repr(read_plugins_config({"plugins": {"acme": {"settings": settings}}}))]
         assert [] == [secret for secret in secrets for text in told if secret in text]
         assert "[secret]" in str(reports[0].error) or "expected a text" in str(reports[0].error)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli_rig import Run, run  # noqa: F401
 
-from praval_tools.cli.plugin_template import rendered, rendered_name
+from praval_tools.cli.plugin_template import derive_plugin_names, render_plugin_files
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "plugins" / "template"
@@ -61,7 +61,7 @@ class Environment:
 class TestTemplate:
     def test_the_rendered_one_is_the_one_of_the_command(self) -> None:
         """`plugins/template` is what the command writes: there is one form."""
-        assert rendered(rendered_name("praval-tools-example")) == files_of(TEMPLATE)
+        assert render_plugin_files(derive_plugin_names("praval-tools-example")) == files_of(TEMPLATE)
 
     def test_installed_tested_listed_called(self, tmp_path: Path, run: Run) -> None:
         """In a fresh environment: pip installs it, its own tests pass, its tool is listed, granted and called."""

@@ -70,7 +70,7 @@ raise RuntimeError("half-way")
             discover_tools(pattern="*.py", registry=registry)
         assert ["sound"] == [one.name for one in caught.value.found]
         assert ["old", "sound"] == [one.name for one in registry]
-        assert (before.accesses, before.agents) == (registry.state.accesses, registry.state.agents)
+        assert (before.access_by_agent, before.profiles) == (registry.state.access_by_agent, registry.state.profiles)
         assert registry.agent("broken agent") != "declared"
         assert [] == registry.agents
 
@@ -402,7 +402,7 @@ class TestWireNames:
         sent = registry.agent("ann").schemas()[0]["function"]["name"]
 
         with pytest.raises(DuplicateToolError):
-            registry.register_tool(Tool.from_function(one.definition_.function, sent))
+            registry.register_tool(Tool.from_function(one.implementation.function, sent))
 
     def test_a_name_is_free_again(self) -> None:
         """When a tool with a long name leaves, both of its names are free."""

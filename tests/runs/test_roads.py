@@ -21,7 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from praval_tools import Agent, Outcome, ToolCall, ToolCallError, ToolExecutionError, ToolRegistry, ToolResult, tool
-from praval_tools.runs.fast_recording import Short
+from praval_tools.runs.fast_recording import JournaledFastCall
 
 
 class Colour(Enum):
@@ -271,8 +271,8 @@ class TestJournaled:
         name, taken = "two_later" if later else "two", []
         for registry in JOURNALED:
             with pytest.MonkeyPatch.context() as patch:
-                began = Short.began
-                patch.setattr(Short, "began", lambda *given: taken.append(registry) or began(*given))
+                began = JournaledFastCall.build_start_record
+                patch.setattr(JournaledFastCall, "build_start_record", lambda *given: taken.append(registry) or began(*given))
                 lives(registry, f"run-{next(runs)}", [ToolCall(None, name, {"x": 1, "y": 2}, "ann")] * 3, later=later)
 
         assert [JOURNALED[0]] * 2 == taken[-2:]

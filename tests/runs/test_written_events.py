@@ -13,7 +13,7 @@ from praval_tools import ToolCall, ToolRegistry
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import AgentToolCall, AgentToolResult
 from praval_tools.runs import call_records
-from praval_tools.runs.fast_recording import Roads
+from praval_tools.runs.fast_recording import JournaledFastPaths
 
 json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -32,9 +32,9 @@ def written(value: Any, *, quick: bool) -> list[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRAVAL_TOOLS_KEY", "the same for both")
         if not quick:
-            patch.setattr(call_records, "quick_start", lambda *_, **__: None)
-            patch.setattr(call_records, "quick_end", lambda *_, **__: None)
-            patch.setattr(Roads, "short", lambda *_, **__: None)
+            patch.setattr(call_records, "build_plain_start_record", lambda *_, **__: None)
+            patch.setattr(call_records, "build_plain_end_record", lambda *_, **__: None)
+            patch.setattr(JournaledFastPaths, "find_fast_call", lambda *_, **__: None)
         registry = ToolRegistry(journal="memory")
         registry.tool("echo", owned_by="ann")(echo)
         with registry.run("r"):

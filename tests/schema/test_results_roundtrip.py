@@ -24,8 +24,8 @@ from type_strategies import FORMS, Tree, ask, echo, hints, json_for, resolved_al
 from praval_tools import Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.schema.signature import read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
-from praval_tools.schema.type_hints import is_alias
-from praval_tools.tools.compiled import Compiled, compile_signature
+from praval_tools.schema.type_hints import is_type_alias
+from praval_tools.tools.compiled import CompiledSignature, compile_signature
 
 QUIET = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 ONE_WAY = {"dataclass": "an InitVar is gone after __init__"}
@@ -34,7 +34,7 @@ ONE_WAY = {"dataclass": "an InitVar is gone after __init__"}
 BOTH_WAYS = [name for name in FORMS if name not in ONE_WAY]
 
 
-def compiled(hint: Any) -> Compiled:
+def compiled(hint: Any) -> CompiledSignature:
     """Return what is compiled of a function that takes and gives *hint*."""
 
     def function(value: Any) -> Any:
@@ -45,20 +45,20 @@ def compiled(hint: Any) -> Compiled:
 
 
 @cache
-def row(name: str) -> Compiled:
+def row(name: str) -> CompiledSignature:
     """Return what is compiled for one row of the table."""
     return compiled(FORMS[name])
 
 
-def there_and_back(made: Compiled, value: Any) -> Any:
+def there_and_back(made: CompiledSignature, value: Any) -> Any:
     """Return *value* encoded to text and structured from it, the text valid under the result's schema."""
-    text = made.result_json(value)
+    text = made.encode_result_text(value)
     plain = json.loads(text)
     schema = made.result_schema
     if schema is not None:
         assert jsonschema_rs.validator_for(schema, validate_formats=True).is_valid(plain), (plain, schema)
     assert plain == json.loads(json.dumps(made.encode_result(value)))
-    return made.structure_result(plain)
+    return made.decode_result(plain)
 
 
 def same(expected: Any, actual: Any) -> bool:
@@ -81,7 +81,7 @@ class TestEachRow:
         @settings(max_examples=40, **QUIET)
         @given(json_for(FORMS[name]))
         def comes_back(drawn: Any) -> None:
-            value = made.structure({"value": drawn})["value"]
+            value = made.decode_arguments({"value": drawn})["value"]
             assert same(value, there_and_back(made, value)), value
 
         comes_back()
@@ -94,8 +94,8 @@ class TestEachRow:
         @settings(max_examples=15, **QUIET)
         @given(json_for(FORMS[name]))
         def stays(drawn: Any) -> None:
-            value = made.structure({"value": drawn})["value"]
-            assert made.result_json(value) == made.result_json(there_and_back(made, value))
+            value = made.decode_arguments({"value": drawn})["value"]
+            assert made.encode_result_text(value) == made.encode_result_text(there_and_back(made, value))
 
         stays()
 
@@ -107,21 +107,21 @@ class TestNested:
         """The same for rows nested in rows; in a union, text may come back as another member with the same JSON."""
         hint = data.draw(hints())
         made = compiled(hint)
-        value = made.structure({"value": data.draw(json_for(hint, 2))})["value"]
+        value = made.decode_arguments({"value": data.draw(json_for(hint, 2))})["value"]
         try:
-            text = made.result_json(value)
+            text = made.encode_result_text(value)
         except Unencodable as error:  # a dataclass with an InitVar, drawn inside
             assert "cannot be read back" in str(error)
             return
-        back = made.structure_result(json.loads(text))
+        back = made.decode_result(json.loads(text))
 
-        assert text == made.result_json(back)
+        assert text == made.encode_result_text(back)
         assert same(value, back) or has_union(hint), (value, back)
 
 
 def has_union(hint: Any) -> bool:
     """Tell whether there is a union of several types with values in *hint*: str | date has two for one text."""
-    if is_alias(hint):
+    if is_type_alias(hint):
         return hint is Json or has_union(resolved_alias(hint))
     members = [one for one in get_args(hint) if one is not type(None)]
     if get_origin(hint) in (Union, UnionType) and len(members) > 1:
@@ -201,7 +201,7 @@ class TestDurations:
         """The longest durations that are taken as arguments have a form as results."""
         made = compiled(timedelta)
         try:
-            value = made.structure({"value": text})["value"]
+            value = made.decode_arguments({"value": text})["value"]
         except Mismatch:  # longer than durations can be: refused on the way in
             return
 

@@ -14,7 +14,7 @@ from type_strategies import ALIENS, FORMS, hints, json_for, mutated
 
 from praval_tools.schema.signature import read_signature
 from praval_tools.schema.type_handler import Mismatch
-from praval_tools.tools.compiled import Compiled, compile_signature
+from praval_tools.tools.compiled import CompiledSignature, compile_signature
 
 FULL = settings().max_examples >= 200
 EXAMPLES = 300 if FULL else 95
@@ -28,7 +28,7 @@ ACCEPTS_ALL = {"Any", "recursive alias"}
 MISS = object()
 
 
-def compiled(hint: Any) -> Compiled:
+def compiled(hint: Any) -> CompiledSignature:
     """Return what is compiled of a function with one parameter `value` of *hint*."""
 
     def function(value: Any) -> Any:
@@ -58,7 +58,7 @@ class Judge:
     def by_structuring(self, value: Any) -> Any:
         """Return the structured value, or MISS."""
         try:
-            return self.compiled.structure({"value": value})["value"]
+            return self.compiled.decode_arguments({"value": value})["value"]
         except Mismatch:
             return MISS
 
@@ -72,9 +72,9 @@ class Judge:
         return accepted
 
 
-def fast_function(compiled: Compiled) -> Any:
+def fast_function(compiled: CompiledSignature) -> Any:
     """Return the function that the lines of the fast lane make."""
-    fast = compiled.fast
+    fast = compiled.fast_path_code
     body = "\n".join(f"    {line}" for line in (*fast.lines, f"return {fast.call}"))
     scope = {**fast.namespace, "MISS": MISS, "function": compiled.function}
     exec(f"def run(arguments):\n{body}", scope)

@@ -695,4 +695,4 @@ class TestDiscoveringAgain:
             discover_tools("half_broken_module", registry=registry)
 
         assert (["kept"], []) == ([one.name for one in registry], registry.agents)
-        assert kept.definition_ is registry.get_tool("kept").definition_  # type: ignore[union-attr]
+        assert kept.implementation is registry.get_tool("kept").implementation  # type: ignore[union-attr]

@@ -20,7 +20,7 @@ from praval_tools import (
     ToolAccessError,
     ToolRegistry,
 )
-from praval_tools.access.events import Event
+from praval_tools.access.events import AnyStateEvent
 
 TOOLS = ("alpha", "beta", "math-sum", "gamma", "Alpha")
 AGENTS = ("ann", "bob", "cid")
@@ -86,7 +86,7 @@ class Base(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.registry = ToolRegistry(clock=self.clock)
         self.model = Model()
-        self.events: list[Event] = []
+        self.events: list[AnyStateEvent] = []
         self.registry.subscribe(self.events.append)
         self.ran: list[tuple[str, int]] = []
         self.declared: dict[str, Agent] = {}

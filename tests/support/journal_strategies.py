@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from praval_tools import Block, Grant, Outcome, Problem
 from praval_tools.access import events as facts
 from praval_tools.journal import events
-from praval_tools.journal.events import CLASSES, DecisionNote, EventType
-from praval_tools.journal.value_codec import Opaque
+from praval_tools.journal.events import EVENT_CLASSES, EventType, RecordedDecision
+from praval_tools.journal.value_codec import OpaqueValue
 from praval_tools.schema.coercion import Repair
 
 NOON = datetime(2026, 3, 4, 12, 30, 0, 250, tzinfo=UTC)
@@ -31,7 +31,7 @@ aware = st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1), timezones=offse
 hashables = st.one_of(
     st.none(), st.booleans(), st.integers(), st.integers().map(lambda number: number * 10**40), numbers, texts,
     st.binary(max_size=6), aware, st.datetimes(), st.dates(), st.times(), st.timedeltas(), st.uuids(),
-    st.decimals(allow_nan=False), texts.map(Opaque),
+    st.decimals(allow_nan=False), texts.map(OpaqueValue),
 )  # fmt: skip
 keys = texts | st.sampled_from(["praval:tuple", "praval:object", "praval:", "praval:none such"])
 values = st.recursive(
@@ -63,7 +63,7 @@ grants = st.builds(
     delegable=st.booleans(), parent=maybe, made=st.none() | aware,
 )  # fmt: skip
 blocks = st.builds(Block, tool=ids, agent=ids, by=ids, reason=texts)
-notes = st.builds(DecisionNote, allowed=st.booleans(), rule=texts, reason=texts, source=texts)
+notes = st.builds(RecordedDecision, allowed=st.booleans(), rule=texts, reason=texts, source=texts)
 repairs = st.lists(st.builds(Repair, path=texts, given=texts, became=texts, reason=texts), max_size=2).map(tuple)
 problems = st.lists(st.builds(Problem, path=texts, reason=texts, given=texts, wanted=texts), max_size=2).map(tuple)
 names = st.lists(texts, max_size=3).map(tuple)
@@ -105,14 +105,14 @@ def _attrs(kind: type) -> tuple[str, ...]:
     return tuple(one.name for one in kind.__attrs_attrs__)
 
 
-every_event = st.one_of([events_of(kind) for kind in CLASSES.values()])
+every_event = st.one_of([events_of(kind) for kind in EVENT_CLASSES.values()])
 
 # ── one of each ──────────────────────────────────────────────────────────────────────────────────
 
 HEAD = {"id": "e-9", "time": NOON, "tool_call_id": "c", "tool_name": "t"}
 _HEAD = {"id": "e-1", "time": NOON, "process": "host:4711"}
 _CALL = {**_HEAD, "tool_call_id": "call-1", "tool_name": "wire_money", "agent": "clerk", "run_id": "run-1"}
-_NOTE = DecisionNote(allowed=True, rule="granted", reason="'operator' granted it.", source="grant:g-1")
+_NOTE = RecordedDecision(allowed=True, rule="granted", reason="'operator' granted it.", source="grant:g-1")
 _ACT = {**_HEAD, "by": "boss", "reason": "because"}
 _GRANT = Grant(
     id="g-1", tool="wire_money", agent="clerk", by="boss", key="k", reason="holidays", expires=NOON, max_calls=3,
@@ -121,7 +121,7 @@ _GRANT = Grant(
 ODD_VALUES = {
     "big": 2**70, "nan": float("nan"), "half": "\ud83d", "tuple": (1, 2.5), "set": {1}, "bytes": b"\x00\xff",
     "datetime": NOON, "date": date(2026, 3, 4), "time": time(1, 2), "span": timedelta(1, 2, 3), "key": {1: "one"},
-    "decimal": Decimal("1.10"), "uuid": UUID(int=7), "tag": {"praval:x": 1}, "object": Opaque("<object>"),
+    "decimal": Decimal("1.10"), "uuid": UUID(int=7), "tag": {"praval:x": 1}, "object": OpaqueValue("<object>"),
 }  # fmt: skip
 
 EXAMPLES: dict[EventType, Any] = {

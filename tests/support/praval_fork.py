@@ -5,7 +5,7 @@ import os
 from praval_rig import Model, praval, scripted
 
 from praval_tools import Tool, ToolRegistry
-from praval_tools.integrations.praval import attachment, installation
+from praval_tools.integrations.praval import attach, install
 
 
 def host(x: int) -> str:
@@ -16,9 +16,9 @@ def host(x: int) -> str:
 scripted("script")
 registry = ToolRegistry(name="house")
 registry.register_tool(Tool.from_function(host, owned_by="clerk"))
-installation(registry)
+install(registry)
 agent = praval.Agent("clerk", provider="script")
-held = attachment(agent, registry)
+held = attach(agent, registry)
 
 
 def said() -> list[str]:

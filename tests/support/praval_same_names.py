@@ -3,9 +3,9 @@
 from praval_rig import clean, praval, scripted
 
 from praval_tools import ToolRegistry
-from praval_tools.integrations.praval import attachment, installation
+from praval_tools.integrations.praval import attach, install
 
-with clean(), ToolRegistry() as registry, installation(registry):
+with clean(), ToolRegistry() as registry, install(registry):
 
     def declare(name: str) -> None:
         """Declare a tool whose function is called as those of the others."""
@@ -23,6 +23,6 @@ with clean(), ToolRegistry() as registry, installation(registry):
     def work(spore: object) -> None:
         """Work."""
 
-    with attachment(work):
+    with attach(work):
         work._praval_agent.chat("go")
     print(model.offered[0], model.told)

@@ -43,8 +43,8 @@ from type_classes import Color, Json, Level, Mood, Movie, Pair, UserId
 from typing_extensions import TypeAliasType
 
 from praval_tools import Tool, ToolCall, ToolRegistry, ToolResult
-from praval_tools.schema.class_fields import fields_of, is_named_tuple, is_record, is_typed_dict
-from praval_tools.schema.type_hints import alias_value, is_alias
+from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass, is_named_tuple, is_typed_dict
+from praval_tools.schema.type_hints import is_type_alias, resolve_alias
 
 T = TypeVar("T")
 
@@ -232,11 +232,11 @@ def json_for(hint: Any, depth: int = 3) -> st.SearchStrategy[Any]:
         return _ATOMS[hint]
     if isinstance(hint, NewType):
         return json_for(hint.__supertype__, depth)
-    if is_alias(hint):
+    if is_type_alias(hint):
         return st.deferred(lambda: json_for(resolved_alias(hint), depth - 1))
     if get_origin(hint) is Annotated:
         return _constrained(hint, depth)
-    if is_record(hint) or is_typed_dict(hint) or is_named_tuple(hint):
+    if is_attrs_or_dataclass(hint) or is_typed_dict(hint) or is_named_tuple(hint):
         return _objects(hint, depth)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from([_plain(one) for one in hint])
@@ -245,7 +245,7 @@ def json_for(hint: Any, depth: int = 3) -> st.SearchStrategy[Any]:
 
 def resolved_alias(hint: Any) -> Any:
     """Return what an alias stands for, its text evaluated here."""
-    value = alias_value(hint)
+    value = resolve_alias(hint)
     return eval(value, globals()) if isinstance(value, str) else value
 
 
@@ -260,7 +260,9 @@ def _compound(hint: Any, depth: int) -> st.SearchStrategy[Any]:
         return st.sampled_from([_plain(one) for one in args])
     if origin in (Union, type(int | str)):
         usable = [
-            one for one in args if depth > 0 or get_origin(one) is None and not is_record(one) and not is_alias(one)
+            one
+            for one in args
+            if depth > 0 or get_origin(one) is None and not is_attrs_or_dataclass(one) and not is_type_alias(one)
         ]
         return st.one_of([json_for(one, depth) for one in usable or args])
     if origin is tuple:
@@ -284,7 +286,7 @@ def _keys(hint: Any) -> st.SearchStrategy[str]:
 
 def _objects(hint: Any, depth: int) -> st.SearchStrategy[dict[str, Any]]:
     required, optional = {}, {}
-    for one in fields_of(hint):
+    for one in get_fields(hint):
         if one.required:
             required[one.key] = json_for(one.hint, depth)
         elif depth > 0:

@@ -286,7 +286,7 @@ class TestArgumentsFor:
         @settings(max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
         @given(arguments_for(taking))
         def check(arguments: dict[str, Any]) -> None:
-            assert taking.definition_.validator.is_valid(arguments)
+            assert taking.implementation.validator.is_valid(arguments)
             result = caller.execute(ToolCall(name="take", arguments=arguments))
             assert (Outcome.OK, ()) == (result.outcome, result.repairs), result.error
 
@@ -337,7 +337,7 @@ class TestArgumentsFor:
         @settings(max_examples=25, deadline=None, database=None)
         @given(arguments_for(taking))
         def check(arguments: dict[str, Any]) -> None:
-            assert taking.definition_.validator.is_valid(arguments)
+            assert taking.implementation.validator.is_valid(arguments)
 
         check()
 

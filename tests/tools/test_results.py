@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from praval_tools import Ask, Deny, Outcome, Tool, ToolAccessError, ToolCall, ToolError, ToolRegistry, ToolResult
 from praval_tools.errors import RetryableToolError
-from praval_tools.schema.encode import json_text
-from praval_tools.tools.truncation import cut_json
+from praval_tools.schema.encode import to_json_bytes
+from praval_tools.tools.truncation import truncate_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -58,7 +58,7 @@ class TestForModel:
     @given(JSON, st.integers(1, 300))
     def test_cut_json_is_json(self, value: Any, limit: int) -> None:
         """JSON that is cut is valid, never longer than the limit, and whole where it fits."""
-        whole, text = json_text(value).decode(), cut_json(value, limit)
+        whole, text = to_json_bytes(value).decode(), truncate_json(value, limit)
         assert len(text) <= limit
         json.loads(text)
         if len(whole) <= limit:
@@ -66,7 +66,7 @@ class TestForModel:
 
     def test_head_and_tail(self) -> None:
         """A long list keeps its first and last items, and says how many are left out."""
-        kept = json.loads(cut_json(list(range(1000)), 120))
+        kept = json.loads(truncate_json(list(range(1000)), 120))
         left = 1000 - (len(kept) - 1)
         assert [0, 999, f"…[{left} items left out]…"] == [
             kept[0],

@@ -20,38 +20,38 @@ class Encoder:
         most: Characters of a text at most; `cut` counts those that were longer.
     """
 
-    most: int
-    cut: int = 0
+    max_length: int
+    cut_count: int = 0
 
-    def row(self, values: Iterable[Any]) -> list[Any]:
+    def encode_row(self, values: Iterable[Any]) -> list[Any]:
         """Return the values of a row."""
-        return [self.value(value) for value in values]
+        return [self.encode_value(value) for value in values]
 
-    def value(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Any:
         """Return one value."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
             return value if -(2**63) <= value < 2**63 else str(value)
         if isinstance(value, str):
-            return self._text(value)
+            return self._encode_text(value)
         if isinstance(value, float):
             return value if math.isfinite(value) else str(value)
         if isinstance(value, bytes | bytearray | memoryview):
             whole = bytes(value)
-            self.cut += (fits := len(whole) * 4 // 3 <= self.most) is False
-            return b64encode(whole if fits else whole[: self.most // 4 * 3]).decode()
+            self.cut_count += (fits := len(whole) * 4 // 3 <= self.max_length) is False
+            return b64encode(whole if fits else whole[: self.max_length // 4 * 3]).decode()
         if isinstance(value, datetime | date | time):
             return value.isoformat()
         if isinstance(value, list | tuple):
-            return self.row(value)
+            return self.encode_row(value)
         if isinstance(value, dict):
-            return {self._text(str(key)): self.value(one) for key, one in value.items()}
-        return self._text(str(value))
+            return {self._encode_text(str(key)): self.encode_value(one) for key, one in value.items()}
+        return self._encode_text(str(value))
 
-    def _text(self, text: str) -> str:
+    def _encode_text(self, text: str) -> str:
         text = text.encode("utf-8", "replace").decode("utf-8")
-        if len(text) <= self.most:
+        if len(text) <= self.max_length:
             return text
-        self.cut += 1
-        return text[: self.most]
+        self.cut_count += 1
+        return text[: self.max_length]

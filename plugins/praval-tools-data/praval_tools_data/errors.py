@@ -44,7 +44,7 @@ class DataSettingsError(DataError):
     code: ClassVar[str] = "data-settings"
 
 
-KINDS: Final[dict[str, type[DataError]]] = {
+ERRORS_BY_KIND: Final[dict[str, type[DataError]]] = {
     "format": DataFormatError,
     "limit": DataLimitError,
     "column": DataColumnError,

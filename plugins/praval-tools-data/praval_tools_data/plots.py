@@ -14,19 +14,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from praval_tools_data.problem import Problem
-from praval_tools_data.tables import Table, numeric, read_table, said
+from praval_tools_data.tables import Table, read_table, summarize_error, to_numeric
 
-_BARS: Final = 100
-_BINS: Final = 30
-_LABELS: Final = 20
+_MAX_BARS: Final = 100
+_BIN_COUNT: Final = 30
+_MAX_LABELS: Final = 20
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the picture as PNG in base64, and how many points it shows."""
     try:
-        shown = _chosen(read_table(request), request)
+        shown = _select_columns(read_table(request), request)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise Problem("column", f"the columns do not fit what was asked for: {said(error)}", "Use others.") from None
+        raise Problem("column", f"the columns do not fit what was asked for: {summarize_error(error)}", "Use others.") from None
     _check_size(shown.height, request)
     matplotlib.rcdefaults()  # settings of somebody else could have LaTeX read the text
     figure = Figure(figsize=(request["width"] / 100, request["height"] / 100), dpi=100, layout="constrained")
@@ -36,8 +36,8 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a letter that the font lacks, labels that take much room
             warnings.simplefilter("error", RuntimeWarning)
-            drawn = _bins(axes, shown) if request["kind"] == "histogram" else _draw(axes, shown, request["kind"])
-            _label(axes, request, drawn, along=_along(shown, request))
+            drawn = _draw_histogram(axes, shown) if request["kind"] == "histogram" else _draw_columns(axes, shown, request["kind"])
+            _add_labels(axes, request, drawn, along=_format_x_label(shown, request))
             out = io.BytesIO()
             figure.savefig(out, format="png", metadata={"Software": None})
     except (ValueError, OverflowError, RuntimeWarning, pl.exceptions.PanicException) as error:
@@ -48,7 +48,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_size(height: int, request: Mapping[str, Any]) -> None:
-    most = {"bar": _BARS, "histogram": request["rows"]}.get(request["kind"], request["points"])
+    most = {"bar": _MAX_BARS, "histogram": request["rows"]}.get(request["kind"], request["points"])
     if height * len(request["y"]) > most:
         fix = "Pass aggregate, to have one point for each value of x, or use a smaller file."
         problem = f"a {request['kind']} plot of it has {height * len(request['y'])} points, and {most} are allowed"
@@ -57,7 +57,7 @@ def _check_size(height: int, request: Mapping[str, Any]) -> None:
         raise Problem("column", "there is nothing to plot", "Use columns that hold values.")
 
 
-def _chosen(table: Table, request: Mapping[str, Any]) -> pl.DataFrame:
+def _select_columns(table: Table, request: Mapping[str, Any]) -> pl.DataFrame:
     """Return the columns to plot: x first, where there is one, then those of y as numbers."""
     x, function = request["x"], request["aggregate"]
     if x is None and request["kind"] != "histogram":
@@ -66,12 +66,12 @@ def _chosen(table: Table, request: Mapping[str, Any]) -> pl.DataFrame:
         raise Problem("column", "a histogram takes neither x nor aggregate", "Leave them out.")
     counted = function == "count"
     columns = [
-        (table.column(name) if counted else _floats(table.column(name), name, request["kind"])).alias(f"y{at}")
+        (table.get_column(name) if counted else _to_floats(table.get_column(name), name, request["kind"])).alias(f"y{at}")
         for at, name in enumerate(request["y"])
     ]
     if x is None:
         return pl.DataFrame(columns)
-    frame = pl.DataFrame([table.column(x).alias("x"), *columns]).filter(pl.col("x").is_not_null())
+    frame = pl.DataFrame([table.get_column(x).alias("x"), *columns]).filter(pl.col("x").is_not_null())
     if function is None:
         return frame
     found = {"sum": pl.Expr.sum, "mean": pl.Expr.mean, "least": pl.Expr.min, "greatest": pl.Expr.max}
@@ -79,33 +79,33 @@ def _chosen(table: Table, request: Mapping[str, Any]) -> pl.DataFrame:
     return frame.group_by("x").agg(of(pl.col(f"y{at}")) for at in range(len(columns))).sort("x")
 
 
-def _floats(series: pl.Series, name: str, kind: str) -> pl.Series:
-    return numeric(series, name, f"a {kind} plot").cast(pl.Float64)
+def _to_floats(series: pl.Series, name: str, kind: str) -> pl.Series:
+    return to_numeric(series, name, f"a {kind} plot").cast(pl.Float64)
 
 
-def _is_clock(kind: pl.DataType) -> bool:
+def _is_time_or_duration(kind: pl.DataType) -> bool:
     """Whether these are times of a day or durations, which matplotlib has no axis for."""
     return kind in (pl.Time, pl.Duration)
 
 
-def _seconds(series: pl.Series) -> pl.Series:
+def _to_seconds(series: pl.Series) -> pl.Series:
     parts = {"ms": 1e3, "us": 1e6, "ns": 1e9}[getattr(series.dtype, "time_unit", "ns")]
     return series.to_physical().cast(pl.Float64) / parts
 
 
-def _bins(axes: Any, shown: pl.DataFrame) -> list[Any]:
+def _draw_histogram(axes: Any, shown: pl.DataFrame) -> list[Any]:
     values = [shown.to_series(at).drop_nulls() for at in range(shown.width)]
-    return [axes.hist(one.filter(one.is_finite()).to_list(), bins=_BINS, alpha=0.7)[2] for one in values]
+    return [axes.hist(one.filter(one.is_finite()).to_list(), bins=_BIN_COUNT, alpha=0.7)[2] for one in values]
 
 
-def _draw(axes: Any, shown: pl.DataFrame, kind: str) -> list[Any]:
+def _draw_columns(axes: Any, shown: pl.DataFrame, kind: str) -> list[Any]:
     x, named = shown.to_series(0), not (shown.dtypes[0].is_numeric() or shown.dtypes[0].is_temporal())
     at: Sequence[Any] = list(range(shown.height))
     if not named and kind != "bar":
-        at = (_seconds(x) if _is_clock(x.dtype) else x).to_list()
+        at = (_to_seconds(x) if _is_time_or_duration(x.dtype) else x).to_list()
     if named or kind == "bar":
-        step = max(1, -(-shown.height // _LABELS))
-        labels = [plain(str(value)) for value in x.to_list()[::step]]
+        step = max(1, -(-shown.height // _MAX_LABELS))
+        labels = [to_plain_line(str(value)) for value in x.to_list()[::step]]
         axes.set_xticks(at[::step], labels, rotation=45, ha="right", parse_math=False)
     drawn, many = [], shown.width - 1
     for number in range(1, shown.width):
@@ -120,16 +120,16 @@ def _draw(axes: Any, shown: pl.DataFrame, kind: str) -> list[Any]:
     return drawn
 
 
-def _along(shown: pl.DataFrame, request: Mapping[str, Any]) -> str:
+def _format_x_label(shown: pl.DataFrame, request: Mapping[str, Any]) -> str:
     if request["x"] is None:
-        return plain(request["y"][0])
-    in_seconds = request["kind"] != "bar" and _is_clock(shown.dtypes[0])
-    return plain(request["x"]) + (" (seconds)" if in_seconds else "")
+        return to_plain_line(request["y"][0])
+    in_seconds = request["kind"] != "bar" and _is_time_or_duration(shown.dtypes[0])
+    return to_plain_line(request["x"]) + (" (seconds)" if in_seconds else "")
 
 
-def _label(axes: Any, request: Mapping[str, Any], drawn: Sequence[Any], *, along: str) -> None:
-    words, names = {"parse_math": False}, [plain(name) for name in request["y"]]
-    axes.set_title(plain(request["title"]), **words)
+def _add_labels(axes: Any, request: Mapping[str, Any], drawn: Sequence[Any], *, along: str) -> None:
+    words, names = {"parse_math": False}, [to_plain_line(name) for name in request["y"]]
+    axes.set_title(to_plain_line(request["title"]), **words)
     axes.set_xlabel(along, **words)
     if len(names) == 1:
         axes.set_ylabel("rows" if request["kind"] == "histogram" else names[0], **words)
@@ -138,7 +138,7 @@ def _label(axes: Any, request: Mapping[str, Any], drawn: Sequence[Any], *, along
         text.set_parse_math(False)
 
 
-def plain(text: str) -> str:
+def to_plain_line(text: str) -> str:
     """Return *text* as one short line without control characters."""
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return line if len(line) <= 60 else f"{line[:59]}…"

@@ -13,23 +13,23 @@ from praval_tools import Tool, ToolContext, tool
 from praval_tools_files.roots import Roots
 
 from praval_tools_data.errors import DataFormatError, DataLimitError
-from praval_tools_data.results import Aggregation, ColumnSummary, Groups, Name, Page, Picture, Summary
+from praval_tools_data.results import Aggregation, ColumnName, ColumnSummary, Groups, Page, Picture, Summary
 from praval_tools_data.settings import DataSettings
-from praval_tools_data.worker_process import GRACE, ask
+from praval_tools_data.worker_process import GRACE_SECONDS, run_in_worker
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 
 PACKAGE: Final = "praval-tools-data"
 _TAGS: Final = ("data", "tables")
-_MARGIN: Final = 3.0
+_TIMEOUT_MARGIN: Final = 3.0
 """Seconds by which the call's time-out follows the tool's own, so that the tool's message is what is read."""
-_FORMATS: Final = {
+_FORMATS_BY_ENDING: Final = {
     "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet",
 }  # fmt: skip
 
 Format = Literal["csv", "json", "jsonl", "parquet"]
 Separator = Literal[",", ";", "\t", "|"]
-File = Annotated[str, MinLen(1), MaxLen(4_096)]
+FilePath = Annotated[str, MinLen(1), MaxLen(4_096)]
 
 
 @hookimpl
@@ -42,7 +42,7 @@ def praval_tools_settings() -> type[DataSettings]:
 def praval_tools_register_tools(settings: DataSettings) -> Iterable[Tool[..., Any]]:
     """Return the tools, which read under the folders that *settings* declares."""
     made = DataTools(Roots(settings.roots, PACKAGE), settings)
-    return (made.reading(), made.describing(), made.aggregating(), made.plotting())
+    return (made.build_read_tool(), made.build_describe_tool(), made.build_aggregate_tool(), made.build_plot_tool())
 
 
 @frozen
@@ -52,10 +52,10 @@ class DataTools:
     roots: Roots
     settings: DataSettings
 
-    def _ask(
+    def _run_request(
         self, context: ToolContext, path: str, format: Format | None, separator: Separator | None, **more: Any
     ) -> Any:
-        limits, kind = self.settings, format or _format_of(path)
+        limits, kind = self.settings, format or _guess_format(path)
         with self.roots.file(path) as (file, status):
             if status.st_size > limits.max_file_bytes:
                 problem = f"it has {status.st_size} bytes, and {limits.max_file_bytes} are allowed"
@@ -75,9 +75,9 @@ class DataTools:
                 **more,
             }
             module = "praval_tools_data.plots" if more["do"] == "plot" else "praval_tools_data.operations"
-            return ask(module, request, file, timeout=limits.timeout + GRACE, cancelled=lambda: context.cancelled)
+            return run_in_worker(module, request, file, timeout=limits.timeout + GRACE_SECONDS, cancelled=lambda: context.cancelled)
 
-    def _common(self) -> dict[str, Any]:
+    def _get_common_options(self) -> dict[str, Any]:
         return {
             "category": "data",
             "tags": _TAGS,
@@ -85,19 +85,19 @@ class DataTools:
             "open_world": False,
             "speed": "slow",
             "register": False,
-            "timeout": self.settings.timeout + GRACE + _MARGIN,
+            "timeout": self.settings.timeout + GRACE_SECONDS + _TIMEOUT_MARGIN,
         }
 
-    def reading(self) -> Tool[..., Any]:
+    def build_read_tool(self) -> Tool[..., Any]:
         """Return the tool that reads rows."""
         most = self.settings.max_result_rows
 
-        @tool("data_read", read_only=True, title="Read rows", **self._common())
+        @tool("data_read", read_only=True, title="Read rows", **self._get_common_options())
         def data_read(
             context: ToolContext,
-            path: File,
+            path: FilePath,
             *,
-            columns: Annotated[list[Name], MinLen(1)] | None = None,
+            columns: Annotated[list[ColumnName], MinLen(1)] | None = None,
             offset: Annotated[int, Ge(0), Le(2**40)] = 0,
             limit: Annotated[int, Ge(1)] = 50,
             format: Format | None = None,
@@ -115,16 +115,16 @@ class DataTools:
                 separator: What stands between the values of a CSV file.
             """
             more = {"select": columns, "offset": offset, "limit": min(limit, most)}
-            return Page(**self._ask(context, path, format, separator, do="read", **more))
+            return Page(**self._run_request(context, path, format, separator, do="read", **more))
 
         return data_read
 
-    def describing(self) -> Tool[..., Any]:
+    def build_describe_tool(self) -> Tool[..., Any]:
         """Return the tool that describes."""
 
-        @tool("data_describe", read_only=True, title="Describe data", **self._common())
+        @tool("data_describe", read_only=True, title="Describe data", **self._get_common_options())
         def data_describe(
-            context: ToolContext, path: File, format: Format | None = None, separator: Separator | None = None
+            context: ToolContext, path: FilePath, format: Format | None = None, separator: Separator | None = None
         ) -> Summary:
             """
             Describe a CSV, JSON or Parquet file: rows, and for each column its type, empty values, range, mean.
@@ -134,23 +134,23 @@ class DataTools:
                 format: What the file is; its ending says so where left out.
                 separator: What stands between the values of a CSV file.
             """
-            told = self._ask(context, path, format, separator, do="describe")
+            told = self._run_request(context, path, format, separator, do="describe")
             return Summary(rows=told["rows"], columns=[ColumnSummary(**one) for one in told["columns"]])
 
         return data_describe
 
-    def aggregating(self) -> Tool[..., Any]:
+    def build_aggregate_tool(self) -> Tool[..., Any]:
         """Return the tool that aggregates."""
         most = self.settings.max_result_rows
 
-        @tool("data_aggregate", read_only=True, title="Aggregate data", **self._common())
+        @tool("data_aggregate", read_only=True, title="Aggregate data", **self._get_common_options())
         def data_aggregate(
             context: ToolContext,
-            path: File,
+            path: FilePath,
             *,
             aggregations: Annotated[list[Aggregation], MinLen(1), MaxLen(100)],
-            group_by: Annotated[list[Name], MaxLen(20)] | None = None,
-            sort: Name | None = None,
+            group_by: Annotated[list[ColumnName], MaxLen(20)] | None = None,
+            sort: ColumnName | None = None,
             descending: bool = False,
             limit: Annotated[int, Ge(1)] = 100,
             format: Format | None = None,
@@ -171,11 +171,11 @@ class DataTools:
             """
             more: dict[str, Any] = {"by": group_by or [], "sort": sort, "descending": descending}
             more |= {"aggregations": [asdict(one) for one in aggregations], "limit": min(limit, most)}
-            return Groups(**self._ask(context, path, format, separator, do="aggregate", **more))
+            return Groups(**self._run_request(context, path, format, separator, do="aggregate", **more))
 
         return data_aggregate
 
-    def plotting(self) -> Tool[..., Any]:
+    def build_plot_tool(self) -> Tool[..., Any]:
         """Return the tool that plots."""
         @tool(
             "data_plot",
@@ -184,16 +184,16 @@ class DataTools:
             requires_approval=self.settings.approve_plots,
             approval_reason="It writes a new file.",
             title="Plot data",
-            **self._common(),
+            **self._get_common_options(),
         )
         def data_plot(
             context: ToolContext,
-            path: File,
+            path: FilePath,
             *,
-            output: File,
+            output: FilePath,
             kind: Literal["line", "bar", "scatter", "histogram"],
-            y: Annotated[list[Name], MinLen(1), MaxLen(8)],
-            x: Name | None = None,
+            y: Annotated[list[ColumnName], MinLen(1), MaxLen(8)],
+            x: ColumnName | None = None,
             aggregate: Literal["count", "sum", "mean", "least", "greatest"] | None = None,
             title: Annotated[str, MaxLen(200)] = "",
             width: Annotated[int, Ge(200), Le(2_000)] = 900,
@@ -222,7 +222,7 @@ class DataTools:
             self.roots.check_new(output)
             more: dict[str, Any] = {"kind": kind, "x": x, "y": y, "aggregate": aggregate, "title": title}
             size = {"width": width, "height": height}
-            told = self._ask(context, path, format, separator, do="plot", **more, **size)
+            told = self._run_request(context, path, format, separator, do="plot", **more, **size)
             data = b64decode(told["png"])
             self.roots.write(output, data, overwrite=False)
             return Picture(path=output, bytes=len(data), points=told["points"], **size)
@@ -230,8 +230,8 @@ class DataTools:
         return data_plot
 
 
-def _format_of(path: str) -> Any:
+def _guess_format(path: str) -> Any:
     ending = path.rpartition(".")[2].lower()
-    if ending in _FORMATS:
-        return _FORMATS[ending]
+    if ending in _FORMATS_BY_ENDING:
+        return _FORMATS_BY_ENDING[ending]
     raise DataFormatError(path, "its name does not say what it is", "Pass format: csv, json, jsonl or parquet.")

@@ -7,18 +7,18 @@ from typing import Annotated, Any, Literal
 from annotated_types import MaxLen, MinLen
 from attrs import frozen
 
-Function = Literal[
+AggregateFunction = Literal[
     "count", "sum", "mean", "median", "least", "greatest", "deviation", "distinct", "first", "last"
 ]
-Name = Annotated[str, MaxLen(1_000)]
+ColumnName = Annotated[str, MaxLen(1_000)]
 
 
 @frozen(kw_only=True)
 class Aggregation:
     """One column of the result: a function of a column; `count` without a column counts rows."""
 
-    function: Function
-    column: Name | None = None
+    function: AggregateFunction
+    column: ColumnName | None = None
     name: Annotated[str, MinLen(1), MaxLen(200)] | None = None
 
 

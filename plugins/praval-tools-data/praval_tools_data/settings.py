@@ -10,7 +10,7 @@ from praval_tools_files.settings import Root, distinct, positive, truth, whole
 from praval_tools_data.errors import DataSettingsError
 
 
-def _memory(_: Any, __: Attribute[int], value: int) -> None:
+def _check_memory_limit(_: Any, __: Attribute[int], value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or value >= 512):
         raise DataSettingsError("max_memory_mb", f"is {value!r}", "Set 512 or more, or 0 for no limit.")
 
@@ -43,5 +43,5 @@ class DataSettings:
     max_result_bytes: int = field(default=1_000_000, validator=whole)
     max_value_chars: int = field(default=10_000, validator=whole)
     max_points: int = field(default=20_000, validator=whole)
-    max_memory_mb: int = field(default=4_096, validator=_memory)
+    max_memory_mb: int = field(default=4_096, validator=_check_memory_limit)
     timeout: float = field(default=60.0, validator=positive)

@@ -20,8 +20,8 @@ from attrs import frozen
 
 from praval_tools_data.problem import Problem
 
-_PIECE: Final = 1_048_576
-_RAISE: Final = "Use a smaller file, or ask the operator to raise {}."
+_CHUNK_SIZE: Final = 1_048_576
+_RAISE_LIMIT_FIX: Final = "Use a smaller file, or ask the operator to raise {}."
 
 
 @frozen
@@ -31,7 +31,7 @@ class Table:
     frame: pl.DataFrame
     names: tuple[str, ...]
 
-    def number(self, name: str) -> int:
+    def find_column_number(self, name: str) -> int:
         """Return the number of a column."""
         if name in self.names:
             return self.names.index(name)
@@ -39,57 +39,57 @@ class Table:
         listed = ", ".join(repr(one[:60]) for one in near)
         raise Problem("column", f"there is no column {name[:60]!r}", f"Columns are, for example: {listed}.")
 
-    def column(self, name: str) -> pl.Series:
+    def get_column(self, name: str) -> pl.Series:
         """Return a column."""
-        return self.frame.to_series(self.number(name))
+        return self.frame.to_series(self.find_column_number(name))
 
 
 def read_table(request: Mapping[str, Any]) -> Table:
     """Read the file that *request* names by its descriptor, within the limits that it gives."""
-    data = _bytes(request["file"], request["file_bytes"])
-    read = _FORMATS[request["format"]]
+    data = _read_limited(request["file"], request["file_bytes"])
+    read = _READERS[request["format"]]
     try:
         frame = read(data, request)
     except pl.exceptions.PolarsError as error:
-        fix = f"Check the file, or pass the format that it has: {', '.join(_FORMATS)}."
-        raise Problem("format", f"it is no {request['format']} that can be read: {said(error)}", fix) from None
+        fix = f"Check the file, or pass the format that it has: {', '.join(_READERS)}."
+        raise Problem("format", f"it is no {request['format']} that can be read: {summarize_error(error)}", fix) from None
     except pl.exceptions.PanicException as error:
-        problem = f"reading it as {request['format']} failed: {said(error)}"
+        problem = f"reading it as {request['format']} failed: {summarize_error(error)}"
         raise Problem("format", problem, "The file is damaged; use another.") from None
     if frame.height > request["rows"]:
-        raise Problem("limit", f"it has more than {request['rows']} rows", _RAISE.format("max_rows"))
+        raise Problem("limit", f"it has more than {request['rows']} rows", _RAISE_LIMIT_FIX.format("max_rows"))
     _check_width(frame.width, request)
     names = tuple(frame.columns)
     return Table(frame.rename({name: str(number) for number, name in enumerate(names)}), names)
 
 
-def _bytes(file: int, most: int) -> bytes:
+def _read_limited(file: int, most: int) -> bytes:
     with os.fdopen(file, "rb") as opened:
         data = opened.read(most + 1)
     if len(data) > most:
-        raise Problem("limit", f"it has more than {most} bytes", _RAISE.format("max_file_bytes"))
+        raise Problem("limit", f"it has more than {most} bytes", _RAISE_LIMIT_FIX.format("max_file_bytes"))
     return data
 
 
 def _check_width(width: int, request: Mapping[str, Any]) -> None:
     if width > request["columns"]:
         problem = f"it has {width} columns, and {request['columns']} are allowed"
-        raise Problem("limit", problem, _RAISE.format("max_columns"))
+        raise Problem("limit", problem, _RAISE_LIMIT_FIX.format("max_columns"))
 
 
-def said(error: BaseException) -> str:
+def summarize_error(error: BaseException) -> str:
     """Return what polars says in one line, without its advice to programmers."""
     first = " ".join(str(error).strip().partition("\n\n")[0].split())
     return first[:300] or type(error).__name__
 
 
-def _csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
     separator = request["separator"]
     _check_text(data)
     first = data.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0]
     if first.count(separator.encode()) > 4 * request["columns"]:  # some may stand in quotes
         problem = f"its first line has too many values: {request['columns']} columns are allowed"
-        raise Problem("limit", problem, _RAISE.format("max_columns"))
+        raise Problem("limit", problem, _RAISE_LIMIT_FIX.format("max_columns"))
     return pl.read_csv(
         io.BytesIO(data),
         separator=separator,
@@ -102,50 +102,50 @@ def _check_text(data: bytes) -> None:
     """Refuse what is not UTF-8: polars looks at values only, not at names, and unpacks what is compressed."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for start in range(0, len(data), _PIECE):
-            decoder.decode(data[start : start + _PIECE])
+        for start in range(0, len(data), _CHUNK_SIZE):
+            decoder.decode(data[start : start + _CHUNK_SIZE])
         decoder.decode(b"", True)
     except UnicodeDecodeError as error:
         fix = "Save it as UTF-8, and not compressed, or pass the format that it has."
         raise Problem("format", f"it is no UTF-8 text (byte 0x{error.object[error.start]:02x})", fix) from None
 
 
-def _json(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_json(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
     return pl.read_json(io.BytesIO(data), infer_schema_length=None)
 
 
-def _jsonl(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_jsonl(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
     return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
 
 
-def _parquet(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_parquet(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
     """Read Parquet, once the numbers that its end tells are within the limits; they may lie, the memory does not."""
     _check_width(len(pl.read_parquet_schema(io.BytesIO(data))), request)
     rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
     if rows > request["rows"]:
-        raise Problem("limit", f"it has {rows} rows, and {request['rows']} are allowed", _RAISE.format("max_rows"))
+        raise Problem("limit", f"it has {rows} rows, and {request['rows']} are allowed", _RAISE_LIMIT_FIX.format("max_rows"))
     return pl.read_parquet(io.BytesIO(data))
 
 
-_FORMATS: Final[Mapping[str, Callable[[bytes, Mapping[str, Any]], pl.DataFrame]]] = {
-    "csv": _csv,
-    "json": _json,
-    "jsonl": _jsonl,
-    "parquet": _parquet,
+_READERS: Final[Mapping[str, Callable[[bytes, Mapping[str, Any]], pl.DataFrame]]] = {
+    "csv": _read_csv,
+    "json": _read_json,
+    "jsonl": _read_jsonl,
+    "parquet": _read_parquet,
 }
 
 
-def numeric(series: pl.Series, name: str, what: str) -> pl.Series:
+def to_numeric(series: pl.Series, name: str, purpose: str) -> pl.Series:
     """Return *series* as numbers, truth values as 1 and 0."""
     if series.dtype == pl.Boolean:
         return series.cast(pl.Int64)
     if not series.dtype.is_numeric():
         fix = "Use a column of numbers, or count its rows."
-        raise Problem("column", f"{what} needs numbers, and {name[:60]!r} holds {series.dtype}", fix)
+        raise Problem("column", f"{purpose} needs numbers, and {name[:60]!r} holds {series.dtype}", fix)
     return series
 
 
-def distinct(series: pl.Series) -> int | None:
+def count_distinct(series: pl.Series) -> int | None:
     """Return how many different values there are; None where they cannot be compared."""
     try:
         return series.n_unique()
@@ -153,7 +153,7 @@ def distinct(series: pl.Series) -> int | None:
         return None
 
 
-def named(names: Sequence[str]) -> Sequence[str]:
+def check_unique_names(names: Sequence[str]) -> Sequence[str]:
     """Refuse names that are given twice."""
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         fix = "Give each column of the result a name of its own."

@@ -16,7 +16,7 @@ from typing import Any
 from praval_tools_data.problem import Problem
 
 
-def limit_itself(memory: int, seconds: float) -> None:
+def limit_resources(memory: int, seconds: float) -> None:
     """Have the system stop this process when it takes too much memory or time, whoever else is gone by then."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -33,10 +33,10 @@ def limit_itself(memory: int, seconds: float) -> None:
         raise Problem("settings", problem, "Set max_memory_mb = 0 only where you trust the files.") from error
 
 
-def answer(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+def answer_request(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """Return what came of *request*."""
     try:
-        limit_itself(request["memory"], math.ceil(request["timeout"]) + 10)
+        limit_resources(request["memory"], math.ceil(request["timeout"]) + 10)
         return {"result": run(request)}
     except Problem as error:
         return {"error": error.kind, "problem": error.problem, "fix": error.fix}
@@ -52,11 +52,11 @@ def answer(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> dic
         return {"error": "failed", "problem": problem, "fix": "Check the versions of polars and matplotlib."}
 
 
-def serve(run: Callable[[dict[str, Any]], Any]) -> None:
+def serve_request(run: Callable[[dict[str, Any]], Any]) -> None:
     """Answer one request by *run*, and end; the output is for the answer alone."""
     out = os.dup(1)
     os.dup2(2, 1)
-    data = json.dumps(answer(json.loads(sys.stdin.buffer.read()), run)).encode()
+    data = json.dumps(answer_request(json.loads(sys.stdin.buffer.read()), run)).encode()
     with os.fdopen(out, "wb") as file:
         file.write(data)
     atexit._run_exitfuncs()  # matplotlib removes a folder that it made
@@ -65,4 +65,4 @@ def serve(run: Callable[[dict[str, Any]], Any]) -> None:
 
 if __name__ == "__main__":
     os.chdir("/")  # matplotlib takes settings from the working folder, where a file of an agent may lie
-    serve(importlib.import_module(sys.argv[1]).run)
+    serve_request(importlib.import_module(sys.argv[1]).run)

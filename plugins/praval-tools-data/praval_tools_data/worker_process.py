@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Final
 
-from praval_tools_data.errors import KINDS, DataError, DataLimitError
+from praval_tools_data.errors import ERRORS_BY_KIND, DataError, DataLimitError
 
-GRACE: Final = 3.0
+GRACE_SECONDS: Final = 3.0
 """Seconds that the process gets beyond the time-out to start, and to tell what happened."""
 
-_LOOK: Final = 0.1
-_FEW_THREADS: Final = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+_POLL_SECONDS: Final = 0.1
+_THREAD_LIMITS: Final = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
-def ask(module: str, request: Mapping[str, Any], file: int, *, timeout: float, cancelled: Callable[[], bool]) -> Any:
+def run_in_worker(module: str, request: Mapping[str, Any], file: int, *, timeout: float, cancelled: Callable[[], bool]) -> Any:
     """
     Run *request* on an open file in a process of its own, and return its answer.
 
@@ -42,30 +42,30 @@ def ask(module: str, request: Mapping[str, Any], file: int, *, timeout: float, c
     command = [sys.executable, "-P", "-m", "praval_tools_data.worker", module]
     sent = json.dumps({**request, "file": file}).encode()
     with subprocess.Popen(  # noqa: S603
-        command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL, pass_fds=(file,), env={**os.environ, **_FEW_THREADS}
+        command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL, pass_fds=(file,), env={**os.environ, **_THREAD_LIMITS}
     ) as process:
         try:
-            answer = _wait(process, sent, monotonic() + timeout, cancelled)
+            answer = _wait_for_answer(process, sent, monotonic() + timeout, cancelled)
         finally:
             process.kill()
     if answer is None:
         fix = "Use a smaller file, or ask the operator to raise timeout."
         raise DataLimitError(path, f"it took more than {request['timeout']} s and was stopped", fix)
     if not answer:
-        raise _died(path, process.returncode, request["memory"])
+        raise _build_exit_error(path, process.returncode, request["memory"])
     told = json.loads(answer)
     if "error" in told:
-        raise KINDS[told["error"]](path, told["problem"], told["fix"])
+        raise ERRORS_BY_KIND[told["error"]](path, told["problem"], told["fix"])
     return told["result"]
 
 
-def _wait(
+def _wait_for_answer(
     process: subprocess.Popen[bytes], request: bytes | None, deadline: float, cancelled: Callable[[], bool]
 ) -> bytes | None:
     """Return what the process wrote; None where its time is over or nobody waits for it any more."""
     while not cancelled():
         try:
-            return process.communicate(request, timeout=min(_LOOK, max(deadline - monotonic(), 0.001)))[0]
+            return process.communicate(request, timeout=min(_POLL_SECONDS, max(deadline - monotonic(), 0.001)))[0]
         except subprocess.TimeoutExpired:
             request = None  # it was taken the first time
         if monotonic() > deadline:
@@ -73,7 +73,7 @@ def _wait(
     return None
 
 
-def _died(path: str, status: int, memory: int) -> DataError:
+def _build_exit_error(path: str, status: int, memory: int) -> DataError:
     if status < 0:
         problem = f"the process that worked on it was stopped by signal {-status}"
         problem += f"; it may use {memory} MiB of memory" if memory else ""

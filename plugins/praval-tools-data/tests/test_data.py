@@ -265,4 +265,4 @@ class TestSettings:
 def test_names_are_kept_beside_the_frame() -> None:
     """Columns are found by the name in the file, and the frame knows them by number."""
     table = read_table({**LIMITS, "format": "csv", "file": _file(b"*,^.*$\n1,2\n")})
-    assert (("*", "^.*$"), ["0", "1"], [2]) == (table.names, table.frame.columns, table.column("^.*$").to_list())
+    assert (("*", "^.*$"), ["0", "1"], [2]) == (table.names, table.frame.columns, table.get_column("^.*$").to_list())

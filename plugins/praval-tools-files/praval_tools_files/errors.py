@@ -17,7 +17,7 @@ class FilesError(ToolError, ValueError):
         self.path, self.problem, self.fix = path, problem, fix
 
     def __str__(self) -> str:
-        return f"{_shown(self.path)}: {self.problem}. {self.fix}"
+        return f"{_format_path(self.path)}: {self.problem}. {self.fix}"
 
 
 class FilesSettingsError(FilesError):
@@ -74,7 +74,7 @@ class FileSystemError(FilesError):
     code: ClassVar[str] = "files-system"
 
 
-def _shown(path: str) -> str:
+def _format_path(path: str) -> str:
     """Return *path* as a model and a terminal can read it: no control characters, not too long."""
     text = repr(path.encode("utf-8", "backslashreplace").decode("utf-8"))
     return text if len(text) <= 200 else f"{text[:150]}…' ({len(path)} characters)"

@@ -10,17 +10,17 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import frozen
 from praval_tools import Tool, ToolContext, tool
 
-from praval_tools_files.read import Invalid, Listing, TextPart, list_folder, read_text
+from praval_tools_files.read import InvalidBytes, Listing, TextPart, list_folder, read_text
 from praval_tools_files.roots import Roots
-from praval_tools_files.search import Found, search_text
+from praval_tools_files.search import SearchResult, search_text
 from praval_tools_files.settings import FilesSettings
-from praval_tools_files.write import Mode, Written, write_text
+from praval_tools_files.write import WriteMode, WriteResult, write_text
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 
 PACKAGE: Final = "praval-tools-files"
 _TAGS: Final = ("files", "text")
-_MARGIN: Final = 5.0
+_TIMEOUT_MARGIN: Final = 5.0
 """Seconds by which the call's time-out follows the tool's own, so that the tool's message is what is read."""
 
 
@@ -35,7 +35,7 @@ def praval_tools_register_tools(settings: FilesSettings) -> Iterable[Tool[..., A
     """Return the tools, which work under the folders that *settings* declares."""
     roots = Roots(settings.roots, PACKAGE, settings.refuse_hard_links, settings.max_depth)
     declared = FilesTools(roots, settings)
-    return (declared.listing(), declared.reading(), declared.searching(), declared.writing())
+    return (declared.build_list_tool(), declared.build_read_tool(), declared.build_search_tool(), declared.build_write_tool())
 
 
 @frozen
@@ -45,20 +45,20 @@ class FilesTools:
     roots: Roots
     settings: FilesSettings
 
-    def _common(self) -> dict[str, Any]:
+    def _get_common_options(self) -> dict[str, Any]:
         return {
             "category": "files",
             "tags": _TAGS,
             "safety": "native",
             "open_world": False,
             "register": False,
-            "timeout": self.settings.timeout + _MARGIN,
+            "timeout": self.settings.timeout + _TIMEOUT_MARGIN,
         }
 
-    def listing(self) -> Tool[..., Any]:
+    def build_list_tool(self) -> Tool[..., Any]:
         """Return the tool that lists."""
 
-        @tool("files_list", read_only=True, title="List a folder", **self._common())
+        @tool("files_list", read_only=True, title="List a folder", **self._get_common_options())
         def files_list(
             path: Annotated[str, MaxLen(4096)] = "",
             *,
@@ -77,17 +77,17 @@ class FilesTools:
 
         return files_list
 
-    def reading(self) -> Tool[..., Any]:
+    def build_read_tool(self) -> Tool[..., Any]:
         """Return the tool that reads."""
         most = int(self.settings.max_read_bytes)
 
-        @tool("files_read", read_only=True, title="Read a text file", **self._common())
+        @tool("files_read", read_only=True, title="Read a text file", **self._get_common_options())
         def files_read(
             path: Annotated[str, MinLen(1), MaxLen(4096)],
             *,
             offset: Annotated[int, Ge(0), Le(2**62)] = 0,
             length: Annotated[int, Ge(1)] = most,
-            invalid: Invalid = "refuse",
+            invalid: InvalidBytes = "refuse",
         ) -> TextPart:
             """
             Read a text file, or a part of it; `next_offset` of the result says where to go on.
@@ -102,10 +102,10 @@ class FilesTools:
 
         return files_read
 
-    def searching(self) -> Tool[..., Any]:
+    def build_search_tool(self) -> Tool[..., Any]:
         """Return the tool that searches."""
 
-        @tool("files_search", read_only=True, speed="slow", title="Search text files", **self._common())
+        @tool("files_search", read_only=True, speed="slow", title="Search text files", **self._get_common_options())
         def files_search(
             context: ToolContext,
             path: Annotated[str, MinLen(1), MaxLen(4096)],
@@ -114,7 +114,7 @@ class FilesTools:
             pattern: Annotated[str, MinLen(1), MaxLen(256)] = "*",
             ignore_case: bool = False,
             limit: Annotated[int, Ge(1), Le(500)] = 50,
-        ) -> Found:
+        ) -> SearchResult:
             """
             Find lines that hold a text, in a file or in all files below a folder; plain text, no patterns.
 
@@ -132,7 +132,7 @@ class FilesTools:
 
         return files_search
 
-    def writing(self) -> Tool[..., Any]:
+    def build_write_tool(self) -> Tool[..., Any]:
         """Return the tool that writes."""
 
         @tool(
@@ -142,11 +142,11 @@ class FilesTools:
             requires_approval=self.settings.approve_writes,
             approval_reason="It writes a file, and may replace one.",
             title="Write a text file",
-            **self._common(),
+            **self._get_common_options(),
         )
         def files_write(
-            path: Annotated[str, MinLen(1), MaxLen(4096)], text: str, mode: Mode = "create"
-        ) -> Written:
+            path: Annotated[str, MinLen(1), MaxLen(4096)], text: str, mode: WriteMode = "create"
+        ) -> WriteResult:
             """
             Write a whole text file in UTF-8, all or nothing; its folder must be there.
 

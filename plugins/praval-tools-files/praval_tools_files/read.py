@@ -14,18 +14,18 @@ from typing import Final, Literal
 from attrs import frozen
 
 from praval_tools_files.errors import NotTextError, PathMissingError
-from praval_tools_files.roots import Roots, refuse
+from praval_tools_files.roots import Roots, raise_file_error
 from praval_tools_files.settings import FilesSettings
 
-Kind = Literal["file", "folder", "link", "other", "unknown"]
-Invalid = Literal["refuse", "replace"]
+EntryKind = Literal["file", "folder", "link", "other", "unknown"]
+InvalidBytes = Literal["refuse", "replace"]
 
-_LONGEST: Final = 4
+_MAX_CHARACTER_BYTES: Final = 4
 """Bytes of the longest character in UTF-8."""
 
 
 @frozen(kw_only=True)
-class Entry:
+class FolderEntry:
     """
     What a folder holds: `size` in bytes for files, `writable` as declared for the folders at the top.
 
@@ -33,7 +33,7 @@ class Entry:
     """
 
     name: str
-    kind: Kind
+    kind: EntryKind
     size: int | None = None
     modified: datetime | None = None
     writable: bool | None = None
@@ -49,7 +49,7 @@ class Listing:
     """
 
     path: str
-    entries: list[Entry]
+    entries: list[FolderEntry]
     complete: bool
     unnameable: int = 0
 
@@ -69,39 +69,39 @@ def list_folder(roots: Roots, settings: FilesSettings, path: str, *, pattern: st
     """Return what is in a folder; the declared folders for an empty *path*."""
     if not path:
         if not roots.roots:
-            roots.root_of(path, ("",))
-        tops = [Entry(name=root.name, kind="folder", writable=root.writable) for root in roots.roots]
+            roots.find_root(path, ("",))
+        tops = [FolderEntry(name=root.name, kind="folder", writable=root.writable) for root in roots.roots]
         found = [top for top in tops if fnmatchcase(top.name, pattern)]
         return Listing(path=path, entries=found[:limit], complete=len(found) <= limit)
-    with roots.folder(path) as folder:
-        names, unnameable, complete = names_in(folder, path, settings.max_entries)
+    with roots.open_folder(path) as folder:
+        names, unnameable, complete = list_names(folder, path, settings.max_entries)
         matching = [name for name in names if fnmatchcase(name, pattern)]
-        entries = [one for name in matching[:limit] if (one := _entry(folder, name)) is not None]
+        entries = [one for name in matching[:limit] if (one := _build_entry(folder, name)) is not None]
     return Listing(
         path=path, entries=entries, complete=complete and len(matching) <= limit, unnameable=unnameable
     )
 
 
-def names_in(folder: int, path: str, most: int) -> tuple[list[str], int, bool]:
+def list_names(folder: int, path: str, most: int) -> tuple[list[str], int, bool]:
     """Return the names in an open folder, sorted, how many are not UTF-8, and whether these are all."""
     try:
         with os.scandir(folder) as entries:
             seen = [entry.name for entry in islice(entries, most + 1)]
     except OSError as error:
-        refuse(path, error)
+        raise_file_error(path, error)
     names = [name for name in seen[:most] if not any("\udc80" <= letter <= "\udcff" for letter in name)]
     return sorted(names), len(seen[:most]) - len(names), len(seen) <= most
 
 
-def _entry(folder: int, name: str) -> Entry | None:
+def _build_entry(folder: int, name: str) -> FolderEntry | None:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:  # gone since the folder was read
         return None
     except OSError:  # as in a folder whose names may be read, and nothing else
-        return Entry(name=name, kind="unknown")
-    kind = kind_of(status)
-    return Entry(
+        return FolderEntry(name=name, kind="unknown")
+    kind = get_entry_kind(status)
+    return FolderEntry(
         name=name,
         kind=kind,
         size=status.st_size if kind == "file" else None,
@@ -109,7 +109,7 @@ def _entry(folder: int, name: str) -> Entry | None:
     )
 
 
-def kind_of(status: os.stat_result) -> Kind:
+def get_entry_kind(status: os.stat_result) -> EntryKind:
     """Return what *status* is the status of."""
     if stat.S_ISREG(status.st_mode):
         return "file"
@@ -118,7 +118,7 @@ def kind_of(status: os.stat_result) -> Kind:
     return "link" if stat.S_ISLNK(status.st_mode) else "other"
 
 
-def read_text(roots: Roots, path: str, *, offset: int, length: int, invalid: Invalid) -> TextPart:
+def read_text(roots: Roots, path: str, *, offset: int, length: int, invalid: InvalidBytes) -> TextPart:
     """
     Read at most *length* bytes of a file as text, from *offset* on, whole characters only.
 
@@ -127,36 +127,36 @@ def read_text(roots: Roots, path: str, *, offset: int, length: int, invalid: Inv
     Raises:
         NotTextError: The bytes are not UTF-8.
     """
-    with roots.file(path) as (file, status):
+    with roots.open_file(path) as (file, status):
         if offset > max(status.st_size, 0):
             raise PathMissingError(path, f"it ends at byte {status.st_size}", "Read from a smaller offset.")
-        data = read_bytes(file, path, offset, max(length, _LONGEST) + 1)
-    whole, more = data[: max(length, _LONGEST)], len(data) > max(length, _LONGEST)
-    text, used = _decoded(path, whole, offset, invalid, final=not more)
+        data = read_bytes(file, path, offset, max(length, _MAX_CHARACTER_BYTES) + 1)
+    whole, more = data[: max(length, _MAX_CHARACTER_BYTES)], len(data) > max(length, _MAX_CHARACTER_BYTES)
+    text, used = _decode_part(path, whole, offset, invalid, final=not more)
     following = offset + used if more else None
     return TextPart(path=path, text=text, size=max(status.st_size, offset + used), offset=offset, next_offset=following)
 
 
 def read_bytes(file: int, path: str, offset: int, most: int) -> bytes:
     """Read at most *most* bytes of an open file, from *offset* on."""
-    return b"".join(chunks(file, path, offset, most))
+    return b"".join(read_chunks(file, path, offset, most))
 
 
-def chunks(file: int, path: str, offset: int, most: int) -> Iterator[bytes]:
+def read_chunks(file: int, path: str, offset: int, most: int) -> Iterator[bytes]:
     """Yield at most *most* bytes of an open file, from *offset* on, piece by piece."""
     end = offset + most
     while offset < end:
         try:
             piece = os.pread(file, min(end - offset, 1_048_576), offset)
         except OSError as error:
-            refuse(path, error)
+            raise_file_error(path, error)
         if not piece:
             return
         offset += len(piece)
         yield piece
 
 
-def _decoded(path: str, data: bytes, offset: int, invalid: Invalid, *, final: bool) -> tuple[str, int]:
+def _decode_part(path: str, data: bytes, offset: int, invalid: InvalidBytes, *, final: bool) -> tuple[str, int]:
     """Return the text, and how many bytes it is; an unfinished character at the end is left for the next part."""
     decoder = codecs.getincrementaldecoder("utf-8")("strict" if invalid == "refuse" else "replace")
     try:

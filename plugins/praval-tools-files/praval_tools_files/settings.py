@@ -10,53 +10,53 @@ from attrs import Attribute, field, frozen
 
 from praval_tools_files.errors import FilesSettingsError
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ROOT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-HOW = (
+HOW_TO_DECLARE_ROOT = (
     'Declare a folder in praval_tools.toml: [[plugins."{package}".settings.roots]] with name = "reports", '
     'path = "/srv/reports" and, for a folder that may be written, writable = true.'
 )
 
 
-def _root_name(_: Any, __: Attribute[str], value: str) -> None:
-    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+def _check_root_name(_: Any, __: Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or _ROOT_NAME.fullmatch(value) is None:
         raise FilesSettingsError(
             str(value), "is no name for a folder", "Use 1 to 64 of the characters A-Z a-z 0-9 _ and -."
         )
 
 
-def _absolute(_: Any, __: Attribute[str], value: str) -> None:
+def _check_absolute_path(_: Any, __: Attribute[str], value: str) -> None:
     if not isinstance(value, str) or "\0" in value or not os.path.isabs(value):
         raise FilesSettingsError(str(value), "is no absolute path", "Write the whole path of the folder.")
     if {".", ".."} & set(value.split("/")):
         raise FilesSettingsError(value, "has '.' or '..' in it", "Write the path of the folder itself.")
 
 
-def _without_end(path: Any) -> Any:
+def _strip_trailing_slash(path: Any) -> Any:
     """Drop a slash at the end, which would have a link followed."""
     return (path.rstrip("/") or "/") if isinstance(path, str) and path.startswith("/") else path
 
 
-def positive(instance: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive(instance: Any, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise FilesSettingsError(attribute.name, f"is {value!r}", "Set a positive number.")
 
 
-def whole(instance: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive_integer(instance: Any, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive whole number."""
-    positive(instance, attribute, value)
+    check_positive(instance, attribute, value)
     if not isinstance(value, int):
         raise FilesSettingsError(attribute.name, f"is {value!r}", "Set a positive whole number.")
 
 
-def truth(_: Any, attribute: Attribute[Any], value: bool) -> None:
+def check_boolean(_: Any, attribute: Attribute[Any], value: bool) -> None:
     """Refuse what is neither true nor false; a text like "no" would count as true."""
     if not isinstance(value, bool):
         raise FilesSettingsError(attribute.name, f"is {value!r}", "Set true or false.")
 
 
-def distinct(_: Any, __: Attribute[Any], roots: tuple[Root, ...]) -> None:
+def check_unique_roots(_: Any, __: Attribute[Any], roots: tuple[Root, ...]) -> None:
     """Refuse what is no folder, and two folders of one name."""
     if wrong := [root for root in roots if not isinstance(root, Root)]:
         raise FilesSettingsError("roots", f"has {wrong[0]!r} in it", "Give each folder as a Root, with name and path.")
@@ -76,9 +76,9 @@ class Root:
         writable: Whether files may be written there.
     """
 
-    name: str = field(validator=_root_name)
-    path: str = field(validator=_absolute, converter=_without_end)
-    writable: bool = field(default=False, validator=truth)
+    name: str = field(validator=_check_root_name)
+    path: str = field(validator=_check_absolute_path, converter=_strip_trailing_slash)
+    writable: bool = field(default=False, validator=check_boolean)
 
 
 @frozen(kw_only=True)
@@ -98,12 +98,12 @@ class FilesSettings:
         timeout: Seconds until a call is given up.
     """
 
-    roots: tuple[Root, ...] = field(default=(), converter=tuple, validator=distinct)
-    approve_writes: bool = field(default=True, validator=truth)
-    refuse_hard_links: bool = field(default=False, validator=truth)
-    max_read_bytes: int = field(default=262_144, validator=whole)
-    max_write_bytes: int = field(default=1_048_576, validator=whole)
-    max_entries: int = field(default=10_000, validator=whole)
-    max_search_bytes: int = field(default=67_108_864, validator=whole)
-    max_depth: int = field(default=32, validator=whole)
-    timeout: float = field(default=20.0, validator=positive)
+    roots: tuple[Root, ...] = field(default=(), converter=tuple, validator=check_unique_roots)
+    approve_writes: bool = field(default=True, validator=check_boolean)
+    refuse_hard_links: bool = field(default=False, validator=check_boolean)
+    max_read_bytes: int = field(default=262_144, validator=check_positive_integer)
+    max_write_bytes: int = field(default=1_048_576, validator=check_positive_integer)
+    max_entries: int = field(default=10_000, validator=check_positive_integer)
+    max_search_bytes: int = field(default=67_108_864, validator=check_positive_integer)
+    max_depth: int = field(default=32, validator=check_positive_integer)
+    timeout: float = field(default=20.0, validator=check_positive)

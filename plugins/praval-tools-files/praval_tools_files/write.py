@@ -10,11 +10,11 @@ from praval_tools_files.errors import FileLimitError, NotTextError
 from praval_tools_files.roots import Roots
 from praval_tools_files.settings import FilesSettings
 
-Mode = Literal["create", "overwrite"]
+WriteMode = Literal["create", "overwrite"]
 
 
 @frozen(kw_only=True)
-class Written:
+class WriteResult:
     """What was written: `bytes` in UTF-8, and whether the file is a new one."""
 
     path: str
@@ -22,7 +22,7 @@ class Written:
     created: bool
 
 
-def write_text(roots: Roots, settings: FilesSettings, path: str, text: str, mode: Mode) -> Written:
+def write_text(roots: Roots, settings: FilesSettings, path: str, text: str, mode: WriteMode) -> WriteResult:
     """
     Write a whole file, all or nothing.
 
@@ -38,5 +38,5 @@ def write_text(roots: Roots, settings: FilesSettings, path: str, text: str, mode
     if len(data) > settings.max_write_bytes:
         problem = f"the text has {len(data)} bytes, and {settings.max_write_bytes} are allowed"
         raise FileLimitError(path, problem, "Write several files, or ask the operator to raise max_write_bytes.")
-    created = roots.write(path, data, overwrite=mode == "overwrite")
-    return Written(path=path, bytes=len(data), created=created)
+    created = roots.write_file(path, data, overwrite=mode == "overwrite")
+    return WriteResult(path=path, bytes=len(data), created=created)

@@ -365,7 +365,7 @@ def test_no_path_leads_out(path: str) -> None:
 
     here = os.path.dirname(os.path.abspath(__file__))
     try:
-        with Roots((Root(name="home", path=here),), "x").folder(path) as folder:
+        with Roots((Root(name="home", path=here),), "x").open_folder(path) as folder:
             opened = os.fstat(folder)
     except FilesError:
         return

@@ -50,7 +50,7 @@ class SqlLimitError(SqlError):
     code: ClassVar[str] = "sql-limit"
 
 
-KINDS: Final[dict[str, type[SqlError]]] = {
+ERRORS_BY_KIND: Final[dict[str, type[SqlError]]] = {
     "settings": SqlSettingsError,
     "connection": SqlConnectionError,
     "statement": SqlStatementError,

@@ -12,15 +12,15 @@ from praval_tools import Tool, ToolContext, tool
 
 from praval_tools_sql.results import Change, Column, Description, ForeignKey, Index, Rows, TableName, Tables
 from praval_tools_sql.settings import SqlSettings
-from praval_tools_sql.worker_process import GRACE, ask
+from praval_tools_sql.worker_process import GRACE_SECONDS, run_in_worker
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 
 _TAGS: Final = ("sql", "database")
-_MARGIN: Final = 3.0
+_TIMEOUT_MARGIN: Final = 3.0
 """Seconds by which the call's time-out follows the tool's own, so that the tool's message is what is read."""
 
-Name = Annotated[str, MinLen(1), MaxLen(200)]
+Identifier = Annotated[str, MinLen(1), MaxLen(200)]
 Statement = Annotated[str, MinLen(1), MaxLen(100_000)]
 Parameters = dict[str, str | int | float | bool | None]
 
@@ -35,8 +35,8 @@ def praval_tools_settings() -> type[SqlSettings]:
 def praval_tools_register_tools(settings: SqlSettings) -> Iterable[Tool[..., Any]]:
     """Return the tools for the database that *settings* declares."""
     made = SqlTools(settings)
-    readers = (made.tables(), made.describing(), made.querying())
-    return (*readers, made.writing()) if settings.write else readers
+    readers = (made.build_tables_tool(), made.build_describe_tool(), made.build_query_tool())
+    return (*readers, made.build_write_tool()) if settings.write else readers
 
 
 @frozen
@@ -45,11 +45,11 @@ class SqlTools:
 
     settings: SqlSettings
 
-    def _ask(self, context: ToolContext, do: str, **more: Any) -> Any:
+    def _run_request(self, context: ToolContext, do: str, **more: Any) -> Any:
         limits = self.settings
         request = {
             "do": do,
-            "url": limits.database(),
+            "url": limits.get_database_url(),
             "timeout": limits.timeout,
             "memory": limits.max_memory_mb,
             "superuser": limits.allow_superuser,
@@ -57,38 +57,38 @@ class SqlTools:
             "bytes": limits.max_result_bytes,
             "chars": limits.max_value_chars,
         }
-        return ask({**request, **more}, timeout=limits.timeout + GRACE, cancelled=lambda: context.cancelled)
+        return run_in_worker({**request, **more}, timeout=limits.timeout + GRACE_SECONDS, cancelled=lambda: context.cancelled)
 
-    def _common(self) -> dict[str, Any]:
+    def _get_common_options(self) -> dict[str, Any]:
         return {
             "category": "sql",
             "tags": _TAGS,
             "safety": "sandboxed",
             "register": False,
-            "timeout": self.settings.timeout + GRACE + _MARGIN,
+            "timeout": self.settings.timeout + GRACE_SECONDS + _TIMEOUT_MARGIN,
         }
 
-    def tables(self) -> Tool[..., Any]:
+    def build_tables_tool(self) -> Tool[..., Any]:
         """Return the tool that lists tables."""
 
-        @tool("sql_tables", read_only=True, open_world=False, title="List tables", **self._common())
-        def sql_tables(context: ToolContext, schema: Name | None = None) -> Tables:
+        @tool("sql_tables", read_only=True, open_world=False, title="List tables", **self._get_common_options())
+        def sql_tables(context: ToolContext, schema: Identifier | None = None) -> Tables:
             """
             List the tables and views of the database, and its schemas.
 
             Args:
                 schema: The schema; the database's default one where left out.
             """
-            told = self._ask(context, "tables", schema=schema)
+            told = self._run_request(context, "tables", schema=schema)
             return Tables(**{**told, "tables": [TableName(**one) for one in told["tables"]]})
 
         return sql_tables
 
-    def describing(self) -> Tool[..., Any]:
+    def build_describe_tool(self) -> Tool[..., Any]:
         """Return the tool that describes a table."""
 
-        @tool("sql_describe", read_only=True, open_world=False, title="Describe a table", **self._common())
-        def sql_describe(context: ToolContext, table: Name, schema: Name | None = None) -> Description:
+        @tool("sql_describe", read_only=True, open_world=False, title="Describe a table", **self._get_common_options())
+        def sql_describe(context: ToolContext, table: Identifier, schema: Identifier | None = None) -> Description:
             """
             Describe a table or view: columns, keys, indexes.
 
@@ -96,7 +96,7 @@ class SqlTools:
                 table: Its name, as sql_tables spells it.
                 schema: Its schema; the database's default one where left out.
             """
-            told = self._ask(context, "describe", table=table, schema=schema)
+            told = self._run_request(context, "describe", table=table, schema=schema)
             return Description(
                 columns=[Column(**one) for one in told["columns"]],
                 foreign_keys=[ForeignKey(**one) for one in told["foreign_keys"]],
@@ -105,11 +105,11 @@ class SqlTools:
 
         return sql_describe
 
-    def querying(self) -> Tool[..., Any]:
+    def build_query_tool(self) -> Tool[..., Any]:
         """Return the tool that queries."""
         most = self.settings.max_rows
 
-        @tool("sql_query", read_only=True, open_world=False, risk_level="medium", title="Query", **self._common())
+        @tool("sql_query", read_only=True, open_world=False, risk_level="medium", title="Query", **self._get_common_options())
         def sql_query(
             context: ToolContext,
             sql: Statement,
@@ -125,11 +125,11 @@ class SqlTools:
                 limit: At most how many rows; the operator may allow fewer.
             """
             given = parameters or {}
-            return Rows(**self._ask(context, "query", sql=sql, parameters=given, rows=min(limit, most)))
+            return Rows(**self._run_request(context, "query", sql=sql, parameters=given, rows=min(limit, most)))
 
         return sql_query
 
-    def writing(self) -> Tool[..., Any]:
+    def build_write_tool(self) -> Tool[..., Any]:
         """Return the tool that writes."""
 
         @tool(
@@ -140,7 +140,7 @@ class SqlTools:
             requires_approval=True,
             approval_reason="It changes the database, and what it deletes is gone.",
             title="Change the database",
-            **self._common(),
+            **self._get_common_options(),
         )
         def sql_write(context: ToolContext, sql: Statement, parameters: Parameters | None = None) -> Change:
             """
@@ -150,7 +150,7 @@ class SqlTools:
                 sql: The statement, with :name where a value belongs.
                 parameters: The values by name; they are bound, never pasted into the statement.
             """
-            told = self._ask(context, "write", sql=sql, parameters=parameters or {})
+            told = self._run_request(context, "write", sql=sql, parameters=parameters or {})
             return Change(affected=told["affected"], rows=Rows(**told["rows"]))
 
         return sql_write

@@ -12,9 +12,9 @@ from sqlalchemy.exc import DBAPIError
 
 from praval_tools_sql.problem import Problem
 
-_STRONG: Final = ("pg_read_server_files", "pg_write_server_files", "pg_execute_server_program", "pg_signal_backend")
+_PRIVILEGED_ROLES: Final = ("pg_read_server_files", "pg_write_server_files", "pg_execute_server_program", "pg_signal_backend")
 
-_SET: Final = text(
+_SET_CONFIG_QUERY: Final = text(
     """
     SELECT set_config(name, value, true) FROM pg_catalog.pg_settings
     JOIN unnest(CAST(:names AS text[]), CAST(:given AS text[])) AS wanted (name, value) USING (name)
@@ -22,7 +22,7 @@ _SET: Final = text(
 )
 """Sets what this version of the server knows."""
 
-_WHO: Final = text(
+_ROLE_QUERY: Final = text(
     """
     SELECT session_user, EXISTS (SELECT FROM pg_catalog.pg_roles
         WHERE rolsuper AND pg_catalog.pg_has_role(session_user, oid, 'MEMBER')),
@@ -40,7 +40,7 @@ def _read_json(data: str | bytes) -> Any:
 
 
 @contextmanager
-def connected(url: URL, *, writing: bool, seconds: float, superuser: bool) -> Iterator[Connection]:
+def open_connection(url: URL, *, writing: bool, seconds: float, superuser: bool) -> Iterator[Connection]:
     """Open the database, read-only unless *writing*; nothing is kept that is not committed."""
     driven = url.set(drivername="postgresql+psycopg")
     arguments: dict[str, Any] = {"connect_timeout": max(2, int(seconds)), "prepare_threshold": 0}
@@ -51,7 +51,7 @@ def connected(url: URL, *, writing: bool, seconds: float, superuser: bool) -> It
         raise Problem("settings", "The driver for PostgreSQL, psycopg, is missing", fix) from error
     with engine.connect() as connection:
         connection = connection.execution_options(postgresql_readonly=not writing)
-        _limit(connection, seconds)
+        _set_timeouts(connection, seconds)
         if not writing and connection.execute(text("SHOW transaction_read_only")).scalar() != "on":
             fix = "Ask for a direct connection, not one through a proxy that changes transactions."
             raise Problem("refused", "The database did not begin a read-only transaction", fix)
@@ -60,7 +60,7 @@ def connected(url: URL, *, writing: bool, seconds: float, superuser: bool) -> It
         yield connection
 
 
-def fetched(
+def fetch_rows(
     connection: Connection, statement: TextClause, given: dict[str, Any], most: int
 ) -> tuple[list[str], list[Any]]:
     """
@@ -81,7 +81,7 @@ def fetched(
         raise DBAPIError(None, None, error) from error
 
 
-def _limit(connection: Connection, seconds: float) -> None:
+def _set_timeouts(connection: Connection, seconds: float) -> None:
     time = f"{max(1, int(seconds * 1000))}ms"
     wanted = {
         "statement_timeout": time,
@@ -90,12 +90,12 @@ def _limit(connection: Connection, seconds: float) -> None:
         "client_connection_check_interval": "1s",  # from 14 on: a killed client ends its statement
         "max_parallel_workers_per_gather": "0",
     }
-    connection.execute(_SET, {"names": list(wanted), "given": list(wanted.values())})
+    connection.execute(_SET_CONFIG_QUERY, {"names": list(wanted), "given": list(wanted.values())})
 
 
 def _check_role(connection: Connection) -> None:
     """Refuse a role that could do what no transaction holds back: read files, run programs, replicate, end sessions."""
-    who, superuser, replication, strong = connection.execute(_WHO, {"strong": list(_STRONG)}).one()
+    who, superuser, replication, strong = connection.execute(_ROLE_QUERY, {"strong": list(_PRIVILEGED_ROLES)}).one()
     if superuser:
         what = "a superuser"
     elif replication:

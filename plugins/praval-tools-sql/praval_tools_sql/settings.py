@@ -9,32 +9,32 @@ from attrs import Attribute, field, frozen
 
 from praval_tools_sql.errors import SqlSettingsError
 
-_HOW = (
+_HOW_TO_DECLARE_DATABASE = (
     'Declare one in praval_tools.toml: [plugins."praval-tools-sql".settings] with url_env = "DATABASE_URL", the name '
     'of a variable of the environment, or url = "sqlite:////srv/sales.db".'
 )
 
 
-def positive(_: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive(_: Any, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set a positive number.")
 
 
-def whole(instance: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive_integer(instance: Any, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive whole number."""
-    positive(instance, attribute, value)
+    check_positive(instance, attribute, value)
     if not isinstance(value, int):
         raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set a positive whole number.")
 
 
-def truth(_: Any, attribute: Attribute[Any], value: bool) -> None:
+def check_boolean(_: Any, attribute: Attribute[Any], value: bool) -> None:
     """Refuse what is neither true nor false; a text like "no" would count as true."""
     if not isinstance(value, bool):
         raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set true or false.")
 
 
-def _memory(_: Any, __: Attribute[int], value: int) -> None:
+def _check_memory_limit(_: Any, __: Attribute[int], value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or value >= 128):
         raise SqlSettingsError(f"The setting max_memory_mb is {value!r}", "Set 128 or more, or 0 for no limit.")
 
@@ -58,19 +58,19 @@ class SqlSettings:
 
     url: str = field(default="", repr=False)
     url_env: str = ""
-    write: bool = field(default=True, validator=truth)
-    allow_superuser: bool = field(default=False, validator=truth)
-    max_rows: int = field(default=1_000, validator=whole)
-    max_result_bytes: int = field(default=1_000_000, validator=whole)
-    max_value_chars: int = field(default=10_000, validator=whole)
-    max_memory_mb: int = field(default=512, validator=_memory)
-    timeout: float = field(default=10.0, validator=positive)
+    write: bool = field(default=True, validator=check_boolean)
+    allow_superuser: bool = field(default=False, validator=check_boolean)
+    max_rows: int = field(default=1_000, validator=check_positive_integer)
+    max_result_bytes: int = field(default=1_000_000, validator=check_positive_integer)
+    max_value_chars: int = field(default=10_000, validator=check_positive_integer)
+    max_memory_mb: int = field(default=512, validator=_check_memory_limit)
+    timeout: float = field(default=10.0, validator=check_positive)
 
     def __attrs_post_init__(self) -> None:
         if self.url and self.url_env:
             raise SqlSettingsError("Both url and url_env are set", "Set one of them.")
 
-    def database(self) -> str:
+    def get_database_url(self) -> str:
         """
         Return the URL of the database.
 
@@ -78,7 +78,7 @@ class SqlSettings:
             SqlSettingsError: None is declared; the text says how to.
         """
         if not self.url and not self.url_env:
-            raise SqlSettingsError("No database is declared", _HOW)
+            raise SqlSettingsError("No database is declared", _HOW_TO_DECLARE_DATABASE)
         url = self.url or os.environ.get(self.url_env, "")
         if not url:
             fix = "Set it to a URL as SQLAlchemy takes it, or set url."

@@ -13,19 +13,19 @@ from sqlalchemy import URL, Connection, NullPool, create_engine
 
 from praval_tools_sql.problem import Problem
 
-_RECURSIVE: Final = 33
-_READ_ACTIONS: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, _RECURSIVE})
-_NEVER: Final = frozenset(
+_SQLITE_RECURSIVE: Final = 33
+_READ_ACTIONS: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, _SQLITE_RECURSIVE})
+_FORBIDDEN_ACTIONS: Final = frozenset(
     {
         sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_PRAGMA,
         sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT,
     }
 )  # fmt: skip
-_LOOKS: Final = frozenset(
+_READ_PRAGMAS: Final = frozenset(
     {"table_info", "table_xinfo", "table_list", "foreign_key_list", "index_list", "index_info", "data_version"}
 )
-_MODULES: Final = frozenset({"fts3", "fts4", "fts5", "rtree", "geopoly"})
-_ACTIONS: Final = {
+_VIRTUAL_TABLE_MODULES: Final = frozenset({"fts3", "fts4", "fts5", "rtree", "geopoly"})
+_ACTION_NAMES: Final = {
     getattr(sqlite3, f"SQLITE_{name}"): name.lower().replace("_", " ")
     for name in (
         "ALTER_TABLE", "ANALYZE", "ATTACH", "CREATE_INDEX", "CREATE_TABLE", "CREATE_TEMP_INDEX", "CREATE_TEMP_TABLE",
@@ -35,7 +35,7 @@ _ACTIONS: Final = {
         "SAVEPOINT", "TRANSACTION", "UPDATE",
     )
 }  # fmt: skip
-_FUNCTIONS: Final = """
+_SAFE_FUNCTIONS: Final = """
 -> ->> abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling changes char coalesce concat concat_ws cos
 cosh count cume_dist current_date current_time current_timestamp date datetime degrees dense_rank exp first_value floor
 format glob group_concat hex highlight if ifnull iif instr json json_array json_array_length json_error_position
@@ -60,48 +60,48 @@ _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 
-_TREES: Final = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE % USING rtree%'"
+_RTREE_QUERY: Final = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE % USING rtree%'"
 """R-trees prepare writes when they are opened, also for reading: they are opened before the guard looks."""
 
 
-class Guard:
+class StatementGuard:
     """Decides what a statement may do, and remembers what it was not allowed."""
 
     def __init__(self, *, writing: bool, seconds: float) -> None:
         self._writing = writing
         self._deadline = monotonic() + seconds
         self.denied: str | None = None
-        self.late = False
+        self.timed_out = False
 
     def authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
         """Answer SQLite, which asks for each action of a statement before it begins."""
-        if self._allowed(action, first, second):
+        if self._is_allowed(action, first, second):
             return sqlite3.SQLITE_OK
-        what = _ACTIONS.get(action, f"action {action}")
+        what = _ACTION_NAMES.get(action, f"action {action}")
         named = second if action == sqlite3.SQLITE_FUNCTION else first
         self.denied = self.denied or f"{what} {named or ''}".strip()
         return sqlite3.SQLITE_DENY
 
-    def _allowed(self, action: int, first: str | None, second: str | None) -> bool:
+    def _is_allowed(self, action: int, first: str | None, second: str | None) -> bool:
         if action == sqlite3.SQLITE_FUNCTION:
-            return (second or "").lower() in _FUNCTIONS.split()
+            return (second or "").lower() in _SAFE_FUNCTIONS.split()
         if action == sqlite3.SQLITE_PRAGMA:
-            return (first or "").lower() in _LOOKS
+            return (first or "").lower() in _READ_PRAGMAS
         if (action, first) == (sqlite3.SQLITE_UPDATE, "sqlite_master"):
             return True  # asked when a virtual table is opened (json_each, fts5); SQLite itself refuses the statement
         if not self._writing:
             return action in _READ_ACTIONS
         if action == sqlite3.SQLITE_CREATE_VTABLE:
-            return (second or "").lower() in _MODULES
-        return action not in _NEVER
+            return (second or "").lower() in _VIRTUAL_TABLE_MODULES
+        return action not in _FORBIDDEN_ACTIONS
 
-    def progress(self) -> int:
+    def check_deadline(self) -> int:
         """Answer SQLite, which asks now and then whether to stop."""
-        self.late = monotonic() > self._deadline
-        return int(self.late)
+        self.timed_out = monotonic() > self._deadline
+        return int(self.timed_out)
 
 
-def _file(url: URL) -> Path:
+def _resolve_file(url: URL) -> Path:
     if url.query:
         fix = "Leave them out; the file is opened as it is safe."
         raise Problem("settings", "The URL of a SQLite database has options", fix)
@@ -115,7 +115,7 @@ def _file(url: URL) -> Path:
     return path.resolve()
 
 
-def _settle(made: sqlite3.Connection, file: str, seconds: float) -> None:
+def _recover_journal(made: sqlite3.Connection, file: str, seconds: float) -> None:
     """
     Have SQLite undo what a writer left half done when it was killed.
 
@@ -132,9 +132,9 @@ def _settle(made: sqlite3.Connection, file: str, seconds: float) -> None:
 
 
 @contextmanager
-def connected(url: URL, *, writing: bool, seconds: float) -> Iterator[Connection]:
+def open_connection(url: URL, *, writing: bool, seconds: float) -> Iterator[Connection]:
     """Open the database, read-only unless *writing*."""
-    file = _file(url).as_uri()
+    file = _resolve_file(url).as_uri()
     where = f"{file}?mode={'rw' if writing else 'ro'}"
 
     def create() -> sqlite3.Connection:
@@ -143,7 +143,7 @@ def connected(url: URL, *, writing: bool, seconds: float) -> Iterator[Connection
             made.execute(f"PRAGMA {pragma}")
         if not writing:
             made.execute("PRAGMA query_only = ON")
-            _settle(made, file, seconds)
+            _recover_journal(made, file, seconds)
         made.text_factory = lambda data: data.decode("utf-8", "replace")
         return made
 
@@ -153,17 +153,17 @@ def connected(url: URL, *, writing: bool, seconds: float) -> Iterator[Connection
 
 
 @contextmanager
-def guarded(connection: Connection, guard: Guard, *, writing: bool) -> Iterator[None]:
+def guard_connection(connection: Connection, guard: StatementGuard, *, writing: bool) -> Iterator[None]:
     """Put *guard* in charge of what runs inside."""
     raw: Any = connection.connection.driver_connection
     for limit, value in _LIMITS.items():
         raw.setlimit(limit, value)
-    for (name,) in connection.exec_driver_sql(_TREES).all():
+    for (name,) in connection.exec_driver_sql(_RTREE_QUERY).all():
         quoted = name.replace('"', '""')
         connection.exec_driver_sql(f'SELECT 1 FROM "{quoted}" LIMIT 0')  # noqa: S608
     if writing:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-    raw.set_progress_handler(guard.progress, 1_000)
+    raw.set_progress_handler(guard.check_deadline, 1_000)
     raw.set_authorizer(guard.authorize)
     try:
         yield

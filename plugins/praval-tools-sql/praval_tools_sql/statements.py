@@ -24,12 +24,12 @@ from sqlalchemy.exc import (
 from praval_tools_sql import postgresql, sqlite
 from praval_tools_sql.encoding import Encoder
 from praval_tools_sql.problem import Problem
-from praval_tools_sql.worker import serve
+from praval_tools_sql.worker import serve_request
 
-_LESS: Final = "Ask for less: a smaller range, fewer joins, a LIMIT."
-_ONE: Final = "Send one statement, correct and complete; sql_tables and sql_describe show what there is."
-_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_READS: Final = "This tool only reads, with one SELECT; what changes something is for sql_write, which needs approval."
+_ASK_LESS_FIX: Final = "Ask for less: a smaller range, fewer joins, a LIMIT."
+_ONE_STATEMENT_FIX: Final = "Send one statement, correct and complete; sql_tables and sql_describe show what there is."
+_LOCK_ERRORS: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_READ_ONLY_FIX: Final = "This tool only reads, with one SELECT; what changes something is for sql_write, which needs approval."
 
 
 def run(request: dict[str, Any]) -> Any:
@@ -53,11 +53,11 @@ class Database:
         except (ArgumentError, ValueError):
             fix = "Write it as SQLAlchemy takes it: postgresql://user:password@host/name."
             raise Problem("settings", "The URL of the database cannot be read", fix) from None
-        self._kind = self._url.get_backend_name()
+        self._backend = self._url.get_backend_name()
 
     def tables(self) -> Any:
         """Return the tables and views of a schema."""
-        with self._open() as connection:
+        with self._open_connection() as connection:
             found, schema = inspect(connection), self._request["schema"]
             kinds = [("table", found.get_table_names(schema=schema)), ("view", found.get_view_names(schema=schema))]
             names = [{"name": name, "kind": kind} for kind, names in kinds for name in sorted(names)]
@@ -68,7 +68,7 @@ class Database:
     def describe(self) -> Any:
         """Return the columns, keys and indexes of a table."""
         table, schema = self._request["table"], self._request["schema"]
-        with self._open() as connection:
+        with self._open_connection() as connection:
             found = inspect(connection)
             try:
                 columns, key = found.get_columns(table, schema=schema), found.get_pk_constraint(table, schema=schema)
@@ -81,7 +81,7 @@ class Database:
             indexes = found.get_indexes(table, schema=schema)
         primary = key.get("constrained_columns") or []
         return {
-            "columns": [_column(one, primary) for one in columns],
+            "columns": [_describe_column(one, primary) for one in columns],
             "foreign_keys": [
                 {
                     "columns": list(one["constrained_columns"]),
@@ -98,26 +98,26 @@ class Database:
 
     def query(self) -> Any:
         """Return the rows of a query."""
-        with self._open() as connection:
-            statement, given = self._bound()
-            if self._kind == "postgresql":
-                return self._told(*postgresql.fetched(connection, statement, given, self._request["rows"] + 1))
-            with self._guarded(connection, writing=False):
-                return self._rows(connection.execute(statement, given))
+        with self._open_connection() as connection:
+            statement, given = self._bind_parameters()
+            if self._backend == "postgresql":
+                return self._encode_rows(*postgresql.fetch_rows(connection, statement, given, self._request["rows"] + 1))
+            with self._guard_statement(connection, writing=False):
+                return self._encode_result(connection.execute(statement, given))
 
     def write(self) -> Any:
         """Run a statement that changes something, and commit."""
-        with self._open(writing=True) as connection:
-            with self._guarded(connection, writing=True):
-                result = connection.execute(*self._bound())
-                answer = {"affected": max(result.rowcount, 0), "rows": self._rows(result)}
+        with self._open_connection(writing=True) as connection:
+            with self._guard_statement(connection, writing=True):
+                result = connection.execute(*self._bind_parameters())
+                answer = {"affected": max(result.rowcount, 0), "rows": self._encode_result(result)}
             connection.commit()
         return answer
 
-    def _bound(self) -> tuple[Any, dict[str, Any]]:
+    def _bind_parameters(self) -> tuple[Any, dict[str, Any]]:
         """Return the statement and its parameters, which fit together."""
         if "\0" in self._request["sql"]:
-            raise Problem("statement", "The statement holds a NUL, where some databases stop reading", _ONE)
+            raise Problem("statement", "The statement holds a NUL, where some databases stop reading", _ONE_STATEMENT_FIX)
         statement, given = text(self._request["sql"]), self._request["parameters"]
         wanted = set(statement.compile().params)
         if missing := sorted(wanted - set(given)):
@@ -128,95 +128,95 @@ class Database:
             raise Problem("statement", f"The statement has no parameter :{unknown[0][:60]}", fix)
         return statement, given
 
-    def _rows(self, result: CursorResult[Any]) -> Any:
-        return self._told(result.keys(), result) if result.returns_rows else self._told((), ())
+    def _encode_result(self, result: CursorResult[Any]) -> Any:
+        return self._encode_rows(result.keys(), result) if result.returns_rows else self._encode_rows((), ())
 
-    def _told(self, names: Iterable[str], given: Iterable[Any]) -> Any:
+    def _encode_rows(self, names: Iterable[str], given: Iterable[Any]) -> Any:
         """Return names and rows as JSON, as many as fit."""
         encoder, most, left = Encoder(self._request["chars"]), self._request["rows"], self._request["bytes"]
-        columns = [str(Encoder(200).value(name)) for name in names]
+        columns = [str(Encoder(200).encode_value(name)) for name in names]
         rows: list[list[Any]] = []
         left -= len(json.dumps(columns))
         truncated, cut = False, 0
         for row in given:
-            encoded = encoder.row(row) if len(rows) < most else []
+            encoded = encoder.encode_row(row) if len(rows) < most else []
             left -= len(json.dumps(encoded)) + 2
             if truncated := left < 0 or len(rows) == most:
                 break
             rows.append(encoded)
-            cut = encoder.cut
+            cut = encoder.cut_count
         return {"columns": columns, "rows": rows, "truncated": truncated, "cut_values": cut}
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def _open(self, *, writing: bool = False) -> Iterator[Connection]:
+    def _open_connection(self, *, writing: bool = False) -> Iterator[Connection]:
         connect: Any
-        if self._kind == "sqlite":
-            connect = sqlite.connected(self._url, writing=writing, seconds=self._seconds)
-        elif self._kind == "postgresql":
+        if self._backend == "sqlite":
+            connect = sqlite.open_connection(self._url, writing=writing, seconds=self._seconds)
+        elif self._backend == "postgresql":
             superuser = self._request["superuser"]
-            connect = postgresql.connected(self._url, writing=writing, seconds=self._seconds, superuser=superuser)
+            connect = postgresql.open_connection(self._url, writing=writing, seconds=self._seconds, superuser=superuser)
         else:
             fix = "Use SQLite or PostgreSQL: only there the database itself keeps a query from writing."
-            raise Problem("settings", f"The URL is one of {self._kind!r}", fix)
-        self._busy = False
+            raise Problem("settings", f"The URL is one of {self._backend!r}", fix)
+        self._connected = False
         try:
             with connect as connection:
-                self._busy = True
+                self._connected = True
                 yield connection
         except DBAPIError as error:
-            raise self._problem(error) from None
+            raise self._convert_error(error) from None
         except OverflowError as error:
-            raise Problem("statement", f"A parameter is too large: {self._said(error)}", "Send it as text.") from None
+            raise Problem("statement", f"A parameter is too large: {self._format_error(error)}", "Send it as text.") from None
         except StatementError as error:
-            raise Problem("statement", self._said(error.orig), _ONE) from None
+            raise Problem("statement", self._format_error(error.orig), _ONE_STATEMENT_FIX) from None
         except SQLAlchemyError as error:
-            raise Problem("statement", self._said(error), _ONE) from None
+            raise Problem("statement", self._format_error(error), _ONE_STATEMENT_FIX) from None
 
     @contextmanager
-    def _guarded(self, connection: Connection, *, writing: bool) -> Iterator[None]:
-        if self._kind != "sqlite":
+    def _guard_statement(self, connection: Connection, *, writing: bool) -> Iterator[None]:
+        if self._backend != "sqlite":
             yield
             return
-        guard = sqlite.Guard(writing=writing, seconds=self._seconds)
+        guard = sqlite.StatementGuard(writing=writing, seconds=self._seconds)
         try:
-            with sqlite.guarded(connection, guard, writing=writing):
+            with sqlite.guard_connection(connection, guard, writing=writing):
                 yield
         except DBAPIError:
-            if guard.late:
-                raise self._late() from None
+            if guard.timed_out:
+                raise self._build_timeout_problem() from None
             if guard.denied:
-                why = "Files, settings and transactions are not for statements." if writing else _READS
+                why = "Files, settings and transactions are not for statements." if writing else _READ_ONLY_FIX
                 raise Problem("refused", f"The statement is refused: {guard.denied}", why) from None
             raise
 
-    def _late(self) -> Problem:
-        return Problem("limit", f"The statement did not end within {self._seconds} s", _LESS)
+    def _build_timeout_problem(self) -> Problem:
+        return Problem("limit", f"The statement did not end within {self._seconds} s", _ASK_LESS_FIX)
 
-    def _problem(self, error: DBAPIError) -> Problem:
-        state, said = getattr(error.orig, "sqlstate", None), self._said(error.orig)
+    def _convert_error(self, error: DBAPIError) -> Problem:
+        state, said = getattr(error.orig, "sqlstate", None), self._format_error(error.orig)
         if isinstance(error.orig, MemoryError):
-            return Problem("limit", "The statement took too much memory", _LESS)
+            return Problem("limit", "The statement took too much memory", _ASK_LESS_FIX)
         if state == "57014":
-            return self._late()
-        if state == "55P03" or getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
+            return self._build_timeout_problem()
+        if state == "55P03" or getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _LOCK_ERRORS:
             return Problem("limit", f"Somebody else has a lock: {said}", "Try again later.")
         if state == "25006" or (state == "0A000" and "DECLARE" in said):
-            return Problem("refused", f"The statement is refused: {said}", _READS)
+            return Problem("refused", f"The statement is refused: {said}", _READ_ONLY_FIX)
         if state == "42501":
             return Problem("refused", f"The statement is refused: {said}", "Ask the operator for the right to do it.")
-        if self._busy and self._kind == "postgresql" and state is None:  # the driver, which has no states
+        if self._connected and self._backend == "postgresql" and state is None:  # the driver, which has no states
             if type(error.orig).__name__ not in ("DataError", "NotSupportedError"):
-                return Problem("limit", f"The rows could not be received: {said}", _LESS)
+                return Problem("limit", f"The rows could not be received: {said}", _ASK_LESS_FIX)
             fix = "Cast what Python has no value for: CAST(x AS text)."
             return Problem("statement", f"A value cannot be sent or read: {said}", fix)
-        if not self._busy and isinstance(error, OperationalError | InternalError):
+        if not self._connected and isinstance(error, OperationalError | InternalError):
             fix = "Ask the operator to check that it runs, the URL, and the rights of the role."
             return Problem("connection", f"The database lets nobody in: {said}", fix)
-        return Problem("statement", f"The database says: {said}", _ONE if self._request["do"] == "write" else _READS)
+        return Problem("statement", f"The database says: {said}", _ONE_STATEMENT_FIX if self._request["do"] == "write" else _READ_ONLY_FIX)
 
-    def _said(self, error: BaseException | None) -> str:
+    def _format_error(self, error: BaseException | None) -> str:
         """Return what the database says, without the URL and its password."""
         said = " ".join(str(error).split())
         password = self._url.password or ""
@@ -225,7 +225,7 @@ class Database:
         return said[:600]
 
 
-def _column(one: Any, primary: list[str]) -> dict[str, Any]:
+def _describe_column(one: Any, primary: list[str]) -> dict[str, Any]:
     return {
         "name": one["name"],
         "type": str(one["type"]),
@@ -236,4 +236,4 @@ def _column(one: Any, primary: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(run)
+    serve_request(run)

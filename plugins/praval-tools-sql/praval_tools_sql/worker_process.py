@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Final
 
-from praval_tools_sql.errors import KINDS, SqlConnectionError, SqlLimitError
+from praval_tools_sql.errors import ERRORS_BY_KIND, SqlConnectionError, SqlLimitError
 
-GRACE: Final = 2.0
+GRACE_SECONDS: Final = 2.0
 """Seconds that the process gets beyond the time-out to start, and to tell what happened."""
 
-_LOOK: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 
 
-def ask(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], bool]) -> Any:
+def run_in_worker(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], bool]) -> Any:
     """
     Run *request* in a process of its own, and return its answer.
 
@@ -37,7 +37,7 @@ def ask(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], b
     command = [sys.executable, "-P", "-m", "praval_tools_sql.statements"]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:  # noqa: S603
         try:
-            answer = _wait(process, json.dumps(request).encode(), monotonic() + timeout, cancelled)
+            answer = _wait_for_answer(process, json.dumps(request).encode(), monotonic() + timeout, cancelled)
         finally:
             process.kill()
     if answer is None:
@@ -46,20 +46,20 @@ def ask(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], b
             fix = "Nobody knows whether it was committed: look before you send it again."
         raise SqlLimitError(f"The statement did not end within {request['timeout']} s and was stopped", fix)
     if not answer:
-        raise _died(process.returncode, request.get("memory"))
+        raise _build_exit_error(process.returncode, request.get("memory"))
     told = json.loads(answer)
     if "error" in told:
-        raise KINDS[told["error"]](told["problem"], told["fix"])
+        raise ERRORS_BY_KIND[told["error"]](told["problem"], told["fix"])
     return told["result"]
 
 
-def _wait(
+def _wait_for_answer(
     process: subprocess.Popen[bytes], request: bytes | None, deadline: float, cancelled: Callable[[], bool]
 ) -> bytes | None:
     """Return what the process wrote; None where its time is over or nobody waits for it any more."""
     while not cancelled():
         try:
-            return process.communicate(request, timeout=min(_LOOK, max(deadline - monotonic(), 0.001)))[0]
+            return process.communicate(request, timeout=min(_POLL_SECONDS, max(deadline - monotonic(), 0.001)))[0]
         except subprocess.TimeoutExpired:
             request = None  # it was taken the first time
         if monotonic() > deadline:
@@ -67,7 +67,7 @@ def _wait(
     return None
 
 
-def _died(status: int, memory: int | None) -> SqlLimitError | SqlConnectionError:
+def _build_exit_error(status: int, memory: int | None) -> SqlLimitError | SqlConnectionError:
     if status < 0:
         problem = f"The process that ran the statement was stopped by signal {-status}"
         if memory:

@@ -119,7 +119,7 @@ class TestChanges:
         """The authorizer is not the only lock: the file is opened so that SQLite cannot write to it."""
         import sqlite3
 
-        with sqlite.connected(make_url(f"sqlite:///{file}"), writing=False, seconds=1) as connection:
+        with sqlite.open_connection(make_url(f"sqlite:///{file}"), writing=False, seconds=1) as connection:
             raw = connection.connection.driver_connection
             assert raw is not None
             for switch in ("PRAGMA query_only = OFF", "PRAGMA query_only = ON"):

@@ -143,8 +143,8 @@ class TestReading:
             {1: [b"a"]},
         ]
         expected = ["1.50", "2026-05-01", "2026-05-01T12:00:00", "1:00:00", str(UUID(int=0)), {"1": ["YQ=="]}]
-        assert (expected, 0) == (encoder.row(given), encoder.cut)
-        assert (40, 1) == (len(encoder.value(b"x" * 100)), encoder.cut)
+        assert (expected, 0) == (encoder.encode_row(given), encoder.cut_count)
+        assert (40, 1) == (len(encoder.encode_value(b"x" * 100)), encoder.cut_count)
 
 
 class TestWriting:

@@ -6,66 +6,66 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from praval_tools.access.bounds.bound_schema import ALL, types
-from praval_tools.schema.validator import compiled
+from praval_tools.access.bounds.bound_schema import ALL_TYPES, get_possible_types
+from praval_tools.schema.validator import compile_schema
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-_BOUNDS: Final = (
+_SIZE_LIMITS: Final = (
     ("array", "minItems", "maxItems"),
     ("string", "minLength", "maxLength"),
     ("object", "minProperties", "maxProperties"),
 )
 
 
-def can_meet(schemas: Sequence[Any]) -> bool:
+def can_all_hold(schemas: Sequence[Any]) -> bool:
     """Return False only where no JSON value is valid under all *schemas*, which have no references."""
-    parts = list(_parts(schemas))
+    parts = list(_iter_conjuncts(schemas))
     if any(part is False or (isinstance(part, dict) and part.get("not") in (True, {})) for part in parts):
         return False
     flat = [part for part in parts if isinstance(part, dict)]
     for part in flat:
         if "const" in part or isinstance(part.get("enum"), list):
             candidates = [part["const"]] if "const" in part else part["enum"]
-            return any(all(_fits(one, value) for one in schemas) for value in candidates)
-    kinds = ALL
+            return any(all(_is_valid(one, value) for one in schemas) for value in candidates)
+    kinds = ALL_TYPES
     for part in flat:
-        kinds &= types(part)
-    return any(_room(kind, flat) for kind in kinds)
+        kinds &= get_possible_types(part)
+    return any(_has_value_of_type(kind, flat) for kind in kinds)
 
 
-def _parts(schemas: Iterable[Any]) -> Iterable[Any]:
+def _iter_conjuncts(schemas: Iterable[Any]) -> Iterable[Any]:
     """Yield the schemas and what they demand by `allOf`; branches that may be chosen are left alone."""
     for one in schemas:
         yield one
         if isinstance(one, dict) and isinstance(one.get("allOf"), list):
-            yield from _parts(one["allOf"])
+            yield from _iter_conjuncts(one["allOf"])
 
 
-def _fits(schema: Any, value: Any) -> bool:
+def _is_valid(schema: Any, value: Any) -> bool:
     try:
-        return bool(compiled(schema).is_valid(value))
+        return bool(compile_schema(schema).is_valid(value))
     except ValueError:
         return True
 
 
-def _room(kind: str, parts: list[dict[str, Any]]) -> bool:
+def _has_value_of_type(kind: str, parts: list[dict[str, Any]]) -> bool:
     """Tell whether some value of this type may meet the simple limits."""
     if kind == "number":
-        return _number_room(parts)
-    for of, least, most in _BOUNDS:
+        return _has_number(parts)
+    for of, least, most in _SIZE_LIMITS:
         if kind == of:
             low = max((part[least] for part in parts if least in part), default=0)
             high = min((part[most] for part in parts if most in part), default=math.inf)
             if low > high:
                 return False
     if kind == "object":
-        return all(can_meet(together) for together in _required(parts))
+        return all(can_all_hold(together) for together in _iter_required_property_schemas(parts))
     return True
 
 
-def _required(parts: list[dict[str, Any]]) -> Iterable[list[Any]]:
+def _iter_required_property_schemas(parts: list[dict[str, Any]]) -> Iterable[list[Any]]:
     """Yield what has to hold together for each property that is required."""
     names = {name for part in parts for name in part.get("required") or ()}
     for name in sorted(names):
@@ -75,17 +75,17 @@ def _required(parts: list[dict[str, Any]]) -> Iterable[list[Any]]:
             if closed and name not in (part.get("properties") or {}):
                 found.append(False)
         values = [{"const": one["default"]} for one in found if isinstance(one, dict) and "default" in one]
-        if found and not (values and _default_fits(found, values)):
+        if found and not (values and _can_default_hold(found, values)):
             yield found
 
 
-def _default_fits(found: list[Any], values: list[Any]) -> bool:
+def _can_default_hold(found: list[Any], values: list[Any]) -> bool:
     """Tell whether a default may stand there: it is not judged by its own schema."""
     others = [one for one in found if not (isinstance(one, dict) and "default" in one)]
-    return any(can_meet([*others, value]) for value in values)
+    return any(can_all_hold([*others, value]) for value in values)
 
 
-def _number_room(parts: list[dict[str, Any]]) -> bool:
+def _has_number(parts: list[dict[str, Any]]) -> bool:
     low, low_open, high, high_open = -math.inf, False, math.inf, False
     whole = False
     for part in parts:
@@ -98,21 +98,23 @@ def _number_room(parts: list[dict[str, Any]]) -> bool:
                 high, high_open = part[keyword], open_
     if low > high or (low == high and (low_open or high_open)):
         return False
-    steps = [_exact(part["multipleOf"]) for part in parts if "multipleOf" in part]
-    steps += [_exact(1)] if whole else []
+    steps = [_to_fraction(part["multipleOf"]) for part in parts if "multipleOf" in part]
+    steps += [_to_fraction(1)] if whole else []
     if low == -math.inf or high == math.inf:
         return True
-    return all(_multiple(step, _exact(low), low_open, _exact(high), high_open) for step in steps)
+    return all(
+        _has_multiple_in_range(step, _to_fraction(low), low_open, _to_fraction(high), high_open) for step in steps
+    )
 
 
-def _exact(number: float) -> Fraction:
+def _to_fraction(number: float) -> Fraction:
     """Return the number that the text of *number* says."""
     from fractions import Fraction
 
     return Fraction(number) if isinstance(number, int) else Fraction(str(number))
 
 
-def _multiple(step: Fraction, low: Fraction, low_open: bool, high: Fraction, high_open: bool) -> bool:
+def _has_multiple_in_range(step: Fraction, low: Fraction, low_open: bool, high: Fraction, high_open: bool) -> bool:
     """Tell whether a multiple of *step* lies in the range."""
     first = math.ceil(low / step)
     if low_open and first * step == low:

@@ -5,79 +5,105 @@ from __future__ import annotations
 from attrs import frozen
 
 from praval_tools import ToolRegistry
-from praval_tools.cli.demo_report.markup import Markup, joined, tag
-from praval_tools.cli.demo_report.svg import curve, dot, label, legend, picture
-from praval_tools.cli.matrix import Matrix, matrix_of
-from praval_tools.demo.steps import Surveyed
+from praval_tools.cli.demo_report.markup import Markup, build_element, join_markup
+from praval_tools.cli.demo_report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
+from praval_tools.cli.matrix import AccessMatrix, build_access_matrix
+from praval_tools.demo.steps import AccessStep
 
-_LEFT, _RIGHT, _ROW = 190, 500, 40
-_NOTHING = {"no-way", "no-agent"}
+_AGENTS_X, _TOOLS_X, _ROW_HEIGHT = 190, 500, 40
+_NO_ACCESS_RULES = {"no-way", "no-agent"}
 
 
 @frozen
-class Survey:
+class AccessSurvey:
     """Who may call what at the end, and who owned what before: tool to earlier and present owner."""
 
-    matrix: Matrix
+    matrix: AccessMatrix
     owners: dict[str, tuple[str | None, ...]]
 
 
-def survey_of(step: Surveyed) -> Survey:
+def survey_access(step: AccessStep) -> AccessSurvey:
     """Ask the registry, as long as it is open."""
-    matrix = matrix_of(step.registry, agents=step.agents, tools=step.registry.list_all_tools())
-    return Survey(matrix, {tool: _owners(step.registry, tool) for tool in matrix.tools})
+    matrix = build_access_matrix(step.registry, agents=step.agents, tools=step.registry.list_all_tools())
+    return AccessSurvey(matrix, {tool: _list_owners(step.registry, tool) for tool in matrix.tools})
 
 
-def _owners(registry: ToolRegistry, tool: str) -> tuple[str | None, ...]:
-    record = registry.state.record(tool)
+def _list_owners(registry: ToolRegistry, tool: str) -> tuple[str | None, ...]:
+    record = registry.state.find_tool_record(tool)
     return () if record is None else (*record.past_owners, record.tool.metadata.owned_by)
 
 
-def matrix(survey: Survey) -> Markup:
+def render_matrix(survey: AccessSurvey) -> Markup:
     """Return agents x tools, with the deciding rule in each cell."""
     found = survey.matrix
-    head = tag("tr", tag("th", "tool"), *(tag("th", agent, scope="col") for agent in found.agents))
+    head = build_element(
+        "tr", build_element("th", "tool"), *(build_element("th", agent, scope="col") for agent in found.agents)
+    )
     rows = [
-        tag("tr", tag("th", tag("code", tool), scope="row"), *(_cell(found, agent, tool) for agent in found.agents))
+        build_element(
+            "tr",
+            build_element("th", build_element("code", tool), scope="row"),
+            *(_render_cell(found, agent, tool) for agent in found.agents),
+        )
         for tool in found.tools
     ]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *rows), class_="matrix"), class_="wide")
+    return build_element(
+        "div",
+        build_element("table", build_element("thead", head), build_element("tbody", *rows), class_="matrix"),
+        class_="wide",
+    )
 
 
-def _cell(found: Matrix, agent: str, tool: str) -> Markup:
+def _render_cell(found: AccessMatrix, agent: str, tool: str) -> Markup:
     decision = found.decisions[agent, tool]
-    if decision.rule in _NOTHING:
-        return tag("td", tag("span", "–", class_="none", title=decision.reason))
+    if decision.rule in _NO_ACCESS_RULES:
+        return build_element("td", build_element("span", "–", class_="none", title=decision.reason))
     told = f"{decision.rule}{found.notes.get((agent, tool), '')}"
-    return tag("td", tag("span", told, class_=f"rule {_rule(decision.rule)}", title=decision.reason))
+    return build_element(
+        "td", build_element("span", told, class_=f"rule {_get_rule_class(decision.rule)}", title=decision.reason)
+    )
 
 
-def _rule(rule: str) -> str:
+def _get_rule_class(rule: str) -> str:
     return rule if rule in {"owner", "listed", "shared", "category", "granted"} else "bad"
 
 
-def ownership(survey: Survey) -> Markup:
+def render_ownership(survey: AccessSurvey) -> Markup:
     """Return agents and tools, with a line for each way between them; a tool that changed hands has two."""
     found = survey.matrix
-    height = _ROW * max(len(found.agents), len(found.tools))
+    height = _ROW_HEIGHT * max(len(found.agents), len(found.tools))
     agents = {name: height * (number + 0.5) / len(found.agents) for number, name in enumerate(found.agents)}
     tools = {name: height * (number + 0.5) / len(found.tools) for number, name in enumerate(found.tools)}
     shapes: list[Markup] = []
     for (agent, tool), decision in sorted(found.decisions.items(), key=lambda pair: pair[1].rule == "owner"):
-        if decision.rule not in _NOTHING and decision.allowed:
-            way = curve(_LEFT, agents[agent], _RIGHT, tools[tool], f"way {_rule(decision.rule)}", decision.reason)
+        if decision.rule not in _NO_ACCESS_RULES and decision.allowed:
+            way = draw_curve(
+                _AGENTS_X,
+                agents[agent],
+                _TOOLS_X,
+                tools[tool],
+                f"way {_get_rule_class(decision.rule)}",
+                decision.reason,
+            )
             shapes.append(way)
     for tool, owners in survey.owners.items():
         for past in dict.fromkeys(owners[:-1]):
             if past is not None and past in agents:
-                way = curve(_LEFT, agents[past], _RIGHT, tools[tool], "way past", f"{past} owned {tool} before")
+                way = draw_curve(
+                    _AGENTS_X, agents[past], _TOOLS_X, tools[tool], "way past", f"{past} owned {tool} before"
+                )
                 shapes.append(way)
     for agent, y in agents.items():
-        shapes += [dot(_LEFT, y, 7, "agent"), label(_LEFT - 14, y + 5, agent, at="end", class_="strong")]
+        shapes += [
+            draw_dot(_AGENTS_X, y, 7, "agent"),
+            draw_label(_AGENTS_X - 14, y + 5, agent, anchor="end", class_="strong"),
+        ]
     for tool, y in tools.items():
         owner = (survey.owners[tool] or (None,))[-1]
-        shapes += [dot(_RIGHT, y, 5, "tool"), label(_RIGHT + 12, y + 5, tool, class_="mono")]
-        shapes.append(label(_RIGHT + 12, y + 18, f"owned by {owner}" if owner else "without an owner", class_="tiny"))
-    drawn = picture(height + 4, *shapes, title="Who owns and who may call each tool")
+        shapes += [draw_dot(_TOOLS_X, y, 5, "tool"), draw_label(_TOOLS_X + 12, y + 5, tool, class_="mono")]
+        shapes.append(
+            draw_label(_TOOLS_X + 12, y + 18, f"owned by {owner}" if owner else "without an owner", class_="tiny")
+        )
+    drawn = draw_chart(height + 4, *shapes, title="Who owns and who may call each tool")
     rules = ("owner", "listed", "category", "shared", "granted")
-    return joined(drawn, legend(*((rule, rule) for rule in rules), ("past", "owner before")))
+    return join_markup(drawn, draw_legend(*((rule, rule) for rule in rules), ("past", "owner before")))

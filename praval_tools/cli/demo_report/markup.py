@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from praval_tools.cli.common import shown
+from praval_tools.cli.common import sanitize_text
 
-_VOID: Final = {"meta", "img"}
+_VOID_ELEMENTS: Final = {"meta", "img"}
 
 
 class Markup(str):
@@ -16,12 +16,12 @@ class Markup(str):
     __slots__ = ()
 
 
-def text(value: object, *, most: int | None = None) -> Markup:
+def escape_text(value: object, *, max_length: int | None = None) -> Markup:
     """Return *value* as text: markup, control characters and invisible marks are shown, never obeyed."""
-    return Markup(escape(shown(value, lines=True, most=most)))
+    return Markup(escape(sanitize_text(value, keep_line_breaks=True, max_length=max_length)))
 
 
-def tag(name: str, /, *children: object, **attributes: object) -> Markup:
+def build_element(name: str, /, *children: object, **attributes: object) -> Markup:
     """
     Return an element.
 
@@ -31,12 +31,12 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
         attributes: A trailing underscore is dropped (`class_`), others are hyphens; None is left out.
     """
     names = {key: key.rstrip("_").replace("_", "-") for key, value in attributes.items() if value is not None}
-    given = "".join(f' {name}="{text(attributes[key])}"' for key, name in names.items())
-    if name in _VOID:
+    given = "".join(f' {name}="{escape_text(attributes[key])}"' for key, name in names.items())
+    if name in _VOID_ELEMENTS:
         return Markup(f"<{name}{given}>")
-    return Markup(f"<{name}{given}>{joined(*children)}</{name}>")
+    return Markup(f"<{name}{given}>{join_markup(*children)}</{name}>")
 
 
-def joined(*children: object) -> Markup:
+def join_markup(*children: object) -> Markup:
     """Return *children* one after the other."""
-    return Markup("".join(one if isinstance(one, Markup) else text(one) for one in children if one is not None))
+    return Markup("".join(one if isinstance(one, Markup) else escape_text(one) for one in children if one is not None))

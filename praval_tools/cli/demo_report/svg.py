@@ -7,54 +7,72 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from praval_tools.cli.demo_report.markup import Markup, joined, tag, text
+from praval_tools.cli.demo_report.markup import Markup, build_element, escape_text, join_markup
 
-WIDTH = 720
+CHART_WIDTH = 720
 
 
-def picture(height: float, *shapes: object, title: str) -> Markup:
+def draw_chart(height: float, *shapes: object, title: str) -> Markup:
     """Return a chart of the common width, with what a screen reader says of it."""
-    drawn = tag(
-        "svg", tag("title", title), *shapes, viewBox=f"0 0 {WIDTH} {height:.0f}", role="img", aria_label=title
+    drawn = build_element(
+        "svg",
+        build_element("title", title),
+        *shapes,
+        viewBox=f"0 0 {CHART_WIDTH} {height:.0f}",
+        role="img",
+        aria_label=title,
     )
-    return tag("div", drawn, class_="wide")
+    return build_element("div", drawn, class_="wide")
 
 
-def label(x: float, y: float, value: object, *, at: str = "start", class_: str = "", most: int = 28) -> Markup:
+def draw_label(
+    x: float, y: float, value: object, *, anchor: str = "start", class_: str = "", max_length: int = 28
+) -> Markup:
     """Return a text at a place: `start`, `middle` or `end` of it."""
-    return tag("text", text(value, most=most), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=at, class_=class_ or None)
+    return build_element(
+        "text",
+        escape_text(value, max_length=max_length),
+        x=f"{x:.1f}",
+        y=f"{y:.1f}",
+        text_anchor=anchor,
+        class_=class_ or None,
+    )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+def draw_line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     """Return a straight line."""
-    return tag("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=class_)
+    return build_element("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=class_)
 
 
-def dot(x: float, y: float, radius: float, class_: str, told: str | None = None) -> Markup:
+def draw_dot(x: float, y: float, radius: float, class_: str, told: str | None = None) -> Markup:
     """Return a disc; *told* is what it says when pointed at."""
-    note = None if told is None else tag("title", told)
-    return tag("circle", note, cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius:.1f}", class_=class_)
+    note = None if told is None else build_element("title", told)
+    return build_element("circle", note, cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius:.1f}", class_=class_)
 
 
-def bar(x: float, y: float, width: float, height: float, class_: str, told: str | None = None) -> Markup:
+def draw_bar(x: float, y: float, width: float, height: float, class_: str, told: str | None = None) -> Markup:
     """Return a rectangle; *told* is what it says when pointed at."""
-    note = None if told is None else tag("title", told)
-    return tag(
+    note = None if told is None else build_element("title", told)
+    return build_element(
         "rect", note, x=f"{x:.1f}", y=f"{y:.1f}", width=f"{max(width, 0):.1f}", height=f"{height:.1f}", rx="3",
         class_=class_,
     )  # fmt: skip
 
 
-def curve(x1: float, y1: float, x2: float, y2: float, class_: str, told: str) -> Markup:
+def draw_curve(x1: float, y1: float, x2: float, y2: float, class_: str, told: str) -> Markup:
     """Return a line that leaves and arrives level."""
     middle = (x1 + x2) / 2
     way = f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
-    return tag("path", tag("title", told), d=way, class_=class_)
+    return build_element("path", build_element("title", told), d=way, class_=class_)
 
 
-def legend(*entries: tuple[str, str]) -> Markup:
+def draw_legend(*entries: tuple[str, str]) -> Markup:
     """Return what the colours mean: pairs of class and words."""
-    return tag("p", *(joined(tag("i", class_=f"key {name}"), words, " ") for name, words in entries), class_="legend")
+    return build_element(
+        "p",
+        *(join_markup(build_element("i", class_=f"key {name}"), words, " ") for name, words in entries),
+        class_="legend",
+    )
 
 
 @frozen
@@ -73,7 +91,7 @@ class Scale:
         share = (here - low) / (high - low) if high > low else 0.5
         return self.left + min(1.0, max(0.0, share)) * (self.right - self.left)
 
-    def ticks(self) -> Iterator[float]:
+    def iter_ticks(self) -> Iterator[float]:
         """Yield a few round values in between."""
         if self.logarithmic:
             first, last = round(math.log10(self.low)), round(math.log10(self.high))
@@ -89,7 +107,7 @@ class Scale:
             yield number * step
 
 
-def decades(values: Sequence[float]) -> tuple[float, float]:
+def find_decades(values: Sequence[float]) -> tuple[float, float]:
     """Return powers of ten around *values*."""
     low, high = min(values, default=1.0), max(values, default=1.0)
     first = math.floor(math.log10(max(low, 0.001)))

@@ -19,17 +19,17 @@ class ToolError(errors.ToolError):
     code: ClassVar[str] = "praval-tool"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return tool_error, self.args
+        return make_tool_error, self.args
 
 
-def tool_error(message: str) -> ToolError:
+def make_tool_error(message: str) -> ToolError:
     """Return the error to raise: of this class, and of Praval's own where that can be caught."""
     theirs = sys.modules.get("praval.core.exceptions")
-    kind: type[ToolError] = ToolError if theirs is None else _joined(theirs.ToolError)
+    kind: type[ToolError] = ToolError if theirs is None else _build_combined_class(theirs.ToolError)
     return kind(message)
 
 
 @cache
-def _joined(theirs: type[Exception]) -> type[ToolError]:
+def _build_combined_class(theirs: type[Exception]) -> type[ToolError]:
     # who can write `except praval…ToolError` has loaded it: a class made when raised is always in time
     return type("ToolError", (ToolError, theirs), {"__module__": ToolError.__module__, "__doc__": ToolError.__doc__})

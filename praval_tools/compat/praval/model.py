@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from praval_tools.compat.praval.errors import tool_error
+from praval_tools.compat.praval.errors import make_tool_error
 
 
 @dataclass
@@ -51,21 +51,21 @@ class Tool:
         signature, name = inspect.signature(self.func), self.metadata.tool_name
         for one in signature.parameters.values():
             if one.annotation == inspect.Parameter.empty:
-                raise tool_error(f"Tool '{name}' parameter '{one.name}' must have a type hint")
+                raise make_tool_error(f"Tool '{name}' parameter '{one.name}' must have a type hint")
         if signature.return_annotation == inspect.Signature.empty:
-            raise tool_error(f"Tool '{name}' must have a return type hint")
+            raise make_tool_error(f"Tool '{name}' must have a return type hint")
 
     def _extract_parameters(self) -> None:
         signature = inspect.signature(self.func)
         self.metadata.parameters = {
             name: {
-                "type": _spelled(one.annotation),
+                "type": _format_hint(one.annotation),
                 "required": one.default == inspect.Parameter.empty,
                 "default": one.default if one.default != inspect.Parameter.empty else None,
             }
             for name, one in signature.parameters.items()
         }
-        self.metadata.return_type = _spelled(signature.return_annotation)
+        self.metadata.return_type = _format_hint(signature.return_annotation)
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
         """
@@ -77,18 +77,18 @@ class Tool:
         try:
             return self.func(*args, **kwargs)
         except Exception as error:  # the promise: one error for whatever the function raises
-            raise tool_error(f"Tool '{self.metadata.tool_name}' execution failed: {error}") from error
+            raise make_tool_error(f"Tool '{self.metadata.tool_name}' execution failed: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as a dict; its lists and dicts are the metadata's own."""
-        return {name: getattr(self.metadata, name) for name in FIELDS}
+        return {name: getattr(self.metadata, name) for name in METADATA_FIELDS}
 
 
-FIELDS = (
+METADATA_FIELDS = (
     "tool_name", "owned_by", "description", "category", "shared", "version", "author", "tags", "parameters",
     "return_type", "requires_approval", "risk_level", "approval_reason",
 )  # fmt: skip
 
 
-def _spelled(hint: Any) -> str:
+def _format_hint(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from praval_tools.compat.praval.errors import tool_error
+from praval_tools.compat.praval.errors import make_tool_error
 from praval_tools.compat.praval.model import Tool, ToolMetadata
 from praval_tools.compat.praval.registry import get_tool_registry
 
-_RISKS = {"low", "medium", "high", "critical"}
+_RISK_LEVELS = {"low", "medium", "high", "critical"}
 
 
 def tool(
@@ -37,24 +37,24 @@ def tool(
             tool_name=tool_name or func.__name__, owned_by=owned_by,
             description=description or (func.__doc__ or "").strip(), category=category, shared=shared,
             version=version, author=author, tags=tags or [], requires_approval=requires_approval,
-            risk_level=risk if risk in _RISKS else "low", approval_reason=approval_reason or "",
+            risk_level=risk if risk in _RISK_LEVELS else "low", approval_reason=approval_reason or "",
         )  # fmt: skip
-        return _registered(func, metadata)  # type: ignore[no-any-return]
+        return _register_function(func, metadata)  # type: ignore[no-any-return]
 
     return decorator
 
 
-def _registered(func: Any, metadata: ToolMetadata) -> Any:
+def _register_function(func: Any, metadata: ToolMetadata) -> Any:
     name = metadata.tool_name
     try:
         made = Tool(func, metadata)
     except Exception as error:  # the promise: one error, whatever is wrong
-        raise tool_error(f"Failed to create tool '{name}': {error}") from error
+        raise make_tool_error(f"Failed to create tool '{name}': {error}") from error
     registry = get_tool_registry()
     try:
         registry.register_tool(made)
     except Exception as error:  # the same
-        raise tool_error(f"Failed to register tool '{name}': {error}") from error
+        raise make_tool_error(f"Failed to register tool '{name}': {error}") from error
     func._praval_tool, func._praval_tool_name, func._praval_tool_metadata = made, name, metadata
     func.get_metadata = lambda: metadata
     func.get_tool_info = made.to_dict
@@ -89,21 +89,21 @@ def discover_tools(module: str | None = None, pattern: str | None = None, catego
     if category:
         return registry.get_tools_by_category(category)
     if module:
-        _logged(f"import module '{module}'", lambda: importlib.import_module(module))
+        _run_and_log(f"import module '{module}'", lambda: importlib.import_module(module))
     for path in glob.glob(pattern, recursive=True) if pattern else ():
         if path.endswith(".py"):
-            _logged(f"load '{path}'", lambda path=path: _load(path))  # type: ignore[misc]
+            _run_and_log(f"load '{path}'", lambda path=path: _load_file(path))  # type: ignore[misc]
     return registry.list_all_tools()
 
 
-def _logged(what: str, act: Callable[[], object]) -> None:
+def _run_and_log(what: str, act: Callable[[], object]) -> None:
     try:
         act()
     except Exception as error:  # the seam to modules that others wrote
         logging.getLogger(__name__).debug("Tool discovery failed to %s: %s", what, error)
 
 
-def _load(path: str) -> None:
+def _load_file(path: str) -> None:
     digest = hashlib.md5(path.encode("utf-8"), usedforsecurity=False).hexdigest()
     spec = importlib.util.spec_from_file_location(f"_praval_toolscan_{digest}", path)
     if spec and spec.loader:
@@ -156,7 +156,7 @@ class ToolCollection:
             ToolError: There is no such tool.
         """
         if not get_tool_registry().get_tool(tool_name):
-            raise tool_error(f"Tool '{tool_name}' not found in registry")
+            raise make_tool_error(f"Tool '{tool_name}' not found in registry")
         if tool_name not in self.tools:
             self.tools.append(tool_name)
 

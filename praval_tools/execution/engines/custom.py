@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from praval_tools.execution.engines.threads import Job
-from praval_tools.execution.failures import said
-from praval_tools.names import shorten
+from praval_tools.execution.failures import describe_error
+from praval_tools.names import shorten_repr
 from praval_tools.tools.call import Outcome
 
 if TYPE_CHECKING:
-    from praval_tools.execution.effects import Run
+    from praval_tools.execution.effects import RunTool
     from praval_tools.execution.runtime import Runtime
 
 
@@ -28,31 +28,33 @@ class UnknownEngineError(EngineError):
     outcome: ClassVar[Outcome] = Outcome.TOOL_ERROR
 
 
-def engine_of(runtime: Runtime, run: Run) -> str | None:
+def resolve_engine(runtime: Runtime, run: RunTool) -> str | None:
     """Return where the function of a call is to run: the call says it, else its tool, else the registry."""
     own = run.call.engine
     return own if own is not None else run.tool.metadata.engine or runtime.options.engine
 
 
-def submitted(runtime: Runtime, run: Run) -> Job:
+def submit_call(runtime: Runtime, run: RunTool) -> Job:
     """Return the call as a job of its engine: the threads of the registry, or a plugin's."""
-    name = str(engine_of(runtime, run))
+    name = str(resolve_engine(runtime, run))
     if name in ("None", "inline", "thread"):
-        return runtime.threads.submit(run.enter)
-    job, engine = Job(run.enter), runtime.hooks.engines.get(name)
+        return runtime.threads.submit(run.run)
+    job, engine = Job(run.run), runtime.hooks.engines.get(name)
     if engine is None:
         what = "This call of tool" if run.call.engine is not None else "Tool"
         fix = "which no loaded plugin brings; load that plugin."
-        job.refuse(UnknownEngineError(f"{what} {run.tool.name!r} runs on engine {shorten(name)}, {fix}"))
+        job.refuse(UnknownEngineError(f"{what} {run.tool.name!r} runs on engine {shorten_repr(name)}, {fix}"))
         return job
     try:
         engine.submit(lambda: job.run() if job.claim() else None)
     except Exception as error:  # the seam to a plugin's engine: the call ends, and says why
-        job.refuse(EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {said(error)}"))
+        job.refuse(
+            EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {describe_error(error)}")
+        )
     return job
 
 
-def ended(engine: Any) -> None:
+def shut_down_engine(engine: Any) -> None:
     """End an engine with its registry, by whichever way it has for that."""
     for way in ("shutdown", "close"):
         if callable(end := getattr(engine, way, None)):

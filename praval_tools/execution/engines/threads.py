@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any, Final
 
-from praval_tools.execution.failures import StaleError
+from praval_tools.execution.failures import StaleDecisionError
 
-_PATIENCE: Final = 10.0
+_IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
 
 
 class Job:
     """Work for a thread: claimed once, either by the thread that runs it or by the caller that gives it up."""
 
-    __slots__ = ("_claimed", "_context", "_done", "_lock", "_tell", "error", "value", "work")
+    __slots__ = ("_claimed", "_context", "_done", "_lock", "_callbacks", "error", "value", "work")
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.work, self.value = work, None
@@ -28,7 +28,7 @@ class Job:
         self._done = threading.Event()
         self._claimed = False
         self._lock = threading.Lock()
-        self._tell: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def claim(self) -> bool:
         """Take the job; False where somebody else has."""
@@ -53,7 +53,7 @@ class Job:
     def _finish(self) -> None:
         with self._lock:
             self._done.set()
-            listeners, self._tell = self._tell, []
+            listeners, self._callbacks = self._callbacks, []
         for tell in listeners:
             try:
                 tell()
@@ -65,37 +65,37 @@ class Job:
         """Wait at most *timeout* seconds; True when it is done."""
         return self._done.wait(timeout)
 
-    def when_done(self, tell: Callable[[], None]) -> None:
+    def add_done_callback(self, tell: Callable[[], None]) -> None:
         """Call *tell* once the job is done, at once where it is."""
         with self._lock:
             if not self._done.is_set():
-                self._tell.append(tell)
+                self._callbacks.append(tell)
                 return
         tell()
 
 
-async def finished(job: Job) -> None:
+async def wait_for_job(job: Job) -> None:
     """Wait until *job* is done, without blocking the loop."""
     import asyncio
 
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def settle() -> None:
+    def set_done() -> None:
         if not done.done():
             done.set_result(None)
 
-    def tell() -> None:
+    def notify_loop() -> None:
         try:
-            loop.call_soon_threadsafe(settle)
+            loop.call_soon_threadsafe(set_done)
         except RuntimeError:  # the loop was closed meanwhile: nobody waits any more
             return
 
-    job.when_done(tell)
+    job.add_done_callback(notify_loop)
     await done
 
 
-class NoRoomError(Exception):
+class NoFreeThreadError(Exception):
     """Every thread waits, or runs a call that was given up: the job cannot be done."""
 
 
@@ -113,97 +113,97 @@ class ThreadEngine:
     def __init__(self, size: int = 32, cap: int = 128) -> None:
         self._size, self._cap = size, cap
         self._closed = False
-        self._start_over()
+        self._reset_after_fork()
 
-    def _start_over(self) -> None:
+    def _reset_after_fork(self) -> None:
         """Begin without threads; in a forked process those of its parent are gone."""
         self._process = os.getpid()
         self._jobs: deque[Job] = deque()
-        self._news = threading.Condition()
-        self._threads = self._idle = self._lost = 0
-        self._mine = threading.local()
+        self._condition = threading.Condition()
+        self._threads = self._idle = self._blocked = 0
+        self._thread_local = threading.local()
 
     def submit(self, work: Callable[[], Any]) -> Job:
         """Queue *work*; its job ends in `NoRoomError` or `StaleError` where no thread will ever take it."""
         job = Job(work)
         if self._process != os.getpid():
-            self._start_over()
-        with self._news:
+            self._reset_after_fork()
+        with self._condition:
             if not self._closed:
                 self._jobs.append(job)
-                self._employ()
-            refused = self._refused()
-        self._refuse(refused if not self._closed else [*refused, job])
+                self._start_threads()
+            refused = self._take_unrunnable_jobs()
+        self._refuse_jobs(refused if not self._closed else [*refused, job])
         return job
 
     @contextmanager
-    def away(self) -> Iterator[None]:
+    def release_thread(self) -> Iterator[None]:
         """Let another thread take the place of this one, if it is the engine's, while it waits."""
-        if not getattr(self._mine, "yes", False):
+        if not getattr(self._thread_local, "yes", False):
             yield
             return
-        self.lose()
+        self.mark_thread_blocked()
         try:
             yield
         finally:
-            self.found()
+            self.mark_thread_available()
 
-    def lose(self) -> None:
+    def mark_thread_blocked(self) -> None:
         """Count one thread as away."""
-        with self._news:
-            self._lost += 1
-            self._employ()
-            refused = self._refused()
-        self._refuse(refused)
+        with self._condition:
+            self._blocked += 1
+            self._start_threads()
+            refused = self._take_unrunnable_jobs()
+        self._refuse_jobs(refused)
 
-    def found(self) -> None:
+    def mark_thread_available(self) -> None:
         """Count a thread as back."""
-        with self._news:
-            self._lost -= 1
+        with self._condition:
+            self._blocked -= 1
 
     def close(self) -> None:
         """End the idle threads, and refuse what no thread has taken; safe twice."""
-        with self._news:
+        with self._condition:
             self._closed = True
-            refused = self._refused()
-            self._news.notify_all()
-        self._refuse(refused)
+            refused = self._take_unrunnable_jobs()
+            self._condition.notify_all()
+        self._refuse_jobs(refused)
 
-    def _employ(self) -> None:
+    def _start_threads(self) -> None:
         """Wake or make a thread for each job that waits, as far as there is room."""
         if self._idle:
-            self._news.notify()
+            self._condition.notify()
         for _ in range(len(self._jobs) - self._idle):
-            if self._threads >= min(self._size + self._lost, self._cap):
+            if self._threads >= min(self._size + self._blocked, self._cap):
                 return
-            threading.Thread(target=self._work, name=f"praval-tools-{self._threads + 1}", daemon=True).start()
+            threading.Thread(target=self._run_jobs, name=f"praval-tools-{self._threads + 1}", daemon=True).start()
             self._threads += 1
 
-    def _refused(self) -> list[Job]:
+    def _take_unrunnable_jobs(self) -> list[Job]:
         """Return the jobs that no thread will take, out of the queue."""
-        if not self._closed and (self._threads < self._cap or self._lost < self._threads):
+        if not self._closed and (self._threads < self._cap or self._blocked < self._threads):
             return []
         refused = list(self._jobs)
         self._jobs.clear()
         return refused
 
-    def _refuse(self, jobs: Iterable[Job]) -> None:
+    def _refuse_jobs(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
-            job.refuse(StaleError() if self._closed else NoRoomError())
+            job.refuse(StaleDecisionError() if self._closed else NoFreeThreadError())
 
-    def _work(self) -> None:
-        self._mine.yes = True
-        while (job := self._next()) is not None:
+    def _run_jobs(self) -> None:
+        self._thread_local.yes = True
+        while (job := self._take_next_job()) is not None:
             if job.claim():
                 job.run()
             del job  # what it holds is not to outlive it here
 
-    def _next(self) -> Job | None:
+    def _take_next_job(self) -> Job | None:
         """Return the next job; None: this thread is to end, for it was idle long or the engine closed."""
-        with self._news:
+        with self._condition:
             self._idle += 1
             try:
-                self._news.wait_for(lambda: self._jobs or self._closed, _PATIENCE)
+                self._condition.wait_for(lambda: self._jobs or self._closed, _IDLE_SECONDS)
                 if self._jobs:
                     return self._jobs.popleft()
                 self._threads -= 1

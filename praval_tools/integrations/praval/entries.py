@@ -9,15 +9,15 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.names import wire_name
+from praval_tools.names import to_wire_name
 
 if TYPE_CHECKING:
     from praval_tools.integrations.praval.attachment import Attachment
 
-_NOTHING: Final = object()
+_MISSING: Final = object()
 
 
-class Entry(dict[str, Any]):
+class ToolEntry(dict[str, Any]):
     """
     What Praval is told of one tool, read from the registry.
 
@@ -41,7 +41,7 @@ class Entry(dict[str, Any]):
         return dict, (dict(self),)
 
 
-class Entries(MutableMapping[str, dict[str, Any]]):
+class AgentToolEntries(MutableMapping[str, dict[str, Any]]):
     """The tools that the agent may call now, under the names that they were declared with."""
 
     def __init__(self, attachment: Attachment) -> None:
@@ -64,14 +64,14 @@ class Entries(MutableMapping[str, dict[str, Any]]):
 
     def values(self) -> ValuesView[dict[str, Any]]:
         """Return the entries of one moment: a tool that is taken away while they are gone through is no error."""
-        return self._now().values()
+        return self._snapshot_entries().values()
 
     def items(self) -> ItemsView[str, dict[str, Any]]:
         """Return names and entries of one moment."""
-        return self._now().items()
+        return self._snapshot_entries().items()
 
-    def _now(self) -> dict[str, dict[str, Any]]:
-        names = {wire_name(here): name for name, here in self.attachment.names().items()}
+    def _snapshot_entries(self) -> dict[str, dict[str, Any]]:
+        names = {to_wire_name(here): name for name, here in self.attachment.names().items()}
         found = {one["name"]: one for one in self.attachment.entries()}
         return {name: found[wire] for wire, name in names.items() if wire in found}
 
@@ -91,7 +91,7 @@ class Entries(MutableMapping[str, dict[str, Any]]):
         return f"<tools of {self.attachment.agent.name!r}: {', '.join(self) or 'none'}>"
 
 
-class Live(list[Any]):
+class LiveList(list[Any]):
     """
     A list that is read anew from *source* whenever it is gone through: Praval copies its tools once a chat.
 
@@ -102,21 +102,21 @@ class Live(list[Any]):
 
     def __init__(self, source: Callable[[], list[Any]], names: tuple[str, ...] | None = None) -> None:
         super().__init__(source())
-        self._source, self.names = source, names
+        self._read_items, self.allowed_names = source, names
 
     def __iter__(self) -> Iterator[Any]:
-        fresh = self._source()
+        fresh = self._read_items()
         self[:] = fresh  # for those who look at the list without going through it
         return iter(fresh)
 
     def __len__(self) -> int:
-        return len(self._source())
+        return len(self._read_items())
 
     def __bool__(self) -> bool:
-        return bool(self._source())
+        return bool(self._read_items())
 
 
-def function_for(
+def build_entry_function(
     name: str, call: Callable[[dict[str, Any]], Any], acall: Callable[[dict[str, Any]], Awaitable[Any]],
     *, signature: inspect.Signature | None, awaited: bool | None,
 ) -> Callable[..., Any]:  # fmt: skip
@@ -134,21 +134,21 @@ def function_for(
         awaited: Whether the result is to be awaited; None: where an event loop runs in this thread.
     """
 
-    def function(*args, _=_NOTHING, **arguments):  # type: ignore[no-untyped-def]
-        if _ is not _NOTHING:
+    def function(*args, _=_MISSING, **arguments):  # type: ignore[no-untyped-def]
+        if _ is not _MISSING:
             arguments["_"] = _
         if args:
             positional = signature.bind_partial(*args).arguments if signature is not None else {}
             arguments = {**positional, **arguments}
-        if awaited or (awaited is None and _looping()):
-            return _carried(lambda: acall(arguments), copy_context())
+        if awaited or (awaited is None and _is_loop_running()):
+            return _run_in_context(lambda: acall(arguments), copy_context())
         return call(arguments)
 
     function.__name__ = function.__qualname__ = name
     return function
 
 
-def _looping() -> bool:
+def _is_loop_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -156,10 +156,10 @@ def _looping() -> bool:
     return True
 
 
-async def _carried(make: Callable[[], Awaitable[Any]], context: Context) -> Any:
+async def _run_in_context(make: Callable[[], Awaitable[Any]], context: Context) -> Any:
     """Run in the context of the chat: Praval may run what is to be awaited in a thread of its own."""
 
-    async def inside() -> Any:
+    async def run() -> Any:
         return await make()
 
-    return await asyncio.get_running_loop().create_task(inside(), context=context)
+    return await asyncio.get_running_loop().create_task(run(), context=context)

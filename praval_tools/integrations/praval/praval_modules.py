@@ -7,13 +7,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from praval_tools.errors import MissingExtraError, UntestedVersionWarning, outside
+from praval_tools.errors import MissingExtraError, UntestedVersionWarning, get_user_stacklevel
 
 TESTED: Final = "0.8.4"
 """The version of Praval that the tests run against."""
 
 
-def part(name: str) -> Any:
+def import_praval_module(name: str) -> Any:
     """
     Return a module of Praval; another version than the tested one is warned of, once.
 
@@ -27,11 +27,11 @@ def part(name: str) -> Any:
             raise
         raise MissingExtraError("praval_tools.integrations.praval", "praval") from error
     if version != TESTED:
-        _warn(version)
+        _warn_untested_version(version)
     return import_module(name)
 
 
 @cache
-def _warn(version: str) -> None:
+def _warn_untested_version(version: str) -> None:
     text = f"praval {version} is installed; praval_tools.integrations.praval is tested with {TESTED}."
-    warnings.warn(text, UntestedVersionWarning, stacklevel=outside())
+    warnings.warn(text, UntestedVersionWarning, stacklevel=get_user_stacklevel())

@@ -12,11 +12,13 @@ from typing import Final
 from praval_tools.errors import RedactionKeyError
 from praval_tools.journal.storage.atomic_files import sync_directory
 
-VARIABLE: Final = "PRAVAL_TOOLS_KEY"
-_LEAST: Final = 16
-_SIZE: Final = 32
-_MOST: Final = 64
-_ADVICE: Final = f"Or set {VARIABLE} to 16 characters or more, the same for every process that uses the store."
+KEY_VARIABLE: Final = "PRAVAL_TOOLS_KEY"
+_MIN_KEY_LENGTH: Final = 16
+_NEW_KEY_LENGTH: Final = 32
+_MAX_KEY_LENGTH: Final = 64
+_VARIABLE_FIX: Final = (
+    f"Or set {KEY_VARIABLE} to 16 characters or more, the same for every process that uses the store."
+)
 
 
 def load_key(
@@ -40,30 +42,32 @@ def load_key(
         RedactionKeyError: The variable is too short; the file is readable for others, of another owner, damaged,
             or cannot be made.
     """
-    given = environ.get(VARIABLE)
+    given = environ.get(KEY_VARIABLE)
     if given is not None:
         key = given.encode("utf-8", "surrogateescape")
-        if len(key) < _LEAST:
-            raise RedactionKeyError(VARIABLE, f"it has fewer than {_LEAST} characters", "Set a longer one or unset it.")
+        if len(key) < _MIN_KEY_LENGTH:
+            raise RedactionKeyError(
+                KEY_VARIABLE, f"it has fewer than {_MIN_KEY_LENGTH} characters", "Set a longer one or unset it."
+            )
         return key
     if store is None:
-        return random(_SIZE)
+        return random(_NEW_KEY_LENGTH)
     path = Path(f"{os.fspath(store)}.key")
     try:
-        return _read(path)
+        return _read_key_file(path)
     except FileNotFoundError:
-        _make(path, random)
-    return _read(path)
+        _create_key_file(path, random)
+    return _read_key_file(path)
 
 
-def _make(path: Path, random: Callable[[int], bytes]) -> None:
+def _create_key_file(path: Path, random: Callable[[int], bytes]) -> None:
     """Make the file, unless another process was first; it appears with all of its content."""
     draft = path.with_name(f".{path.name}.{random(8).hex()}")
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(handle, "w") as file:
-                file.write(random(_SIZE).hex() + "\n")
+                file.write(random(_NEW_KEY_LENGTH).hex() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             with suppress(FileExistsError):  # the other's is as good
@@ -72,19 +76,19 @@ def _make(path: Path, random: Callable[[int], bytes]) -> None:
             draft.unlink()
         sync_directory(path.parent)
     except OSError as error:
-        raise RedactionKeyError(str(path), f"it cannot be made ({error.strerror})", _ADVICE) from error
+        raise RedactionKeyError(str(path), f"it cannot be made ({error.strerror})", _VARIABLE_FIX) from error
 
 
-def _read(path: Path) -> bytes:
+def _read_key_file(path: Path) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         raise
     except OSError as error:
-        fix = f"Make it a file that you own and nobody else can read. {_ADVICE}"
+        fix = f"Make it a file that you own and nobody else can read. {_VARIABLE_FIX}"
         raise RedactionKeyError(str(path), f"it cannot be opened ({error.strerror})", fix) from error
     try:
-        _check(path, os.fstat(handle))
+        _check_key_file(path, os.fstat(handle))
         content = os.read(handle, 1024)
     finally:
         os.close(handle)
@@ -92,24 +96,24 @@ def _read(path: Path) -> bytes:
         key = bytes.fromhex(content.decode("ascii").strip())
     except ValueError:  # says nothing of the content: it is the key
         key = b""
-    if not _LEAST <= len(key) <= _MOST:
-        fix = f"Restore it from a backup; a new one makes old markers compare equal to nothing. {_ADVICE}"
+    if not _MIN_KEY_LENGTH <= len(key) <= _MAX_KEY_LENGTH:
+        fix = f"Restore it from a backup; a new one makes old markers compare equal to nothing. {_VARIABLE_FIX}"
         raise RedactionKeyError(str(path), "it holds no key", fix) from None
     return key
 
 
-def _check(path: Path, found: os.stat_result) -> None:
+def _check_key_file(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise RedactionKeyError(str(path), "it is no file", f"Remove it. {_ADVICE}")
+        raise RedactionKeyError(str(path), "it is no file", f"Remove it. {_VARIABLE_FIX}")
     if os.name == "nt":  # permissions are another matter there
         return
     if found.st_uid != os.geteuid():
         raise RedactionKeyError(
             str(path), f"it belongs to user {found.st_uid}, and this process runs as {os.geteuid()}",
-            f"Whoever owns it knows the key: chown it, or make a new one. {_ADVICE}",
+            f"Whoever owns it knows the key: chown it, or make a new one. {_VARIABLE_FIX}",
         )  # fmt: skip
     if found.st_mode & 0o077:
         raise RedactionKeyError(
             str(path), f"others may read or write it (mode {stat.S_IMODE(found.st_mode):04o})",
-            f"chmod 600 {path}, and make a new one if somebody may have read it. {_ADVICE}",
+            f"chmod 600 {path}, and make a new one if somebody may have read it. {_VARIABLE_FIX}",
         )  # fmt: skip

@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-DEFAULT: Final = (
+DEFAULT_SECRET_NAMES: Final = (
     "password", "passwd", "pwd", "passphrase", "passcode", "secret", "secret_key", "token", "api_key", "authorization",
     "cookie", "credential", "private_key", "access_key", "signing_key", "encryption_key", "jwt",
 )  # fmt: skip
 """Names of secrets, in words; case, dashes, underscores, camelCase, plurals and numbers at the end do not count."""
 
-_COUNTS: Final = frozenset(
+_AMOUNT_WORDS: Final = frozenset(
     {"max", "min", "count", "limit", "length", "len", "num", "number", "total", "used", "usage", "budget", "size"}
 )
-_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
-_LONG: Final = 8
-_MOST_KNOWN: Final = 8_192
+_WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+_MIN_SUBSTRING_LENGTH: Final = 8
+_MAX_CACHED_KEYS: Final = 8_192
 
 
 class SecretNames:
@@ -31,46 +31,46 @@ class SecretNames:
     def __init__(self, patterns: Iterable[str | re.Pattern[str]]) -> None:
         given = tuple(patterns)
         self._expressions = [one for one in given if isinstance(one, re.Pattern)]
-        self._words = [words for one in given if isinstance(one, str) and (words := _words(one))]
-        self._known: dict[str, bool] = {}
-        stems = ["[-_. ]?".join(map(re.escape, words)) for words in self._words]
+        self._word_patterns = [words for one in given if isinstance(one, str) and (words := _split_words(one))]
+        self._cache: dict[str, bool] = {}
+        stems = ["[-_. ]?".join(map(re.escape, words)) for words in self._word_patterns]
         stems += [f"(?:{one.pattern})" for one in self._expressions]
-        self.hint = re.compile("|".join(stems) or r"(?!)", re.IGNORECASE)
+        self.prefilter = re.compile("|".join(stems) or r"(?!)", re.IGNORECASE)
         """Finds nothing in a text that holds no such key; what it finds need not be one."""
 
     def __call__(self, key: str) -> bool:
-        known = self._known.get(key)
+        known = self._cache.get(key)
         if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[key] = self._judge(key)
+            if len(self._cache) >= _MAX_CACHED_KEYS:
+                self._cache.clear()
+            known = self._cache[key] = self._is_secret_name(key)
         return known
 
-    def _judge(self, key: str) -> bool:
+    def _is_secret_name(self, key: str) -> bool:
         if any(one.search(key) for one in self._expressions):
             return True
-        words = _words(key)
-        return any(_holds(words, pattern) for pattern in self._words)
+        words = _split_words(key)
+        return any(_contains_words(words, pattern) for pattern in self._word_patterns)
 
 
-def counts(key: str) -> bool:
+def is_amount(key: str) -> bool:
     """Tell whether a number under *key* is an amount and no secret: `max_tokens`, `token_count`, `cookies`."""
-    words = _words(key)
-    return bool(words) and (words[-1].endswith("s") or not _COUNTS.isdisjoint(words))
+    words = _split_words(key)
+    return bool(words) and (words[-1].endswith("s") or not _AMOUNT_WORDS.isdisjoint(words))
 
 
-def _words(text: str) -> list[str]:
-    found = (word.rstrip("0123456789") or word for word in _WORDS.split(text[:256]) if word)
+def _split_words(text: str) -> list[str]:
+    found = (word.rstrip("0123456789") or word for word in _WORD_BOUNDARY.split(text[:256]) if word)
     return [word.lower() for word in found]
 
 
-def _holds(words: list[str], pattern: list[str]) -> bool:
+def _contains_words(words: list[str], pattern: list[str]) -> bool:
     size, joined = len(pattern), "".join(pattern)
     for start in range(len(words) - size + 1):
         if words[start : start + size - 1] == pattern[:-1] and words[start + size - 1].removesuffix("s") == pattern[-1]:
             return True
-    return any(_holds_joined(word, joined) for word in words)
+    return any(_contains_joined_words(word, joined) for word in words)
 
 
-def _holds_joined(word: str, joined: str) -> bool:
-    return word.removesuffix("s").endswith(joined) or (len(joined) >= _LONG and joined in word)
+def _contains_joined_words(word: str, joined: str) -> bool:
+    return word.removesuffix("s").endswith(joined) or (len(joined) >= _MIN_SUBSTRING_LENGTH and joined in word)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def write_whole(target: Path, text: str, draft: Path) -> None:
+def write_atomically(target: Path, text: str, draft: Path) -> None:
     """Put *text* in the place of *target* in one step, durably; *draft* is a free name in the same folder."""
     try:
         with open(draft, "x", encoding="utf-8") as file:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def take(path: Path) -> int | None:
+def try_lock(path: Path) -> int | None:
     """
     Lock the file at *path*, made where there is none; return its descriptor, or None where somebody else has it.
 
@@ -19,7 +19,7 @@ def take(path: Path) -> int | None:
         descriptor, kept = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            kept = _is_still(path, descriptor)  # else its holder removed it between our two steps
+            kept = _is_same_file(path, descriptor)  # else its holder removed it between our two steps
             if kept:
                 os.ftruncate(descriptor, 0)
                 return descriptor
@@ -30,14 +30,14 @@ def take(path: Path) -> int | None:
                 os.close(descriptor)
 
 
-def give_back(path: Path, descriptor: int) -> None:
+def remove_lock(path: Path, descriptor: int) -> None:
     """Remove the file while it is still locked, then unlock it."""
     with suppress(OSError):
         path.unlink()
     os.close(descriptor)
 
 
-def text_of(path: Path) -> str:
+def read_holder(path: Path) -> str:
     """Return what the holder wrote into the file, empty where nothing is there."""
     try:
         return path.read_text("utf-8", "replace")
@@ -46,7 +46,7 @@ def text_of(path: Path) -> str:
 
 
 @contextmanager
-def turn(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Wait for the lock of *path* and hold it; the file stays."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -56,7 +56,7 @@ def turn(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
+def _is_same_file(path: Path, descriptor: int) -> bool:
     mine = os.fstat(descriptor)
     try:
         there = os.stat(path)

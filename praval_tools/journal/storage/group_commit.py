@@ -14,21 +14,21 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.journal.storage.protocol import Answer, Item, Status
-from praval_tools.journal.storage.rows import TIME, row
+from praval_tools.journal.storage.rows import TIME_COLUMN, record_to_row
 
-MOST_ROWS: Final = 80
+MAX_GROUP_ROWS: Final = 80
 """A statement is kept for each number of rows, 60 KB on average; a larger group goes another way."""
 
 
-class RunAtWork(msgspec.Struct):
+class RunCounters(msgspec.Struct):
     """What is known of a run: its number, how many records it has, and the time of the latest one of a group."""
 
     number: int
     length: int
-    last: int = 0
+    last_time: int = 0
 
 
-class Group(msgspec.Struct):
+class WriteGroup(msgspec.Struct):
     """
     Records that the database takes in at once, if it stands where they were made for.
 
@@ -40,17 +40,17 @@ class Group(msgspec.Struct):
         runs: How far the runs are then, by their ids.
     """
 
-    rows: int
+    row_count: int
     values: tuple[Any, ...]
     answers: list[Answer]
     seq: int
-    runs: dict[str, RunAtWork]
+    runs: dict[str, RunCounters]
 
 
-def grouped(items: Sequence[Item], seq: int, revision: int, known: Mapping[str, RunAtWork]) -> Group | None:
+def build_group(items: Sequence[Item], seq: int, revision: int, known: Mapping[str, RunCounters]) -> WriteGroup | None:
     """Return *items* as a group for a store at *seq* and *revision*; None: some item needs more, or a look first."""
     first, events, answers = seq, list[Any](), list[Answer]()
-    runs: dict[str, RunAtWork] = {}
+    runs: dict[str, RunCounters] = {}
     for item in items:
         stale = item.revision is not None and item.revision != revision
         if stale or item.spend or item.rows or item.uses or not item.records:
@@ -58,28 +58,30 @@ def grouped(items: Sequence[Item], seq: int, revision: int, known: Mapping[str, 
         begin, of_run = seq + 1, None
         for one in item.records:
             seq += 1
-            run = _run(one.run_id, runs, known)
+            run = _count_record(one.run_id, runs, known)
             if (run is None and one.run_id is not None) or type(one.body) is not bytes:
                 return None
             if run is None:
-                events += row(one, seq, None, None)
+                events += record_to_row(one, seq, None, None)
                 continue
-            made = row(one, seq, run.number, run.length)
+            made = record_to_row(one, seq, run.number, run.length)
             events += made
-            run.last = max(run.last, made[TIME])
+            run.last_time = max(run.last_time, made[TIME_COLUMN])
             if seq == begin:
                 of_run = run.length
         answers.append(Answer(Status.DONE, begin, of_run, revision))
     rows = 1 + seq - first + len(runs)
-    if rows > MOST_ROWS:
+    if rows > MAX_GROUP_ROWS:
         return None
     values = [first, None, revision, *[None] * 5, seq, None, None, None, *events]
     for run in runs.values():
-        values += (None, run.number, run.length, *[None] * 5, run.last, None, None, None)
-    return Group(rows, tuple(values), answers, seq, runs)
+        values += (None, run.number, run.length, *[None] * 5, run.last_time, None, None, None)
+    return WriteGroup(rows, tuple(values), answers, seq, runs)
 
 
-def _run(name: str | None, runs: dict[str, RunAtWork], known: Mapping[str, RunAtWork]) -> RunAtWork | None:
+def _count_record(
+    name: str | None, runs: dict[str, RunCounters], known: Mapping[str, RunCounters]
+) -> RunCounters | None:
     """Return the run with one more record; None: nothing is known of it."""
     if name is None:
         return None
@@ -88,6 +90,6 @@ def _run(name: str | None, runs: dict[str, RunAtWork], known: Mapping[str, RunAt
         there = known.get(name)
         if there is None:
             return None
-        run = runs[name] = RunAtWork(there.number, there.length)
+        run = runs[name] = RunCounters(there.number, there.length)
     run.length += 1
     return run

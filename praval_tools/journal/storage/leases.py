@@ -10,29 +10,29 @@ from pathlib import Path
 from typing import Protocol
 
 from praval_tools.errors import JournalError, RunBusyError
-from praval_tools.journal.storage.file_locks import give_back, take, text_of
+from praval_tools.journal.storage.file_locks import read_holder, remove_lock, try_lock
 
-HERE = "this process"
+THIS_PROCESS = "this process"
 
 
-class _Leases(Protocol):
+class _LeaseIssuer(Protocol):
     """Whoever gave a lease, and takes it back."""
 
-    def let_go(self, lease: RunLease) -> None:
+    def release(self, lease: RunLease) -> None:
         """Take *lease* back, where it is still held."""
 
 
 class RunLease:
     """An open run, until it is released."""
 
-    __slots__ = ("_leases", "run_id")
+    __slots__ = ("_issuer", "run_id")
 
-    def __init__(self, run_id: str, leases: _Leases) -> None:
-        self.run_id, self._leases = run_id, leases
+    def __init__(self, run_id: str, leases: _LeaseIssuer) -> None:
+        self.run_id, self._issuer = run_id, leases
 
     def release(self) -> None:
         """Let the run go; safe twice, and without effect in a process that was forked since."""
-        self._leases.let_go(self)
+        self._issuer.release(self)
 
     def __enter__(self) -> RunLease:
         return self
@@ -45,7 +45,7 @@ class MemoryLeases:
     """Leases among the threads of this process."""
 
     def __init__(self) -> None:
-        self._held: dict[str, RunLease] = {}
+        self._open_leases: dict[str, RunLease] = {}
         self._lock = threading.Lock()
 
     def open(self, run_id: str) -> RunLease:
@@ -56,20 +56,20 @@ class MemoryLeases:
             RunBusyError: It is open.
         """
         with self._lock:
-            if run_id in self._held:
-                raise RunBusyError(run_id, HERE)
-            lease = self._held[run_id] = RunLease(run_id, self)
+            if run_id in self._open_leases:
+                raise RunBusyError(run_id, THIS_PROCESS)
+            lease = self._open_leases[run_id] = RunLease(run_id, self)
             return lease
 
-    def let_go(self, lease: RunLease) -> None:
+    def release(self, lease: RunLease) -> None:
         """Take *lease* back."""
         with self._lock:
-            if self._held.get(lease.run_id) is lease:
-                del self._held[lease.run_id]
+            if self._open_leases.get(lease.run_id) is lease:
+                del self._open_leases[lease.run_id]
 
-    def holds(self, run_id: str) -> bool:
+    def is_open(self, run_id: str) -> bool:
         """Tell whether the run is open."""
-        return run_id in self._held
+        return run_id in self._open_leases
 
 
 class FileLeases:
@@ -87,7 +87,7 @@ class FileLeases:
 
     def __init__(self, folder: Path, store: str, process: Callable[[], str]) -> None:
         self._folder, self._store, self._process = folder, store, process
-        self._held: dict[str, tuple[RunLease, int]] = {}
+        self._open_leases: dict[str, tuple[RunLease, int]] = {}
         self._lock = threading.Lock()
 
     def open(self, run_id: str) -> RunLease:
@@ -99,47 +99,47 @@ class FileLeases:
             RunBusyError: It is open, here or in another process.
         """
         with self._lock:
-            if run_id in self._held:
-                raise RunBusyError(run_id, HERE)
-            path = self._path(run_id)
+            if run_id in self._open_leases:
+                raise RunBusyError(run_id, THIS_PROCESS)
+            path = self._get_lock_path(run_id)
             try:
                 self._folder.mkdir(exist_ok=True)
-                descriptor = take(path)
-                holder = text_of(path) if descriptor is None else ""
+                descriptor = try_lock(path)
+                holder = read_holder(path) if descriptor is None else ""
             except OSError as error:
                 fix = f"Make {str(self._folder)!r} writable and give it room."
                 raise JournalError(self._store, f"the lock of run {run_id!r} cannot be made ({error})", fix) from error
             if descriptor is None:
                 raise RunBusyError(run_id, holder or "another process")
-            self._sign(descriptor)
+            self._write_holder(descriptor)
             lease = RunLease(run_id, self)
-            self._held[run_id] = (lease, descriptor)
+            self._open_leases[run_id] = (lease, descriptor)
             return lease
 
-    def _sign(self, descriptor: int) -> None:
+    def _write_holder(self, descriptor: int) -> None:
         try:
             os.pwrite(descriptor, self._process().encode(), 0)
         except OSError:  # a full disk: the lock holds without the holder's name
             pass
 
-    def let_go(self, lease: RunLease) -> None:
+    def release(self, lease: RunLease) -> None:
         """Take *lease* back."""
         with self._lock:
-            held = self._held.get(lease.run_id)
+            held = self._open_leases.get(lease.run_id)
             if held is not None and held[0] is lease:
-                del self._held[lease.run_id]
-                give_back(self._path(lease.run_id), held[1])
+                del self._open_leases[lease.run_id]
+                remove_lock(self._get_lock_path(lease.run_id), held[1])
 
     def close(self) -> None:
         """Let go of everything."""
-        for lease, _ in list(self._held.values()):
-            self.let_go(lease)
+        for lease, _ in list(self._open_leases.values()):
+            self.release(lease)
 
-    def forked(self) -> None:
+    def reset_after_fork(self) -> None:
         """Forget the parent's leases in a child; its copies of the descriptors would outlive the parent."""
-        held, self._held, self._lock = self._held, {}, threading.Lock()
+        held, self._open_leases, self._lock = self._open_leases, {}, threading.Lock()
         for _, descriptor in held.values():
             os.close(descriptor)
 
-    def _path(self, run_id: str) -> Path:
+    def _get_lock_path(self, run_id: str) -> Path:
         return self._folder / (sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:32] + ".lock")

@@ -26,20 +26,20 @@ from praval_tools.journal.storage.protocol import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_NAME: Final = "memory"
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+_STORE_NAME: Final = "memory"
+_MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _Call = tuple[str, str]
 
 
-class _Run:
+class _StoredRun:
     """What is known of one run."""
 
-    __slots__ = ("calls", "last", "records")
+    __slots__ = ("calls", "last_run_seq", "records")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.calls: dict[str, dict[int, Record]] = {}
-        self.last = 0
+        self.last_run_seq = 0
 
     @property
     def in_doubt(self) -> int:
@@ -56,22 +56,22 @@ class MemoryStore:
     """
 
     def __init__(self, capacity: int = 100_000) -> None:
-        self.name = _NAME
+        self.name = _STORE_NAME
         self._capacity = capacity
         self._lock = threading.Lock()
         self._leases = MemoryLeases()
         self._records: dict[int, Record] = {}
-        self._runs: dict[str, _Run] = {}
-        self._rows: dict[tuple[str, str, str], StateRow] = {}
-        self._uses: dict[str, tuple[int | None, int]] = {}
-        self._seq = self._revision = self._forgotten = 0
+        self._runs: dict[str, _StoredRun] = {}
+        self._state_rows: dict[tuple[str, str, str], StateRow] = {}
+        self._grant_uses: dict[str, tuple[int | None, int]] = {}
+        self._seq = self._revision = self._pruned_revision = 0
         self._closed = False
 
     def append(self, items: Sequence[Item]) -> list[Answer]:
         """Write *items*, in order."""
         with self._lock:
-            self._refuse_closed()
-            answers = [self._one(item) for item in items]
+            self._raise_if_closed()
+            answers = [self._append_item(item) for item in items]
         for at, answer in enumerate(answers):
             if answer.error is not None:
                 error = answer.error
@@ -116,8 +116,8 @@ class MemoryStore:
     ) -> Iterator[Record]:
         """Yield the records that fit all filters, by `seq`."""
         with self._lock:
-            self._refuse_closed()
-            run = None if run_id is None else self._runs.get(run_id, _Run())
+            self._raise_if_closed()
+            run = None if run_id is None else self._runs.get(run_id, _StoredRun())
             found = list(self._records.values() if run is None else run.records)
         same = [("call_id", call_id), ("agent", agent), ("tool", tool), ("type", type)]
         wanted = [(name, value) for name, value in same if value is not None]
@@ -131,84 +131,88 @@ class MemoryStore:
 
     def count(self) -> int:
         """Return how many records there are."""
-        self._refuse_closed()
+        self._raise_if_closed()
         return len(self._records)
 
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
         with self._lock:
-            self._refuse_closed()
-            found = [_info(name, run) for name, run in self._runs.items()]
+            self._raise_if_closed()
+            found = [_build_run_info(name, run) for name, run in self._runs.items()]
         yield from found
 
     def open_run(self, run_id: str) -> RunLease:
         """Open a run here, and only here."""
-        self._refuse_closed()
+        self._raise_if_closed()
         return self._leases.open(run_id)
 
     def state(self, since: int = 0) -> StateView:
         """Return the acts that hold, or what changed after revision *since*."""
         with self._lock:
-            self._refuse_closed()
-            complete = since <= 0 or since < self._forgotten or since > self._revision
+            self._raise_if_closed()
+            complete = since <= 0 or since < self._pruned_revision or since > self._revision
             known = 0 if complete else since
-            rows = [one for one in self._rows.values() if one.revision > known and not (complete and one.body is None)]
-            uses = [Uses(name, left) for name, (left, at) in self._uses.items() if at > known]
+            rows = [
+                one for one in self._state_rows.values() if one.revision > known and not (complete and one.body is None)
+            ]
+            uses = [Uses(name, left) for name, (left, at) in self._grant_uses.items() if at > known]
             if complete:
                 uses = [one for one in uses if one.left is not None]
             return StateView(self._revision, complete, tuple(sorted(rows, key=lambda one: one.revision)), tuple(uses))
 
     def revision(self) -> int:
         """Return the state's revision."""
-        self._refuse_closed()
+        self._raise_if_closed()
         return self._revision
 
     def prune(self, before: datetime) -> int:
         """Forget what ended before; return how many records went."""
         with self._lock:
-            self._refuse_closed()
-            gone = self._forget(before, len(self._records))
-            self._forgotten = max(
-                [self._forgotten]
-                + [one.revision for one in self._rows.values() if one.body is None]
-                + [at for left, at in self._uses.values() if left is None]
+            self._raise_if_closed()
+            gone = self._delete_oldest(before, len(self._records))
+            self._pruned_revision = max(
+                [self._pruned_revision]
+                + [one.revision for one in self._state_rows.values() if one.body is None]
+                + [at for left, at in self._grant_uses.values() if left is None]
             )
-            self._rows = {key: one for key, one in self._rows.items() if one.body is not None}
-            self._uses = {name: one for name, one in self._uses.items() if one[0] is not None}
+            self._state_rows = {key: one for key, one in self._state_rows.items() if one.body is not None}
+            self._grant_uses = {name: one for name, one in self._grant_uses.items() if one[0] is not None}
             return gone
 
     def close(self) -> None:
         """Take nothing any more; safe twice."""
         self._closed = True
 
-    def _refuse_closed(self) -> None:
+    def _raise_if_closed(self) -> None:
         if self._closed:
-            raise JournalClosedError(_NAME)
+            raise JournalClosedError(_STORE_NAME)
 
-    def _one(self, item: Item) -> Answer:
-        problem = _problem(item)
+    def _append_item(self, item: Item) -> Answer:
+        problem = _find_problem(item)
         if problem:
             fix = "Nothing of it was written; mend the item, or try again."
-            return Answer(Status.FAILED, error=JournalError(_NAME, problem, fix))
-        found = self._found(item)
+            return Answer(Status.FAILED, error=JournalError(_STORE_NAME, problem, fix))
+        found = self._find_attempts(item)
         if found:
             return Answer(Status.EXISTS, revision=self._revision, found=found)
         if item.revision is not None and item.revision != self._revision:
             return Answer(Status.STALE, revision=self._revision)
-        grant = self._exhausted(item.spend)
+        grant = self._find_exhausted_grant(item.spend)
         if grant is not None:
             return Answer(Status.EXHAUSTED, revision=self._revision, grant=grant)
-        if not self._has_room(len(item.records)):
+        if not self._make_room(len(item.records)):
             fix = "Resolve them, or give MemoryStore a larger capacity, or keep the journal in a file."
-            full = JournalError(_NAME, f"it is full of runs that are open or in doubt ({self._capacity} records)", fix)
+            full = JournalError(
+                _STORE_NAME, f"it is full of runs that are open or in doubt ({self._capacity} records)", fix
+            )
             return Answer(Status.FAILED, error=full)
-        self._spend(item.spend)
-        self._change(item)
+        self._spend_grants(item.spend)
+        self._apply_changes(item)
         first = self._seq + 1
-        stored = [self._add(record) for record in item.records]
+        stored = [self._append_record(record) for record in item.records]
         return Answer(Status.DONE, first, stored[0].run_seq, self._revision)
 
-    def _found(self, item: Item) -> tuple[Record, ...]:
+    def _find_attempts(self, item: Item) -> tuple[Record, ...]:
         found: dict[int, Record] = {}
         for one in item.records:
             run = self._runs.get(one.run_id) if one.run_id is not None else None
@@ -219,34 +223,34 @@ class MemoryStore:
                 found.update({each.seq or 0: each for each in attempts.values()})
         return tuple(found[seq] for seq in sorted(found))
 
-    def _exhausted(self, spend: Sequence[str]) -> str | None:
+    def _find_exhausted_grant(self, spend: Sequence[str]) -> str | None:
         for at, grant in enumerate(spend):
-            left, _ = self._uses.get(grant, (0, 0))
+            left, _ = self._grant_uses.get(grant, (0, 0))
             if (left or 0) <= spend[:at].count(grant):
                 return grant
         return None
 
-    def _spend(self, spend: Sequence[str]) -> None:
+    def _spend_grants(self, spend: Sequence[str]) -> None:
         for grant in spend:
-            left, at = self._uses[grant]
-            self._uses[grant] = ((left or 0) - 1, at)
+            left, at = self._grant_uses[grant]
+            self._grant_uses[grant] = ((left or 0) - 1, at)
 
-    def _change(self, item: Item) -> None:
+    def _apply_changes(self, item: Item) -> None:
         if not item.rows and not item.uses:
             return
         self._revision += 1
         for act in item.rows:
             key = (act.kind, act.key, act.source)
-            self._rows[key] = msgspec.structs.replace(act, revision=self._revision)
+            self._state_rows[key] = msgspec.structs.replace(act, revision=self._revision)
         for one in item.uses:
-            self._uses[one.grant_id] = (one.left, self._revision)
+            self._grant_uses[one.grant_id] = (one.left, self._revision)
 
-    def _add(self, record: Record) -> Record:
+    def _append_record(self, record: Record) -> Record:
         self._seq += 1
-        run = None if record.run_id is None else self._runs.setdefault(record.run_id, _Run())
+        run = None if record.run_id is None else self._runs.setdefault(record.run_id, _StoredRun())
         run_seq = None
         if run is not None:
-            run_seq = run.last = run.last + 1
+            run_seq = run.last_run_seq = run.last_run_seq + 1
         stored = msgspec.structs.replace(record, seq=self._seq, run_seq=run_seq)
         self._records[self._seq] = stored
         if run is not None:
@@ -255,13 +259,13 @@ class MemoryStore:
                 run.calls.setdefault(record.call_id, {})[record.attempt] = stored
         return stored
 
-    def _has_room(self, wanted: int) -> bool:
+    def _make_room(self, wanted: int) -> bool:
         over = len(self._records) + wanted - self._capacity
         if over > 0:
-            self._forget(None, max(over, self._capacity // 8))
+            self._delete_oldest(None, max(over, self._capacity // 8))
         return len(self._records) + wanted <= self._capacity
 
-    def _forget(self, before: datetime | None, enough: int) -> int:
+    def _delete_oldest(self, before: datetime | None, enough: int) -> int:
         """Forget from the oldest on until *enough* records went, all or those that ended before."""
         had = len(self._records)
         for seq in list(self._records):
@@ -274,7 +278,7 @@ class MemoryStore:
             ended = [one] if run is None else run.records
             if before is not None and max(each.time for each in ended) >= before:
                 continue
-            if run is not None and (run.in_doubt or self._leases.holds(one.run_id or "")):
+            if run is not None and (run.in_doubt or self._leases.is_open(one.run_id or "")):
                 continue
             for each in ended:
                 del self._records[each.seq or 0]
@@ -283,18 +287,18 @@ class MemoryStore:
         return had - len(self._records)
 
 
-def _problem(item: Item) -> str:
+def _find_problem(item: Item) -> str:
     """Say what a database would refuse."""
     if not item.records:
         return "ValueError: an item needs at least one record"
     for one in item.records:
         try:
-            one.time - _BEGINNING
+            one.time - _MIN_TIME
         except TypeError as error:
             return f"TypeError: {error}"
     return ""
 
 
-def _info(name: str, run: _Run) -> RunInfo:
+def _build_run_info(name: str, run: _StoredRun) -> RunInfo:
     calls = sum(INTENT in attempts for attempts in run.calls.values())
     return RunInfo(name, run.records[0].time, max(one.time for one in run.records), calls, run.in_doubt)

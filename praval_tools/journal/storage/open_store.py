@@ -10,7 +10,7 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.journal.storage.memory import MemoryStore
 from praval_tools.journal.storage.protocol import Store
 
-_SQLITE = "sqlite:///"
+_SQLITE_PREFIX = "sqlite:///"
 
 
 def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | None = None) -> Store:
@@ -30,14 +30,14 @@ def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | N
     opener = (more or {}).get(str(where).partition("://")[0]) if "://" in str(where) else None
     if opener is not None:
         return opener(str(where))
-    path = path_of(where)
+    path = parse_store_path(where)
     if path is None:
         return MemoryStore()
     made: Store = import_module("praval_tools.journal.storage.sql_store").SqlStore(path)
     return made
 
 
-def path_of(where: str | Path) -> Path | None:
+def parse_store_path(where: str | Path) -> Path | None:
     """
     Return the file that *where*, as `open_store` takes it, names; None for `memory`. Nothing is opened.
 
@@ -47,13 +47,14 @@ def path_of(where: str | Path) -> Path | None:
     text = str(where)
     if text == "memory":
         return None
-    if text.startswith(_SQLITE):
-        text = text.removeprefix(_SQLITE)
+    if text.startswith(_SQLITE_PREFIX):
+        text = text.removeprefix(_SQLITE_PREFIX)
     elif "://" in text:
         kind = text.partition("://")[0]  # the rest may hold a password
         raise ToolUsageError(
             f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH or 'memory'; "
-            f"a plugin that brings {kind!r} is to be loaded before.", "journal-url"
+            f"a plugin that brings {kind!r} is to be loaded before.",
+            "journal-url",
         )
     if text in ("", ":memory:"):
         raise ToolUsageError("A journal in memory is called 'memory'; one in a file needs its path.", "journal-url")

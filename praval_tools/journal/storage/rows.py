@@ -10,20 +10,20 @@ from praval_tools.journal.storage.protocol import Record
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-RUN, RUN_SEQ, TIME = 1, 2, 8  # places in a row
+RUN_COLUMN, RUN_SEQ_COLUMN, TIME_COLUMN = 1, 2, 8  # places in a row
 
 
-def micros(time: datetime) -> int:
+def to_microseconds(time: datetime) -> int:
     """Return *time* as a number; a naive one raises `TypeError`."""
     return (time - _EPOCH) // _MICROSECOND
 
 
-def moment(number: int) -> datetime:
+def from_microseconds(number: int) -> datetime:
     """Return the time that `micros` made a number of."""
     return _EPOCH + timedelta(microseconds=number)
 
 
-def row(record: Record, seq: int, run: int | None, run_seq: int | None) -> tuple[Any, ...]:
+def record_to_row(record: Record, seq: int, run: int | None, run_seq: int | None) -> tuple[Any, ...]:
     """Return *record* in the order of the columns of the events."""
     return (
         seq, run, run_seq, record.type, record.call_id, record.attempt, record.agent, record.tool,
@@ -31,7 +31,7 @@ def row(record: Record, seq: int, run: int | None, run_seq: int | None) -> tuple
     )  # fmt: skip
 
 
-def record(found: Sequence[Any]) -> Record:
+def row_to_record(found: Sequence[Any]) -> Record:
     """Return the record of a row of the events, followed by the id of its run."""
     seq, _, run_seq, kind, call_id, attempt, agent, tool, time, name, process, body, run_id = found
     return Record(

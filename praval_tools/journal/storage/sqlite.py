@@ -17,14 +17,14 @@ from sqlalchemy.pool import NullPool, QueuePool
 from praval_tools.errors import JournalError
 from praval_tools.journal.storage.tables import events
 
-PATIENCE: Final = 20.0
+LOCK_TIMEOUT: Final = 20.0
 """Seconds for which another process may keep the write lock."""
 
-_LOOK_SECONDS: Final = 0.001
+_POLL_SECONDS: Final = 0.001
 _CHECKPOINT_PAGES: Final = 4_000  # 16 MB: pages that many groups change are copied into the file once
 _CACHE_KB: Final = 16_000
 
-_MEANINGS: Final = (
+_ERROR_MESSAGES: Final = (
     ("SQLITE_FULL", "the disk is full", "Free space where {path!r} is; later appends work again."),
     ("SQLITE_READONLY", "the file is read-only", "Make {path!r} and its folder writable for this user."),
     ("SQLITE_BUSY", "another process kept the write lock for too long", "See who writes into {path!r}, or try again."),
@@ -35,12 +35,12 @@ _MEANINGS: Final = (
     ("SQLITE_IOERR", "the disk cannot be written or read", "See that the disk of {path!r} is well and has room."),
 )  # fmt: skip
 
-_COLUMNS: Final = tuple(events.c.keys())
-_GROUP: Final = (
-    f"CREATE TEMP VIEW journal_group AS SELECT {', '.join(f'NULL AS {one}' for one in _COLUMNS)}",
+_EVENT_COLUMNS: Final = tuple(events.c.keys())
+_GROUP_INSERT_SETUP: Final = (
+    f"CREATE TEMP VIEW journal_group AS SELECT {', '.join(f'NULL AS {one}' for one in _EVENT_COLUMNS)}",
     f"""
     CREATE TEMP TRIGGER journal_group_event INSTEAD OF INSERT ON journal_group WHEN NEW.body IS NOT NULL BEGIN
-        INSERT INTO journal_events VALUES ({", ".join(f"NEW.{one}" for one in _COLUMNS)});
+        INSERT INTO journal_events VALUES ({", ".join(f"NEW.{one}" for one in _EVENT_COLUMNS)});
     END
     """,  # noqa: S608  # the names of our own columns
     """
@@ -64,29 +64,29 @@ class SqliteDatabase:
         patience: Seconds for which another process may keep the write lock.
     """
 
-    snapshot = "BEGIN"
-    listed = "SELECT value FROM json_each(:places)"
+    begin_snapshot_sql = "BEGIN"
+    list_seqs_sql = "SELECT value FROM json_each(:places)"
 
-    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
+    def __init__(self, path: Path, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.name = str(path)  # what errors call it, as it was given
-        self._path, self._patience = path.absolute(), patience
-        self._kept: list[object] = []
-        self._file = self._there()
-        self._open()
+        self._path, self._lock_timeout = path.absolute(), lock_timeout
+        self._abandoned_engines: list[object] = []
+        self._file_identity = self._get_file_identity()
+        self._create_engines()
 
-    def _open(self) -> None:
-        self._writing = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+    def _create_engines(self) -> None:
+        self._write_engine = create_engine("sqlite://", creator=self._open_connection, poolclass=NullPool)
         self.readers: Engine = create_engine(
-            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=4, max_overflow=60
+            "sqlite://", creator=self._open_connection, poolclass=QueuePool, pool_size=4, max_overflow=60
         )
-        event.listen(self._writing, "connect", _for_writing)
-        event.listen(self.readers, "connect", _for_reading)
+        event.listen(self._write_engine, "connect", _configure_write_connection)
+        event.listen(self.readers, "connect", _configure_read_connection)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         uri = f"{self._path.as_uri()}?mode=rw"
-        return sqlite3.connect(uri, uri=True, timeout=self._patience, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(uri, uri=True, timeout=self._lock_timeout, isolation_level=None, check_same_thread=False)
 
-    def _there(self) -> tuple[int, int] | None:
+    def _get_file_identity(self) -> tuple[int, int] | None:
         """Return what stands for the file at our path; None: there is none."""
         try:
             found = os.stat(self._path)
@@ -94,23 +94,23 @@ class SqliteDatabase:
             return None
         return found.st_dev, found.st_ino
 
-    def connect(self) -> Connection:
+    def connect_for_writing(self) -> Connection:
         """Return a connection for writing."""
-        return self._writing.connect()
+        return self._write_engine.connect()
 
-    def refuse_other_file(self) -> None:
+    def raise_if_file_replaced(self) -> None:
         """
         See that our file is where it was.
 
         Raises:
             JournalError: Another file is at our path, or none: what we wrote would be found by nobody.
         """
-        if self._there() != self._file:
+        if self._get_file_identity() != self._file_identity:
             raise JournalError(
                 self.name, "the file was moved, removed or replaced while it was open", "Put it back, or start anew."
             )
 
-    def begin(self, connection: Connection) -> None:
+    def begin_write(self, connection: Connection) -> None:
         """
         Take the write lock.
 
@@ -119,8 +119,8 @@ class SqliteDatabase:
         Raises:
             JournalError: Another file is at our path.
         """
-        self.refuse_other_file()
-        deadline = time.monotonic() + self._patience
+        self.raise_if_file_replaced()
+        deadline = time.monotonic() + self._lock_timeout
         while True:
             try:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -129,29 +129,29 @@ class SqliteDatabase:
                 busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
                 if not busy or time.monotonic() > deadline:
                     raise
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
-    def at_once(self, rows: int) -> str:
+    def build_group_insert(self, rows: int) -> str:
         """
         Return the statement that writes a group of so many rows.
 
         From its start to the disk and back it leaves the interpreter to other threads. Several statements have to get
         it back after each, `executemany` after each row, for which they wait as long as another thread computes.
         """
-        return _insertion(rows)
+        return _build_group_insert(rows)
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction; many errors of SQLite have done so themselves."""
         if connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
             connection.exec_driver_sql("ROLLBACK")
 
-    def error(self, error: BaseException) -> JournalError:
+    def translate_error(self, error: BaseException) -> JournalError:
         """Return what *error* means."""
         if isinstance(error, JournalError):
             return error
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         name = getattr(cause, "sqlite_errorname", "")
-        for begin, problem, fix in _MEANINGS:
+        for begin, problem, fix in _ERROR_MESSAGES:
             if name.startswith(begin):
                 made = JournalError(self.name, f"{problem} ({cause})", fix.format(path=self.name))
                 break
@@ -161,10 +161,10 @@ class SqliteDatabase:
         made.__cause__ = cause
         return made
 
-    def renew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Open engines of its own in a forked child; closing the parent's connections could undo the parent's work."""
-        self._kept += (self._writing, self.readers)
-        self._open()
+        self._abandoned_engines += (self._write_engine, self.readers)
+        self._create_engines()
 
     def close(self) -> None:
         """Close the readers."""
@@ -172,21 +172,21 @@ class SqliteDatabase:
 
 
 @cache
-def _insertion(rows: int) -> str:
-    row = f"({', '.join('?' * len(_COLUMNS))})"
+def _build_group_insert(rows: int) -> str:
+    row = f"({', '.join('?' * len(_EVENT_COLUMNS))})"
     return f"INSERT INTO journal_group VALUES {', '.join([row] * rows)}"  # noqa: S608  # question marks
 
 
-def _for_writing(connection: Any, _: object) -> None:
+def _configure_write_connection(connection: Any, _: object) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
     connection.execute("PRAGMA temp_store=MEMORY")
-    for statement in _GROUP:
+    for statement in _GROUP_INSERT_SETUP:
         connection.execute(statement)
     # last, as the others may have to wait for one who closes the file; from here on `begin` waits
     connection.execute("PRAGMA busy_timeout=0")
 
 
-def _for_reading(connection: Any, _: object) -> None:
+def _configure_read_connection(connection: Any, _: object) -> None:
     connection.execute("PRAGMA query_only=ON")

@@ -7,21 +7,21 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-SCHEMA: Final = "0001"
+SCHEMA_REVISION: Final = "0001"
 """The revision of the schema that this version reads and writes: the head of the migrations."""
 
-VERSIONS: Final = "journal_version"
+VERSION_TABLE: Final = "journal_version"
 """The table in which Alembic keeps the revision; a host may have migrations of its own beside ours."""
 
 metadata: Final = sa.MetaData()
 
-_NUMBER: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_BIG_INTEGER: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 runs: Final = sa.Table(
     "journal_runs",
     metadata,
     # the place of its first record in the store
-    sa.Column("number", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("number", _BIG_INTEGER, primary_key=True, autoincrement=False),
     sa.Column("run_id", sa.Text, nullable=False, unique=True),
     sa.Column("length", sa.BigInteger, nullable=False),
     sa.Column("first", sa.BigInteger, nullable=False),
@@ -30,7 +30,7 @@ runs: Final = sa.Table(
 events: Final = sa.Table(
     "journal_events",
     metadata,
-    sa.Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("seq", _BIG_INTEGER, primary_key=True, autoincrement=False),
     sa.Column("run", sa.BigInteger),
     sa.Column("run_seq", sa.BigInteger),
     sa.Column("type", sa.Text, nullable=False),
@@ -83,30 +83,32 @@ class Statements:
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        def text(statement: Any, *names: str) -> str:
+        def compile_statement(statement: Any, *names: str) -> str:
             compiled = statement.compile(dialect=dialect)
             if tuple(compiled.positiontup or ()) != names:
                 raise AssertionError(f"{compiled} takes {compiled.positiontup}, not {names}")
             return str(compiled)
 
         bind = sa.bindparam
-        self.lock = text(sa.select(store.c.seq, store.c.revision).with_for_update())
-        self.unlock = text(sa.update(store).values(seq=bind("s"), revision=bind("r")), "s", "r")
-        self.insert = text(sa.insert(events), *events.c.keys())
-        self.run = text(sa.select(runs.c.number, runs.c.length).where(runs.c.run_id == bind("i")), "i")
-        self.new_run = text(sa.insert(runs), *runs.c.keys())
+        self.lock_store = compile_statement(sa.select(store.c.seq, store.c.revision).with_for_update())
+        self.update_store = compile_statement(sa.update(store).values(seq=bind("s"), revision=bind("r")), "s", "r")
+        self.insert_event = compile_statement(sa.insert(events), *events.c.keys())
+        self.select_run = compile_statement(
+            sa.select(runs.c.number, runs.c.length).where(runs.c.run_id == bind("i")), "i"
+        )
+        self.insert_run = compile_statement(sa.insert(runs), *runs.c.keys())
         later = sa.case((runs.c.last < bind("t"), bind("u")), else_=runs.c.last)  # clocks differ
         longer = sa.update(runs).values(length=bind("l"), last=later).where(runs.c.number == bind("n"))
-        self.longer_run = text(longer, "l", "t", "u", "n")
+        self.update_run = compile_statement(longer, "l", "t", "u", "n")
         joined = sa.select(events, runs.c.run_id).join(runs, runs.c.number == events.c.run)
         of_call = (runs.c.run_id == bind("r"), events.c.call_id == bind("c"), events.c.attempt.is_not(None))
-        self.attempts = text(joined.where(*of_call).order_by(events.c.seq), "r", "c")
+        self.select_attempts = compile_statement(joined.where(*of_call).order_by(events.c.seq), "r", "c")
         one: sa.ColumnElement[int] = sa.literal_column("1")
         none: sa.ColumnElement[int] = sa.literal_column("0")
         counted = sa.update(uses).values(left=uses.c.left - one)
-        self.spend = text(counted.where(uses.c.grant_id == bind("g"), uses.c.left > none), "g")
+        self.spend_use = compile_statement(counted.where(uses.c.grant_id == bind("g"), uses.c.left > none), "g")
         is_row = (state.c.kind == bind("k"), state.c.key == bind("n"), state.c.source == bind("s"))
-        self.drop_row = text(sa.delete(state).where(*is_row), "k", "n", "s")
-        self.put_row = text(sa.insert(state), *state.c.keys())
-        self.drop_uses = text(sa.delete(uses).where(uses.c.grant_id == bind("g")), "g")
-        self.put_uses = text(sa.insert(uses), *uses.c.keys())
+        self.delete_state_row = compile_statement(sa.delete(state).where(*is_row), "k", "n", "s")
+        self.insert_state_row = compile_statement(sa.insert(state), *state.c.keys())
+        self.delete_uses = compile_statement(sa.delete(uses).where(uses.c.grant_id == bind("g")), "g")
+        self.insert_uses = compile_statement(sa.insert(uses), *uses.c.keys())

@@ -9,13 +9,13 @@ from queue import SimpleQueue
 from praval_tools.errors import JournalClosedError, JournalError
 from praval_tools.journal.storage.database import Database
 from praval_tools.journal.storage.protocol import Answer
-from praval_tools.journal.storage.write_connection import Transactions
-from praval_tools.journal.storage.write_requests import Ticket
+from praval_tools.journal.storage.write_connection import WriteConnection
+from praval_tools.journal.storage.write_requests import WriteRequest
 
-_GROUP = 1_000  # tickets: more wait for the next commit, so that the first ones are not kept waiting
+_MAX_GROUP_SIZE = 1_000  # tickets: more wait for the next commit, so that the first ones are not kept waiting
 
 
-class Writer:
+class WriterThread:
     """
     Writes tickets in the order in which they come; what comes while a group is committed is the next group.
 
@@ -25,20 +25,20 @@ class Writer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._transactions = Transactions(database)
-        self._kept: list[object] = []
+        self._connection = WriteConnection(database)
+        self._abandoned_connections: list[object] = []
         self._closed = False
         self._reset()
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._turn, self._writing = threading.Lock(), threading.Lock()
-        self._wake: SimpleQueue[None] = SimpleQueue()
-        self._waiting: list[Ticket] = []
-        self._idle = self._forking = False
+        self._turn_lock, self._transaction_lock = threading.Lock(), threading.Lock()
+        self._wake_queue: SimpleQueue[None] = SimpleQueue()
+        self._pending: list[WriteRequest] = []
+        self._is_idle = self._is_forking = False
         self._thread: threading.Thread | None = None
 
-    def hand_over(self, ticket: Ticket) -> None:
+    def submit(self, ticket: WriteRequest) -> None:
         """
         Take *ticket*; it is settled later.
 
@@ -49,13 +49,13 @@ class Writer:
             if self._closed:
                 raise JournalClosedError(self._database.name)
             if self._thread is None:
-                self._start()
-            elif self._idle:  # before the ticket: an interrupt in between wakes it for nothing, and loses nobody
-                self._wake.put(None)
-                self._idle = False
-            self._waiting.append(ticket)
+                self._start_thread()
+            elif self._is_idle:  # before the ticket: an interrupt in between wakes it for nothing, and loses nobody
+                self._wake_queue.put(None)
+                self._is_idle = False
+            self._pending.append(ticket)
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         self._thread = threading.Thread(target=self._run, name="praval-tools-journal", daemon=True)
         try:
             self._thread.start()
@@ -68,64 +68,64 @@ class Writer:
         """Write what waits, and end the thread; safe twice."""
         with self._lock:
             self._closed, thread = True, self._thread
-            self._wake.put(None)
+            self._wake_queue.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def before_fork(self) -> None:
+    def pause_for_fork(self) -> None:
         """Wait for the end of the transaction: a child must not inherit half of one."""
-        self._turn.acquire()  # else a busy writer would take the other lock again and again
-        self._writing.acquire()
-        self._forking = True
+        self._turn_lock.acquire()  # else a busy writer would take the other lock again and again
+        self._transaction_lock.acquire()
+        self._is_forking = True
 
-    def after_fork(self) -> None:
+    def resume_after_fork(self) -> None:
         """Go on, in the parent."""
-        if self._forking:  # else the store was opened by another thread within the fork
-            self._forking = False
-            self._writing.release()
-            self._turn.release()
+        if self._is_forking:  # else the store was opened by another thread within the fork
+            self._is_forking = False
+            self._transaction_lock.release()
+            self._turn_lock.release()
 
-    def forked(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start anew in the child; what waits there is the parent's."""
-        self._kept.append(self._transactions.abandon())
+        self._abandoned_connections.append(self._connection.abandon())
         self._reset()
 
     def _run(self) -> None:
         while True:
-            tickets = self._take()
+            tickets = self._take_requests()
             if not tickets:
                 break
-            with self._turn:
-                self._writing.acquire()
+            with self._turn_lock:
+                self._transaction_lock.acquire()
             try:
-                answers = self._write(tickets)
+                answers = self._write_requests(tickets)
             finally:
-                self._writing.release()
+                self._transaction_lock.release()
             for ticket, mine in zip(tickets, answers, strict=True):
-                _tell(ticket, mine)
-        with self._writing:
-            self._transactions.close()
+                _deliver_answers(ticket, mine)
+        with self._transaction_lock:
+            self._connection.close()
 
-    def _take(self) -> Sequence[Ticket]:
+    def _take_requests(self) -> Sequence[WriteRequest]:
         """Wait for tickets and return them; none once it is closed and all is written."""
         while True:
             with self._lock:
-                if self._waiting:
-                    taken, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
+                if self._pending:
+                    taken, self._pending = self._pending[:_MAX_GROUP_SIZE], self._pending[_MAX_GROUP_SIZE:]
                     return taken
                 if self._closed:
                     return ()
-                self._idle = True
-            self._wake.get()
+                self._is_idle = True
+            self._wake_queue.get()
 
-    def _write(self, tickets: Sequence[Ticket]) -> list[list[Answer] | JournalError]:
+    def _write_requests(self, tickets: Sequence[WriteRequest]) -> list[list[Answer] | JournalError]:
         """Return the answers for each ticket."""
         try:
             if len(tickets) == 1:
-                return [self._transactions.write(tickets[0].items)]
-            answers = self._transactions.write([item for ticket in tickets for item in ticket.items])
+                return [self._connection.write(tickets[0].items)]
+            answers = self._connection.write([item for ticket in tickets for item in ticket.items])
         except Exception as error:  # isolation: reported to all who wait; the thread goes on
-            return [self._database.error(error) for _ in tickets]
+            return [self._database.translate_error(error) for _ in tickets]
         parts: list[list[Answer] | JournalError] = []
         begin = 0
         for ticket in tickets:
@@ -135,12 +135,12 @@ class Writer:
         return parts
 
 
-def _tell(ticket: Ticket, answers: list[Answer] | JournalError) -> None:
+def _deliver_answers(ticket: WriteRequest, answers: list[Answer] | JournalError) -> None:
     try:
         if isinstance(answers, JournalError):
             ticket.fail(answers)
         else:
-            ticket.settle(answers)
+            ticket.complete(answers)
     except Exception as error:  # isolation: somebody else completed the future; the others still wait
         report = threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
         threading.excepthook(report)
