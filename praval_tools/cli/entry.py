@@ -68,7 +68,7 @@ def get_plugin_commands(ctx: click.Context) -> dict[str, click.Command]:
     if found is None:
         found = {}
         if read_allow_list() != frozenset() and find_plugins():
-            found = import_module("praval_tools.cli.plugin_commands").commands(COMMANDS)
+            found = import_module("praval_tools.cli.plugin_commands").load_plugin_commands(COMMANDS)
         ctx.meta[_PLUGIN_COMMANDS_KEY] = found
     return found
 

@@ -247,7 +247,7 @@ class TestStreams:
                 next(events)
             events.close()
             gate.set()
-            assert "r" not in registry._runtime.recorder.runs
+            assert "r" not in registry._runtime.recorder.open_runs
             loop.run("Well?", "r")
 
     def test_cancelled_it_ends(self, api: str, registry: ToolRegistry) -> None:
