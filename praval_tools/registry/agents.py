@@ -131,6 +131,11 @@ class Agent:
         return self
 
     @property
+    def principal(self) -> Principal:
+        """Its name, and for whom it acts."""
+        return self._principal
+
+    @property
     def chain(self) -> tuple[str, ...]:
         """The agents on whose behalf this one acts, the nearest first."""
         return self._principal.chain

@@ -155,6 +155,11 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         """Whose tools these are."""
         return self._principal.agent
 
+    @property
+    def principal(self) -> Principal:
+        """The agent, and for whom it acts."""
+        return self._principal
+
     def __bool__(self) -> bool:
         return True
 
