@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
 from random import Random
 from typing import Any
@@ -36,6 +37,7 @@ from praval_tools.execution.failures import describe_error
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
+from praval_tools.execution.protocols import Dispatcher
 from praval_tools.names import OPERATOR
 from praval_tools.schema.arguments import MAX_BYTES, MAX_DEPTH
 from praval_tools.tools.metadata import iter_invalid_values
@@ -114,6 +116,8 @@ class Runtime:
         self.recorder: Any = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None
+        self.dispatcher: Dispatcher
+        self.declared_agents: MutableMapping[str, Any]
         self.is_staging = False
         self.verdict_cache: tuple[Any, dict[tuple[Principal, str], AccessResolution]] = (None, {})
         _runtimes.add(self)

@@ -85,9 +85,10 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         self.name, self._clock = name, clock
         self._access_store = StateStore(name, state)
         self._runtime = Runtime(self._access_store, clock, options, self)
-        self._dispatcher = CallDispatcher(self, Executor(self._runtime))
+        self._runtime.dispatcher = self._dispatcher = CallDispatcher(self, Executor(self._runtime))
         self._journal_slot = JournalSlot(self._runtime, "full", "raise", ())
         self._declared_agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
+        self._runtime.declared_agents = self._declared_agents
 
     def __repr__(self) -> str:
         return f"<ToolRegistry {self.name!r}: {len(self)} tools>"
@@ -509,6 +510,11 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def get_runtime(registry: ToolRegistry) -> Runtime:
+    """Return what the calls of *registry* share: its state, clock, hooks, recorder, dispatcher and declared agents."""
+    return registry._runtime
 
 
 set_registry_factory(ToolRegistry)
