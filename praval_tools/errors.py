@@ -15,14 +15,25 @@ import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import FrameType
+
+
+def find_user_frame() -> tuple[FrameType, int]:
+    """Return the nearest frame outside of this package, and how many frames above the caller it is."""
+    depth, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
+        frame, depth = frame.f_back, depth + 1
+    return frame, depth
 
 
 def get_user_stacklevel() -> int:
     """Return the `stacklevel` of the first frame outside of this package, so that a warning names the user's line."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
-        frame, depth = frame.f_back, depth + 1
-    return depth
+    return find_user_frame()[1]
+
+
+def format_suggestion(names: Sequence[str], prefix: str = " Did you mean ") -> str:
+    """Return *prefix* and the *names* as a question; an empty text where there are none."""
+    return f"{prefix}{' or '.join(map(repr, names))}?" if names else ""
 
 
 class ToolError(Exception):
@@ -102,12 +113,6 @@ class DuplicateAgentError(ToolError):
         )
 
 
-def _format_suggestion(names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    return " Did you mean " + " or ".join(repr(name) for name in names) + "?"
-
-
 class UnknownToolError(ToolError, LookupError):
     """No tool of this name is registered, or none with this namespace, category or tag; `near` holds similar names."""
 
@@ -119,7 +124,7 @@ class UnknownToolError(ToolError, LookupError):
         self.tool, self.near, self.what = tool, near, what
 
     def __str__(self) -> str:
-        fix = _format_suggestion(self.near) or " Register it first, or check the spelling."
+        fix = format_suggestion(self.near) or " Register it first, or check the spelling."
         return f"{self.what.capitalize()} {self.tool!r} not found.{fix}"
 
 
@@ -134,7 +139,7 @@ class UnknownAgentError(ToolError, LookupError):
         self.agent, self.near = agent, near
 
     def __str__(self) -> str:
-        fix = _format_suggestion(self.near) or " Declare it with @agent, or check the spelling."
+        fix = format_suggestion(self.near) or " Declare it with @agent, or check the spelling."
         return f"Agent {self.agent!r} is not declared in this registry.{fix}"
 
 

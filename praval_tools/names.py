@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from reprlib import Repr
 
-from praval_tools.errors import InvalidNameError
+from praval_tools.errors import InvalidNameError, format_suggestion
 from praval_tools.lazy_regex import LazyRegex
 
 _MAX_WIRE_LENGTH = 64
@@ -123,13 +123,28 @@ def normalize_name(name: str) -> str:
 
 
 def find_similar_names(name: str, candidates: Iterable[str], limit: int = 3) -> tuple[str, ...]:
-    """Return up to *most* of *candidates* that resemble *name*, the likeliest first."""
+    """Return up to *limit* of *candidates* that resemble *name*, the likeliest first."""
     from difflib import get_close_matches
 
     folded: dict[str, str] = {}
     for candidate in candidates:
         folded.setdefault(fold_name(candidate), candidate)
     return tuple(folded[match] for match in get_close_matches(fold_name(name[:128]), folded, limit, 0.6))
+
+
+def suggest_names(name: object, candidates: Iterable[str], prefix: str = " Did you mean ") -> str:
+    """
+    Return the end of a message that asks for one of the *candidates* that resemble *name*.
+
+    Args:
+        name: What was given; anything but a text resembles nothing.
+        candidates: The names that there are.
+        prefix: What comes before the names: `" Did you mean "` after a sentence, `"; did you mean "` inside of one.
+
+    Returns:
+        `" Did you mean 'a' or 'b'?"`; an empty text where nothing is similar.
+    """
+    return format_suggestion(find_similar_names(name, candidates), prefix) if isinstance(name, str) else ""
 
 
 def shorten_repr(value: object, limit: int = 80) -> str:

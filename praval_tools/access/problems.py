@@ -14,7 +14,7 @@ from praval_tools.access.restore import explain_pending
 from praval_tools.access.rules import ToolRecord, resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
 from praval_tools.errors import ToolDefinitionError
-from praval_tools.names import find_similar_names, shorten_repr
+from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.schema.type_handler import JsonSchema
 from praval_tools.tools.compatibility import compare
 from praval_tools.tools.metadata import ToolMetadata
@@ -57,7 +57,7 @@ def _iter_agent_problems(state: AccessState) -> Iterator[RegistryProblem]:
             if category not in categories:
                 yield RegistryProblem(
                     "unknown-category", name, f"Agent {name!r} requests category {category!r}, which no tool has.",
-                    _suggest_names(find_similar_names(category, categories)) or "Declare a tool of that category, or check the spelling.",
+                    suggest_names(category, categories, "Did you mean ") or "Declare a tool of that category, or check the spelling.",
                 )  # fmt: skip
     for tool in sorted(state.agents_by_tool):
         if tool not in state.tools:
@@ -72,12 +72,8 @@ def _iter_agent_problems(state: AccessState) -> Iterator[RegistryProblem]:
 def _make_unknown_tool_problem(state: AccessState, agent: str, tool: str, verb: str) -> RegistryProblem:
     return RegistryProblem(
         "unknown-tool", agent, f"Agent {agent!r} {verb} tool {tool!r}, which is not registered.",
-        _suggest_names(find_similar_names(tool, state.tools)) or "Register the tool, or check the spelling.",
+        suggest_names(tool, state.tools, "Did you mean ") or "Register the tool, or check the spelling.",
     )  # fmt: skip
-
-
-def _suggest_names(names: tuple[str, ...]) -> str:
-    return f"Did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 def _iter_tool_problems(state: AccessState, now: datetime) -> Iterator[RegistryProblem]:
@@ -92,7 +88,7 @@ def _iter_tool_problems(state: AccessState, now: datetime) -> Iterator[RegistryP
             said = "is retired: the tool is without an owner" if retired else "is no declared agent"
             yield RegistryProblem(
                 "no-owner", name, f"Tool {name!r} is owned by {owner!r}, which {said}.",
-                _suggest_names(find_similar_names(owner, sorted(declared))) or f"Declare {owner!r}, or transfer_ownership({name!r}, …).",
+                suggest_names(owner, sorted(declared), "Did you mean ") or f"Declare {owner!r}, or transfer_ownership({name!r}, …).",
             )  # fmt: skip
         if (declared_as := record.tool.metadata.extra.get("declared_as")) is not None:
             yield _make_renamed_problem(name, declared_as)

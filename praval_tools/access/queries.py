@@ -12,7 +12,7 @@ from praval_tools.access.records import Principal
 from praval_tools.access.rules import AccessResolution, choose_path, list_tried_rules, resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
 from praval_tools.errors import ToolError
-from praval_tools.names import find_similar_names
+from praval_tools.names import suggest_names
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import Tool
@@ -145,5 +145,4 @@ def _suggest_tool(state: AccessState, who: Principal, tool: str) -> str:
     """Return what may have been meant by the name of an unknown tool."""
     if who.agent in state.tools and tool in state.profiles:
         return f"{who.agent!r} is a tool and {tool!r} an agent: swap the two, explain(agent, tool)."
-    match = find_similar_names(tool, state.tools)
-    return f"Did you mean {' or '.join(map(repr, match))}?" if match else ""
+    return suggest_names(tool, state.tools, "Did you mean ")

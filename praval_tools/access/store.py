@@ -33,6 +33,7 @@ from praval_tools.errors import (
     SubscriberWarning,
     ToolError,
     ToolUsageError,
+    find_user_frame,
     get_user_stacklevel,
 )
 from praval_tools.names import shorten_repr
@@ -167,6 +168,15 @@ class StateStore:
         """Whether a `change()` is open anywhere; no short road is made meanwhile, see `refuse_calls`."""
         return self._active_change is not None
 
+    def has_own_change(self) -> bool:
+        """Tell whether this thread and context are inside of a `change()`; a draft is none."""
+        change = self._get_own_change()
+        return change is not None and not change.is_draft
+
+    def lock(self) -> AbstractContextManager[object]:
+        """Return a context in which no other thread changes the state."""
+        return self._lock
+
     def refuse_calls(self) -> None:
         """
         Refuse a call from inside of `change()`, which sees what is not published, and whose spending could be undone.
@@ -176,8 +186,7 @@ class StateStore:
             ToolUsageError: This thread holds a `change()` open.
         """
         self._refuse_closed()
-        change = self._get_own_change()
-        if change is not None and not change.is_draft:
+        if self.has_own_change():
             raise ToolUsageError(
                 f"A change() of registry {self.name!r} is open here, and what it changes does not count yet: "
                 f"call tools after the `with registry.change():` block.",
@@ -453,8 +462,5 @@ class StateStore:
 
 
 def _find_calling_module() -> str:
-    """Return the name of the module get_user_stacklevel of this package that makes the change."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__", ""))
+    """Return the name of the module outside of this package that makes the change."""
+    return str(find_user_frame()[0].f_globals.get("__name__", ""))

@@ -86,7 +86,7 @@ def load_plugins(
     require_operator(resolve_actor(None, "load plugins"), "load plugins")
     _check_no_open_change(home)
     tables = config if isinstance(config, PluginsConfig) else read_plugins_config(config)
-    with home._access_store._lock:
+    with home._access_store.lock():
         if home._runtime.plugins is None:
             home._runtime.plugins = PluginReportStore(home)
     home._runtime.plugins.read_journal()
@@ -114,8 +114,7 @@ def load_plugins(
 
 def _check_no_open_change(home: ToolRegistry) -> None:
     """Refuse to load inside of a change that may yet be taken back: hooks would stay where tools go."""
-    change = home._access_store._get_own_change()
-    if change is not None and not change.is_draft:
+    if home._access_store.has_own_change():
         raise ToolUsageError(
             f"A change() of registry {home.name!r} is open here; load plugins before or after it.", "load-in-change"
         )

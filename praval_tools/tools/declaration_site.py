@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from praval_tools.errors import find_user_frame
 from praval_tools.tools.source import Source
 
 
@@ -45,9 +46,7 @@ class DeclarationSite(msgspec.Struct, frozen=True):
 
 def find_calling_site() -> DeclarationSite:
     """Return the place of the code outside of this package that is calling."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
-        frame = frame.f_back
+    frame, _ = find_user_frame()
     source = Source(file=frame.f_code.co_filename, line=frame.f_lineno)
     outside = frame.f_code.co_name == "<module>"
     name = str(frame.f_globals.get("__name__", ""))

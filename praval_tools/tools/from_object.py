@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from praval_tools.errors import ToolDefinitionError, ToolUsageError
-from praval_tools.names import find_similar_names, normalize_name
+from praval_tools.names import normalize_name, suggest_names
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import Tool, ToolDefinition
 
@@ -26,9 +26,7 @@ def make_tools_from_object(
     kind = source if isinstance(source, type) else type(source)
     methods = dict(_iter_public_methods(kind))
     for name in sorted((include | exclude) - methods.keys()):
-        match = find_similar_names(name, methods)
-        hint = f" Did you mean {match[0]!r}?" if match else ""
-        raise ToolUsageError(f"{kind.__name__} has no public method {name!r}.{hint}")
+        raise ToolUsageError(f"{kind.__name__} has no public method {name!r}.{suggest_names(name, methods)}")
     wanted = [name for name in methods if (name in include or not include) and name not in exclude]
     home = _instantiate_if_needed(source, [methods[name] for name in wanted])
     prefix = normalize_name(kind.__name__) if namespace is True else namespace or None

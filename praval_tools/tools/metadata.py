@@ -13,7 +13,7 @@ from attrs import Attribute, evolve, field, fields, frozen
 
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.names import check_agent_name, check_tool_name, find_similar_names, shorten_repr
+from praval_tools.names import check_agent_name, check_tool_name, shorten_repr, suggest_names
 from praval_tools.schema.docstrings import extract_description
 from praval_tools.tools.source import Source
 
@@ -254,8 +254,7 @@ FIELD_NAMES: Final = tuple(
 def describe_unknown_fields(given: Iterable[str]) -> list[str]:
     """Return one sentence for each name that is no field of the metadata."""
     return [
-        f"unknown keyword {name!r}"
-        + (f"; did you mean {match[0]!r}?" if (match := find_similar_names(name, FIELD_NAMES)) else "")
+        f"unknown keyword {name!r}{suggest_names(name, FIELD_NAMES, '; did you mean ')}"
         for name in given
         if name not in _KNOWN_FIELDS
     ]
@@ -272,8 +271,7 @@ def _make_choice_check(*allowed: str) -> FieldCheck:
     def check_choice(value: object) -> str | None:
         if isinstance(value, str) and value in allowed:
             return None
-        match = find_similar_names(value, allowed) if isinstance(value, str) else ()
-        hint = f"; did you mean {match[0]!r}?" if match else ""
+        hint = suggest_names(value, allowed, "; did you mean ")
         return f"{shorten_repr(value)} is none of {', '.join(map(repr, allowed))}{hint}"
 
     return check_choice
