@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import weakref
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -171,18 +171,20 @@ def _close_all(writer: WriterThread, leases: FileLeases, database: SqliteDatabas
     database.close()
 
 
-def _register_fork_hooks(one: SqlStore) -> None:
-    """Call the store around each fork, as long as it lives; such calls can't be taken back."""
-    alive = weakref.ref(one)
+def _register_fork_hooks(store: SqlStore) -> None:
+    """Call *store* around each fork, as long as it lives; a registered hook cannot be taken back."""
+    reference = weakref.ref(store)
 
-    def make_hook(name: str) -> Any:
+    def make_hook(method: Callable[[SqlStore], None]) -> Callable[[], None]:
         def run_hook() -> None:
-            there = alive()
-            if there is not None:
-                getattr(there, name)()
+            living_store = reference()
+            if living_store is not None:
+                method(living_store)
 
         return run_hook
 
     os.register_at_fork(
-        before=make_hook("_before_fork"), after_in_parent=make_hook("_after_fork"), after_in_child=make_hook("_forked")
+        before=make_hook(SqlStore._before_fork),
+        after_in_parent=make_hook(SqlStore._after_fork_in_parent),
+        after_in_child=make_hook(SqlStore._after_fork_in_child),
     )
