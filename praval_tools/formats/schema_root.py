@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from praval_tools.schema.json_pointer import resolve_pointer
+
 _BRANCH_KEYWORDS: Final = ("anyOf", "oneOf", "allOf")
 _ROOT_DROPPED_KEYWORDS: Final = frozenset(
     (*_BRANCH_KEYWORDS, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id")
@@ -14,22 +16,6 @@ _SCHEMA_MAP_KEYWORDS: Final = ("properties", "$defs", "definitions", "patternPro
 _MAX_DEPTH: Final = 200
 
 _CollectedProperties = tuple[dict[str, Any], set[str]]
-
-
-def resolve_pointer(root: Any, pointer: Any) -> Any:
-    """Return what *pointer*, `#/$defs/X`, leads to in *root*; None where it leads nowhere or out of it."""
-    if not isinstance(pointer, str) or not pointer.startswith("#"):
-        return None
-    found = root
-    for part in pointer[1:].split("/")[1:]:
-        part = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(part)
-        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
-            found = found[int(part)]
-        else:
-            return None
-    return found
 
 
 def flatten_root(schema: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from praval_tools.formats.schema_root import resolve_pointer
+from praval_tools.schema.json_pointer import resolve_pointer
 
 _UNSUPPORTED_KEYWORDS: Final = frozenset(
     (

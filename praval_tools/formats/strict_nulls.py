@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from praval_tools.formats.schema_root import resolve_pointer
+from praval_tools.schema.json_pointer import resolve_pointer
 
 _MAX_DEPTH: Final = 200
 

@@ -15,6 +15,7 @@ import msgspec
 
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.json_input import MalformedArgumentsError, format_json_path, parse_json, preview_json
+from praval_tools.schema.json_pointer import resolve_pointer
 
 _NUMBER: Final = LazyRegex(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_DIGITS: Final = 400
@@ -75,7 +76,7 @@ class Repairer:
             reference = schema.get("$ref")
             if not isinstance(reference, str):
                 return schema
-            schema = follow_pointer(self._root, reference)
+            schema = resolve_pointer(self._root, reference)
         return None
 
     def _repair_union(self, part: Mapping[str, Any], branches: list[Any], value: Any, path: JsonPath) -> Any:
@@ -166,13 +167,3 @@ def _get_additional_schema(part: Mapping[str, Any], key: str) -> SchemaPart | No
     """Return the schema of a property that is not named; patterns are left to the validator."""
     more = part.get("additionalProperties")
     return more if isinstance(more, Mapping) and not part.get("patternProperties") else None
-
-
-def follow_pointer(root: Mapping[str, Any], reference: str) -> Any:
-    if not reference.startswith("#"):
-        return None
-    here: Any = root
-    for step in reference[1:].split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        here = here.get(name) if isinstance(here, Mapping) else None
-    return here

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from praval_tools.names import find_similar_names, shorten_repr
-from praval_tools.schema.coercion import follow_pointer
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
+from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.validator import compile_schema, shorten_text
 
 _JSON_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
@@ -80,7 +80,7 @@ def _count_remaining_nodes(schema: Any, root: dict[str, Any], left: list[int], w
         for key, one in schema.items():
             if key in ("$ref", "$dynamicRef") and isinstance(one, str):
                 if one not in within:
-                    _count_remaining_nodes(follow_pointer(root, one), root, left, (*within, one))
+                    _count_remaining_nodes(resolve_pointer(root, one), root, left, (*within, one))
             elif key not in ("enum", "const", "default", "examples", "$defs", "definitions"):
                 _count_remaining_nodes(one, root, left, within)
     return left[0]
@@ -100,7 +100,7 @@ def _find_reference_problems(schema: dict[str, Any]) -> Iterator[str]:
             yield f"parameters: {place} is no text"
         elif not reference.startswith("#"):
             yield f"parameters: {place} leads outside of the schema ({shorten_repr(reference)}); it is never fetched"
-        elif reference != "#" and (reference.startswith("#/") and follow_pointer(schema, reference) is None):
+        elif reference != "#" and (reference.startswith("#/") and resolve_pointer(schema, reference) is None):
             yield f"parameters: {place} leads nowhere ({shorten_repr(reference)})"
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from praval_tools.names import find_similar_names, shorten_repr
+from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.text_formats import DECIMAL_PATTERN
 from praval_tools.schema.validator import compile_schema, refuse_retrieval
 
@@ -66,6 +67,7 @@ _AMBIVALENT_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "if": ("if", "then", "else"),
     "maxContains": ("contains", "minContains", "maxContains"),
 }
+_UNRESOLVED: Final = object()
 _MAX_NODES: Final = 10_000
 _MAX_DEPTH: Final = 128
 
@@ -115,13 +117,10 @@ def _resolve_reference(reference: Any, root: Mapping[str, Any]) -> Any:
         raise InvalidBoundError(
             f"the reference {shorten_repr(reference)} leads outside of the bound; it is never fetched"
         )
-    here: Any = root
-    for step in reference[2:].split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(here, Mapping) or name not in here:
-            raise InvalidBoundError(f"the reference {shorten_repr(reference)} leads nowhere")
-        here = here[name]
-    return here
+    target = resolve_pointer(root, reference, _UNRESOLVED)
+    if target is _UNRESOLVED:
+        raise InvalidBoundError(f"the reference {shorten_repr(reference)} leads nowhere")
+    return target
 
 
 # ── what is wrong with it ────────────────────────────────────────────────────────────────────────
