@@ -55,8 +55,8 @@ from praval_tools.registry.decorators import agent, current_agent, tool
 from praval_tools.registry.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import BoundTool, Toolset
-from praval_tools.schema.arguments import Repair
-from praval_tools.schema.secret import Secret
+from praval_tools.schema.coercion import Repair
+from praval_tools.schema.type_hints import Secret
 from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.content import Content

@@ -25,8 +25,8 @@ from praval_tools.cli.common import (
 )
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import build_grid, build_rule_cell, make_console, print_json, print_parts, to_cell
-from praval_tools.schema.arguments import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.encode import encode, to_json_bytes
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.decision import Tried
 

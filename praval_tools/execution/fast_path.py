@@ -19,8 +19,8 @@ from praval_tools.execution.context import FrameScope, current_frame, find_activ
 from praval_tools.execution.effects import collect_return_value
 from praval_tools.execution.event_loops import DONE, is_self_cancelled, make_deadline_resumer, store_result
 from praval_tools.execution.failures import CallCancelledError
-from praval_tools.schema.return_hints import unwrap_return_hint
 from praval_tools.schema.signature import is_async_callable
+from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.implementation import MISS, ToolImplementation
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from praval_tools.registry.dispatch import CallDispatcher
 from praval_tools.registry.exports import SchemaExportMixin
 from praval_tools.registry.journal_slot import JournalMixin, JournalSlot
 from praval_tools.registry.toolset import Toolset
-from praval_tools.schema.arguments import MAX_BYTES, MAX_DEPTH
+from praval_tools.schema.json_input import MAX_BYTES, MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.from_object import make_tool, make_tools_from_object

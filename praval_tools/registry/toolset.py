@@ -13,7 +13,7 @@ from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.names import get_name, shorten_repr
-from praval_tools.schema.arguments import try_parse_simple
+from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import MISS, ToolImplementation

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -17,8 +18,6 @@ from typing import Any, Final, Literal
 import msgspec
 from attrs import NOTHING
 
-from praval_tools.schema.annotations import collect_enclosing_names, read_annotations
-from praval_tools.schema.return_hints import unwrap_return_hint
 from praval_tools.schema.type_hints import (
     InvalidHintError,
     UnresolvedHintError,
@@ -26,6 +25,7 @@ from praval_tools.schema.type_hints import (
     is_union,
     resolve_hint,
     unwrap_hint,
+    unwrap_return_hint,
 )
 from praval_tools.schema.type_lookup import PLAIN_HINTS, find_hint_problems, is_known_supported
 
@@ -316,3 +316,38 @@ def _get_code_flags(function: Any) -> int:
 def is_async_callable(function: Any) -> bool:
     """Tell whether calling *function* gives an awaitable or an asynchronous iterator."""
     return bool(_get_code_flags(function) & _ASYNC_FLAGS)
+
+
+def read_annotations(function: types.FunctionType) -> Mapping[str, Any]:
+    """
+    Return the hints of *function*, unresolved text as text.
+
+    Raises:
+        Unresolved: Python evaluates hints lazily (3.14) and one names something that does not exist yet.
+    """
+    try:
+        return function.__annotations__
+    except NameError as error:
+        if sys.version_info < (3, 14):
+            raise UnresolvedHintError(str(error)) from None
+        import annotationlib
+
+        return annotationlib.get_annotations(function, format=annotationlib.Format.FORWARDREF)
+
+
+def collect_enclosing_names(
+    function: types.FunctionType, namespace: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return the names that hints of *function* may use beside its globals; None where there are none."""
+    cells = function.__closure__
+    parameters = getattr(function, "__type_params__", ())
+    if not cells and not parameters and namespace is None:
+        return None
+    near = dict(namespace or {})
+    for name, cell in zip(function.__code__.co_freevars, cells or (), strict=True):
+        try:
+            near[name] = cell.cell_contents
+        except ValueError:  # not filled yet: the function around is still running
+            continue
+    near.update({one.__name__: one for one in parameters})
+    return near

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import collections.abc as abc
 import operator
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import (
@@ -16,7 +17,9 @@ from typing import (
     Final,
     ForwardRef,
     Literal,
+    Never,
     NewType,
+    NoReturn,
     TypeVar,
     Union,
     get_origin,
@@ -204,3 +207,50 @@ def _format_type_argument(part: Any) -> str:
 
 def _format_literal(value: Any) -> str:
     return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
+
+
+_ITERATOR_TYPES: Final = (
+    abc.Iterator,
+    abc.Generator,
+    abc.AsyncIterator,
+    abc.AsyncIterable,
+    abc.AsyncGenerator,
+)
+_AWAITABLE_TYPES: Final = (abc.Awaitable, abc.Coroutine)
+
+
+def unwrap_return_hint(hint: Any) -> Any:
+    """
+    Return the hint of what a call gives in the end.
+
+    The items of a generator form a list; what is awaited is given itself; what never returns gives nothing.
+    """
+    if hint is NoReturn or hint is Never:
+        return None
+    origin = get_origin(hint) or hint
+    if origin in _ITERATOR_TYPES:
+        args = getattr(hint, "__args__", ()) if origin is not hint else ()
+        return list[args[0]] if args else list  # type: ignore[valid-type]
+    if origin in _AWAITABLE_TYPES:
+        args = getattr(hint, "__args__", ()) if origin is not hint else ()
+        return unwrap_return_hint(args[-1]) if args else Any
+    return hint
+
+
+class Secret:
+    """
+    Marks a parameter as secret: `Annotated[str, Secret]`.
+
+    The tool gets the value as it is; the journal gets a marker that tells equal values from different ones.
+    Also inside classes, lists, dicts and unions. The schema says `writeOnly`.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Secret()"
+
+
+def has_secret_mark(metadata: Iterable[Any]) -> bool:
+    """Tell whether the metadata of an `Annotated` holds the mark, as the class or as an instance of it."""
+    return any(one is Secret or type(one) is Secret for one in metadata)

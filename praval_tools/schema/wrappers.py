@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, NewType, TypeVar, Union, get_origin
 
 from praval_tools.schema.constraints import Constraints, make_checker, read_constraints
 from praval_tools.schema.scalars import make_unencodable_error
-from praval_tools.schema.secret import has_secret_mark
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -20,7 +19,14 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import format_hint, is_type_alias, is_union, resolve_alias, unwrap_hint
+from praval_tools.schema.type_hints import (
+    format_hint,
+    has_secret_mark,
+    is_type_alias,
+    is_union,
+    resolve_alias,
+    unwrap_hint,
+)
 
 # ── Annotated ────────────────────────────────────────────────────────────────────────────────────
 

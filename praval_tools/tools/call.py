@@ -14,7 +14,7 @@ from praval_tools.tools.content import describe_blocks, to_content_blocks
 from praval_tools.tools.truncation import truncate_json, truncate_text
 
 if TYPE_CHECKING:
-    from praval_tools.schema.arguments import Repair
+    from praval_tools.schema.coercion import Repair
     from praval_tools.tools.decision import Decision
 
 _MAX_ERROR_LENGTH: Final = 4_000

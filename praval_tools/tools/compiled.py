@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 from attrs import NOTHING
 
-from praval_tools.schema.arguments import normalize_json
 from praval_tools.schema.codegen import FastPathBody, collect_bound_names, generate_fast_path_body
 from praval_tools.schema.decode import Decoder, with_depth_check, with_recursion_guard
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
+from praval_tools.schema.json_input import normalize_json
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
-from praval_tools.schema.return_hints import unwrap_return_hint
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import EncodeHook, JsonSchema, Mismatch, Unencodable
+from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.schema.validator import Validator
 
 

@@ -12,21 +12,21 @@ import msgspec
 from attrs import NOTHING
 
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
-from praval_tools.schema.arguments import (
+from praval_tools.schema.coercion import Repair
+from praval_tools.schema.encode import Encoder
+from praval_tools.schema.json_input import (
     MAX_BYTES,
     MAX_DEPTH,
+    SCALAR_TYPES,
     MalformedArgumentsError,
-    Repair,
-    Validator,
     copy_json,
     parse_arguments,
     preview_json,
 )
-from praval_tools.schema.encode import Encoder
-from praval_tools.schema.json_input import SCALAR_TYPES
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_lookup import has_only_builtin_types
+from praval_tools.schema.validator import Validator
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.declaration_site import DeclarationSite
 from praval_tools.tools.fingerprint import compute_fingerprint
