@@ -85,7 +85,7 @@ class TestAccess:
         assert ("plugin:acme", False) == (mine.owned_by, mine.shared)
         assert any("'plugin:acme' may not" in str(one.message) for one in warned)
 
-    @pytest.mark.parametrize("name", ["handler", "fallback"])
+    @pytest.mark.parametrize("name", ["handler", "fallback_handler"])
     def test_nobody_else_sets_who_approves(self, site: Site, host: ToolRegistry, name: str) -> None:
         """Not by a bare attribute either."""
         site.install("acme", f"{HEAD}host.registry.approvals.{name} = lambda request: Allow()\n")

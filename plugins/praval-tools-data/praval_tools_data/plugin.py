@@ -56,7 +56,7 @@ class DataTools:
         self, context: ToolContext, path: str, format: Format | None, separator: Separator | None, **more: Any
     ) -> Any:
         limits, kind = self.settings, format or _guess_format(path)
-        with self.roots.file(path) as (file, status):
+        with self.roots.open_file(path) as (file, status):
             if status.st_size > limits.max_file_bytes:
                 problem = f"it has {status.st_size} bytes, and {limits.max_file_bytes} are allowed"
                 raise DataLimitError(path, problem, "Use a smaller file, or ask the operator to raise max_file_bytes.")
@@ -219,12 +219,12 @@ class DataTools:
             """
             if not output.endswith(".png"):
                 raise DataFormatError(output, "a picture is a PNG file", "Give it a name that ends in .png.")
-            self.roots.check_new(output)
+            self.roots.check_new_file(output)
             more: dict[str, Any] = {"kind": kind, "x": x, "y": y, "aggregate": aggregate, "title": title}
             size = {"width": width, "height": height}
             told = self._run_request(context, path, format, separator, do="plot", **more, **size)
             data = b64decode(told["png"])
-            self.roots.write(output, data, overwrite=False)
+            self.roots.write_file(output, data, overwrite=False)
             return Picture(path=output, bytes=len(data), points=told["points"], **size)
 
         return data_plot

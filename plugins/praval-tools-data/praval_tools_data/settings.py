@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import Attribute, field, frozen
-from praval_tools_files.settings import Root, distinct, positive, truth, whole
+from praval_tools_files.settings import Root, check_boolean, check_positive, check_positive_integer, check_unique_roots
 
 from praval_tools_data.errors import DataSettingsError
 
@@ -34,14 +34,14 @@ class DataSettings:
         timeout: Seconds of one call.
     """
 
-    roots: tuple[Root, ...] = field(default=(), converter=tuple, validator=distinct)
-    approve_plots: bool = field(default=False, validator=truth)
-    max_file_bytes: int = field(default=104_857_600, validator=whole)
-    max_rows: int = field(default=5_000_000, validator=whole)
-    max_columns: int = field(default=1_000, validator=whole)
-    max_result_rows: int = field(default=1_000, validator=whole)
-    max_result_bytes: int = field(default=1_000_000, validator=whole)
-    max_value_chars: int = field(default=10_000, validator=whole)
-    max_points: int = field(default=20_000, validator=whole)
+    roots: tuple[Root, ...] = field(default=(), converter=tuple, validator=check_unique_roots)
+    approve_plots: bool = field(default=False, validator=check_boolean)
+    max_file_bytes: int = field(default=104_857_600, validator=check_positive_integer)
+    max_rows: int = field(default=5_000_000, validator=check_positive_integer)
+    max_columns: int = field(default=1_000, validator=check_positive_integer)
+    max_result_rows: int = field(default=1_000, validator=check_positive_integer)
+    max_result_bytes: int = field(default=1_000_000, validator=check_positive_integer)
+    max_value_chars: int = field(default=10_000, validator=check_positive_integer)
+    max_points: int = field(default=20_000, validator=check_positive_integer)
     max_memory_mb: int = field(default=4_096, validator=_check_memory_limit)
-    timeout: float = field(default=60.0, validator=positive)
+    timeout: float = field(default=60.0, validator=check_positive)

@@ -155,7 +155,7 @@ class TestBombs:
 
     def test_time(self, make: Make, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
         """What takes too long is killed."""
-        monkeypatch.setattr(plugin, "GRACE", 0.0)
+        monkeypatch.setattr(plugin, "GRACE_SECONDS", 0.0)
         assert "stopped" in refused("DataLimitError", "data_read", make(timeout=0.01), path="home/sales.csv")
 
     @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ class TestFloods:
         self, make: Make, file: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A regular expression that takes for ever is killed, too."""
-        monkeypatch.setattr(plugin, "GRACE", 0.5)
+        monkeypatch.setattr(plugin, "GRACE_SECONDS", 0.5)
         agent = make(url=f"sqlite:///{file}", timeout=0.5)
         refused("SqlLimitError", agent, sql="SELECT printf('%.*c', 60, 'a') || '!' REGEXP '(a+)+$'")
 
