@@ -29,7 +29,7 @@ from praval_tools.demo.steps import Step
 CRASH_POINTS = (CrashPoint("note", 2), CrashPoint("publish", 1))
 """Where the processes die: in a call that may run again with its key, and in one that may not."""
 
-_SUBPROCESS_CODE = "import sys; sys.path.append(sys.argv[1]); from praval_tools.cli.demo_processes import act; act()"
+_SUBPROCESS_CODE = "import sys; sys.path.append(sys.argv[1]); from praval_tools.cli.demo_processes import run_task_from_stdin as run; run()"
 _CRASH_EXIT_CODES = {CRASH_EXIT_CODE, -getattr(signal, "SIGKILL", CRASH_EXIT_CODE)}
 
 
