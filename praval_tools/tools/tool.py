@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 import msgspec
 from attrs import frozen
@@ -346,6 +346,10 @@ class AsyncTool(Tool[P, Coroutine[Any, Any, R]], Generic[P, R]):
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.implementation.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+
+AnyTool: TypeAlias = Tool[..., Any]
+"""A tool of whatever signature."""
 
 
 async def _await_outcome(outcome: Any) -> Any:
