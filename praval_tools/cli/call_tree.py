@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from praval_tools.cli.common import sanitize_text
+from praval_tools.cli.demo.text_charts import Glyphs, select_glyphs
 from praval_tools.cli.output import build_grid, to_cell
-from praval_tools.cli.text_charts import Glyphs, select_glyphs
 from praval_tools.cli.times import format_duration
 from praval_tools.journal import RecordedCall
 from praval_tools.names import OPERATOR

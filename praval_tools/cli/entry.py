@@ -36,7 +36,7 @@ EXIT_BROKEN_PIPE = 141
 _PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugged"
 
 COMMANDS = {
-    "demo": ("demo", "Watch four agents answer a question about real data, or about yours."),
+    "demo": ("demo.command", "Watch four agents answer a question about real data, or about yours."),
     "list": ("listings", "List the tools, or those that one agent may call."),
     "show": ("listings", "Show one tool: parameters, result, owner, who may call it."),
     "agents": ("listings", "List the agents: what they own, list and request."),

@@ -24,9 +24,9 @@ import pytest
 
 from praval_tools.cli import main
 from praval_tools.cli.common import CommandError
-from praval_tools.cli.demo_files import DemoFiles
-from praval_tools.cli.demo_processes import ProcessTask
-from praval_tools.cli.demo_processes import run_in_subprocess as played_apart
+from praval_tools.cli.demo.files import DemoFiles
+from praval_tools.cli.demo.processes import ProcessTask
+from praval_tools.cli.demo.processes import run_in_subprocess as played_apart
 from praval_tools.cli.output import ConsoleSettings
 from praval_tools.demo import phrases
 from praval_tools.demo import registry as demo_registry

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from praval_tools import Allow
 from praval_tools.access.events import OwnershipTransferred, ToolAssigned, ToolRegistered
-from praval_tools.cli import text_charts
 from praval_tools.cli.common import sanitize_text
-from praval_tools.cli.demo_summary import build_calls_table, summarize_effects
+from praval_tools.cli.demo import text_charts
+from praval_tools.cli.demo.run_summary import build_calls_table, summarize_effects
 from praval_tools.cli.matrix import build_access_matrix, build_matrix_tables
 from praval_tools.cli.output import build_grid, build_rule_cell, print_parts, to_cell
 from praval_tools.demo import phrases, steps

@@ -17,9 +17,9 @@ from attrs import frozen
 
 import praval_tools
 from praval_tools.cli.common import CommandError
-from praval_tools.cli.demo_files import DemoFiles
-from praval_tools.cli.demo_output import StepPrinter
-from praval_tools.cli.demo_report.page import ReportBuilder
+from praval_tools.cli.demo.files import DemoFiles
+from praval_tools.cli.demo.report.page import ReportBuilder
+from praval_tools.cli.demo.terminal import StepPrinter
 from praval_tools.cli.output import ConsoleSettings, make_console_from
 from praval_tools.demo.effects import CRASH_EXIT_CODE, CrashPoint
 from praval_tools.demo.question import Question
@@ -29,7 +29,7 @@ from praval_tools.demo.steps import Step
 CRASH_POINTS = (CrashPoint("note", 2), CrashPoint("publish", 1))
 """Where the processes die: in a call that may run again with its key, and in one that may not."""
 
-_SUBPROCESS_CODE = "import sys; sys.path.append(sys.argv[1]); from praval_tools.cli.demo_processes import run_task_from_stdin as run; run()"
+_SUBPROCESS_CODE = "import sys; sys.path.append(sys.argv[1]); from praval_tools.cli.demo.processes import run_task_from_stdin as run; run()"
 _CRASH_EXIT_CODES = {CRASH_EXIT_CODE, -getattr(signal, "SIGKILL", CRASH_EXIT_CODE)}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import frozen
 
 from praval_tools import ToolRegistry
-from praval_tools.cli.demo_report.markup import Markup, build_element, join_markup
-from praval_tools.cli.demo_report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
+from praval_tools.cli.demo.report.markup import Markup, build_element, join_markup
+from praval_tools.cli.demo.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
 from praval_tools.cli.matrix import AccessMatrix, build_access_matrix
 from praval_tools.demo.steps import AccessStep
 

@@ -9,9 +9,9 @@ from importlib.resources import files
 
 from attrs import define, field
 
-from praval_tools.cli.demo_report import access_charts, run_charts
-from praval_tools.cli.demo_report.markup import Markup, build_element, escape_text, join_markup
-from praval_tools.cli.demo_summary import describe_recovery, get_outcome_name
+from praval_tools.cli.demo.report import access_charts, run_charts
+from praval_tools.cli.demo.report.markup import Markup, build_element, escape_text, join_markup
+from praval_tools.cli.demo.run_summary import describe_recovery, get_outcome_name
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
 from praval_tools.demo.run_report import DemoCall, RunReport
@@ -66,7 +66,7 @@ class ReportBuilder:
 
 
 def _read_style() -> Markup:
-    return Markup((files("praval_tools.cli.demo_report") / "style.css").read_text("utf-8"))
+    return Markup((files("praval_tools.cli.demo.report") / "style.css").read_text("utf-8"))
 
 
 def _build_section(title: str, lead: str, *parts: object) -> Markup:

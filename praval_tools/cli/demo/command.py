@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 
 from praval_tools.cli.common import EXIT_PROBLEM, EXIT_USAGE, CommandError, sanitize_text, traceback_option
-from praval_tools.cli.demo_files import JOURNAL_FILE, REPORT_FILE, DemoFiles, prepare_files
-from praval_tools.cli.demo_output import StepPrinter, show_spinner
-from praval_tools.cli.demo_processes import CRASH_POINTS, ProcessTask, run_in_subprocess
+from praval_tools.cli.demo.files import JOURNAL_FILE, REPORT_FILE, DemoFiles, prepare_files
+from praval_tools.cli.demo.processes import CRASH_POINTS, ProcessTask, run_in_subprocess
+from praval_tools.cli.demo.terminal import StepPrinter, show_spinner
 from praval_tools.cli.output import get_console_settings, make_console
 from praval_tools.demo.input_files import UnreadableDataError
 from praval_tools.demo.plugin_scene import PACKAGE_NAME, is_package_available

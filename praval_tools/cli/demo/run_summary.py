@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
+from praval_tools.cli.demo.text_charts import Glyphs
 from praval_tools.cli.output import to_cell
-from praval_tools.cli.text_charts import Glyphs
 from praval_tools.demo.phrases import join_names
 from praval_tools.demo.run_report import DemoCall, RunReport
 

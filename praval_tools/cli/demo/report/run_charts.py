@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from praval_tools.cli.demo_report.markup import Markup, join_markup
-from praval_tools.cli.demo_report.svg import (
+from praval_tools.cli.demo.report.markup import Markup, join_markup
+from praval_tools.cli.demo.report.svg import (
     CHART_WIDTH,
     Scale,
     draw_bar,
@@ -17,7 +17,7 @@ from praval_tools.cli.demo_report.svg import (
     draw_line,
     find_decades,
 )
-from praval_tools.cli.demo_summary import describe_recovery, get_outcome_name
+from praval_tools.cli.demo.run_summary import describe_recovery, get_outcome_name
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
 from praval_tools.demo.run_report import DemoCall, RunReport
