@@ -1,8 +1,10 @@
 """The tool-ownership layer for multi-agent Python."""
 
-from importlib import import_module
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from praval_tools.access.problems import RegistryProblem
 from praval_tools.access.records import AgentProfile, Block, Grant
 from praval_tools.errors import (
     AccessWarning,
@@ -51,6 +53,7 @@ from praval_tools.errors import (
 from praval_tools.execution.context import current_call
 from praval_tools.names import normalize_name
 from praval_tools.registry.agents import Agent
+from praval_tools.registry.collection import ToolCollection
 from praval_tools.registry.decorators import agent, current_agent, tool
 from praval_tools.registry.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
 from praval_tools.registry.registry import ToolRegistry
@@ -59,6 +62,7 @@ from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_hints import Secret
 from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.compatibility import compare
 from praval_tools.tools.content import Content
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.decision import Ask, Decision, Deny, Tried
@@ -66,13 +70,10 @@ from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AsyncTool, Tool, ToolDefinition
 
 if TYPE_CHECKING:
-    from praval_tools.access.problems import RegistryProblem
     from praval_tools.plugins.hookspecs import hookimpl, hookspec
     from praval_tools.plugins.loader import autoload, load_plugins, plugin_reports
     from praval_tools.plugins.report import PluginReport
-    from praval_tools.registry.collection import ToolCollection
     from praval_tools.registry.discovery import discover_tools
-    from praval_tools.tools.compatibility import compare
 
 __version__ = "0.1.0"
 
@@ -93,20 +94,48 @@ __all__ = [
     "reset_tool_registry", "tool", "use_registry",
 ]  # fmt: skip
 
-_LATER = {
-    "RegistryProblem": "access.problems", "ToolCollection": "registry.collection", "compare": "tools.compatibility",
-    "discover_tools": "registry.discovery", "hookimpl": "plugins.hookspecs", "hookspec": "plugins.hookspecs",
-    "PluginReport": "plugins.report",
-    **dict.fromkeys(("autoload", "load_plugins", "plugin_reports"), "plugins.loader"),
-}  # fmt: skip
-"""What is imported once somebody asks for it: plugins cost nothing where there are none."""
+
+def _import_hookspecs() -> ModuleType:
+    from praval_tools.plugins import hookspecs
+
+    return hookspecs
+
+
+def _import_loader() -> ModuleType:
+    from praval_tools.plugins import loader
+
+    return loader
+
+
+def _import_report() -> ModuleType:
+    from praval_tools.plugins import report
+
+    return report
+
+
+def _import_discovery() -> ModuleType:
+    from praval_tools.registry import discovery
+
+    return discovery
+
+
+_LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
+    "PluginReport": _import_report,
+    "autoload": _import_loader,
+    "discover_tools": _import_discovery,
+    "hookimpl": _import_hookspecs,
+    "hookspec": _import_hookspecs,
+    "load_plugins": _import_loader,
+    "plugin_reports": _import_loader,
+}
+"""Names that are imported when they are first used: plugins cost nothing in programs without them."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(_LAZY_NAMES[name](), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LAZY_NAMES})

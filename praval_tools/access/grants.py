@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from praval_tools.access.records import MAX_CHAIN_LENGTH, Grant, Principal, is_a
 from praval_tools.access.rules import GrantRecord, ToolRecord, can_satisfy_all, get_end_reason, resolve_access
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
+from praval_tools.lazy_import import load
 from praval_tools.names import OPERATOR, shorten_repr
 
 
@@ -87,7 +87,7 @@ def _build_grant(record: ToolRecord, wish: GrantRequest, actor: str, now: dateti
             problems.append("expires is not in the future")
     if wish.where is not None:
         try:
-            tool_bounds: Any = import_module("praval_tools.access.bounds.tool_bounds")  # needed by grants with bounds
+            tool_bounds: Any = load("praval_tools.access.bounds.tool_bounds")  # needed by grants with bounds
             bounds = tool_bounds.compile_tool_bounds(record.tool.implementation, wish.where, wish.tool)
         except GrantError as error:
             problems.extend(error.problems)

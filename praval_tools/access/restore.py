@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 from attrs import evolve
@@ -14,6 +13,7 @@ from praval_tools.access import events
 from praval_tools.access.records import Grant
 from praval_tools.access.state import AccessState, apply_event, get_tool_origin
 from praval_tools.errors import GrantError, ToolDefinitionError
+from praval_tools.lazy_import import load
 from praval_tools.tools.tool import Tool
 
 
@@ -132,7 +132,7 @@ def with_compiled_bounds(grant: Grant, tool: Tool[..., Any]) -> Grant | None:
     if grant.where is None:
         return grant
     try:
-        tool_bounds: Any = import_module("praval_tools.access.bounds.tool_bounds")  # needed by grants with bounds
+        tool_bounds: Any = load("praval_tools.access.bounds.tool_bounds")  # needed by grants with bounds
         return evolve(grant, bounds=tool_bounds.compile_tool_bounds(tool.implementation, grant.where, tool.name))
     except (GrantError, ToolDefinitionError):
         return None

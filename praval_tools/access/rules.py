@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
-from importlib import import_module
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.access.records import AgentProfile, Block, Grant, Principal
+from praval_tools.lazy_import import load
 from praval_tools.names import OPERATOR
 from praval_tools.tools.decision import Decision, Tried
 from praval_tools.tools.implementation import ToolImplementation
@@ -352,7 +352,7 @@ def _drop_unsatisfiable(paths: Iterable[AccessPath], definition: ToolImplementat
 @lru_cache(1024)
 def can_satisfy_all(bounds: tuple[Bounds, ...], definition: ToolImplementation) -> bool:
     """Return False only where no arguments for a tool of this definition can meet all *bounds*."""
-    module: Any = import_module("praval_tools.access.bounds.bounds")  # it is there: it made the bounds
+    module: Any = load("praval_tools.access.bounds.bounds")  # it is there: it made the bounds
     return bool(module.is_satisfiable(bounds, definition.compiled.parameters_schema))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -29,6 +28,7 @@ from praval_tools.cli.common import (
     traceback_option,
 )
 from praval_tools.errors import ToolError
+from praval_tools.lazy_import import load
 from praval_tools.plugins.discovery import find_plugins, read_allow_list
 
 EXIT_INTERRUPTED = 130
@@ -68,7 +68,7 @@ def get_plugin_commands(ctx: click.Context) -> dict[str, click.Command]:
     if found is None:
         found = {}
         if read_allow_list() != frozenset() and find_plugins():
-            found = import_module("praval_tools.cli.plugin_commands").load_plugin_commands(COMMANDS)
+            found = load("praval_tools.cli.plugin_commands").load_plugin_commands(COMMANDS)
         ctx.meta[_PLUGIN_COMMANDS_KEY] = found
     return found
 
@@ -82,7 +82,7 @@ class RootCommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return get_plugin_commands(ctx).get(cmd_name)
-        module = import_module(f"praval_tools.cli.{COMMANDS[cmd_name][0]}")
+        module = load(f"praval_tools.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 

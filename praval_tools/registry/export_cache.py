@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -13,17 +13,19 @@ from praval_tools.access.queries import find_candidate_tools, list_permitting_re
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import UnknownFormatError
-from praval_tools.formats import FORMATS, Format, Offer, format_of, offered
-from praval_tools.formats.response_fields import replace_surrogates_in_json
-from praval_tools.formats.strict import StrictCost
+from praval_tools.lazy_import import load
 from praval_tools.schema.encode import to_json_bytes
 from praval_tools.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from praval_tools.formats import Format
+    from praval_tools.formats.strict import StrictCost
 
 _MAX_CACHED_EXPORTS: Final = 64
 """How many lists are kept of one agent: each combination of format, mode and tags is one."""
 
-ExportKey = tuple[str | Format, bool, frozenset[str] | None, frozenset[str] | None, bool]
-_ToolExport = tuple[bytes, StrictCost | None]
+ExportKey: TypeAlias = "tuple[str | Format, bool, frozenset[str] | None, frozenset[str] | None, bool]"
+_ToolExport: TypeAlias = "tuple[bytes, StrictCost | None]"
 
 
 def to_tag_set(tags: Iterable[str] | None) -> frozenset[str] | None:
@@ -83,15 +85,16 @@ def _export_tool(
     parameters = compiled.parameters_schema
     for one in bounds:
         parameters = one.merge_into_schema(parameters)
-    offer = Offer(
+    formats: Any = load("praval_tools.formats")
+    offer = formats.Offer(
         name=tool.name, description=tool.description, parameters=parameters, metadata=tool.metadata,
         result=compiled.result_schema,
     )  # fmt: skip
-    made, cost = offered(form, offer, strictly=strictly, reason=reason)
+    made, cost = formats.offered(form, offer, strictly=strictly, reason=reason)
     try:
         return to_json_bytes(made), cost
     except UnicodeEncodeError:  # half of a surrogate pair somewhere in a schema
-        return to_json_bytes(replace_surrogates_in_json(made)), cost
+        return to_json_bytes(formats.response_fields.replace_surrogates_in_json(made)), cost
 
 
 class AgentExporter:
@@ -126,22 +129,23 @@ class AgentExporter:
         reason: bool,
     ) -> bytes:  # fmt: skip
         """Return the tools as JSON, sorted by name; the same bytes until one of them changes."""
+        formats: Any = load("praval_tools.formats")
         if (more := self._get_plugin_formats()) and isinstance(api_format, str):
-            api_format = format_of(api_format, {**FORMATS, **more})
+            api_format = formats.format_of(api_format, {**formats.FORMATS, **more})
         key = (
             api_format, strict, to_tag_set(tags), to_tag_set(without), reason,
         )  # fmt: skip
         try:
             shown = self._cache.get(key)
         except TypeError:
-            raise UnknownFormatError(str(api_format), FORMATS) from None
+            raise UnknownFormatError(str(api_format), formats.FORMATS) from None
         state = self._access_store.get_current_state()
         if shown is not None and shown.state is state and shown.lasting:
             return shown.text
         return self._refresh_export(key, shown, state)
 
     def _refresh_export(self, key: ExportKey, known: CachedExport | None, state: AccessState) -> bytes:
-        form = format_of(key[0])
+        form: Format = load("praval_tools.formats").format_of(key[0])
         tools, lasting = _find_exportable_tools(state, self._principal, self._now(), key[2], key[3])
         if known is not None and _has_same_tools(known.tools, tools):
             self._cache[key] = CachedExport(state, lasting, known.tools, known.text)
@@ -157,7 +161,7 @@ class AgentExporter:
         for tool, bounds in tools:
             piece, cost = self._tool_exports.get_export(form, tool, bounds, strictly=strictly, reason=reason)
             if cost is not None and left is not None:
-                after = StrictCost(left.tools - cost.tools, left.optional - cost.optional, left.unions - cost.unions)
+                after = type(cost)(left.tools - cost.tools, left.optional - cost.optional, left.unions - cost.unions)
                 if min(after.tools, after.optional, after.unions) < 0:
                     piece, _ = self._tool_exports.get_export(form, tool, bounds, strictly=False, reason=reason)
                 else:

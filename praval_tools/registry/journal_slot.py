@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.access import commands
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.runtime import Runtime
+from praval_tools.lazy_import import load
 
 if TYPE_CHECKING:
     from praval_tools.journal.journal import Journal
@@ -53,7 +53,7 @@ class JournalSlot:
             )
         made = None
         if where is not None:
-            journaling = import_module("praval_tools.runs.registry_journal").RegistryJournal
+            journaling = load("praval_tools.runs.registry_journal").RegistryJournal
             made = journaling(self._runtime, where, stats=self.stats, **self._options)
         old, self._journaling = self._journaling, None
         if old is not None:
@@ -72,7 +72,7 @@ class JournalSlot:
     def stats(self) -> UsageStats:
         """How often each tool is used, and how it goes; counted for journaled calls, or where switched on."""
         if self._stats is None:
-            made = import_module("praval_tools.journal.stats").UsageStats(
+            made = load("praval_tools.runs.registry_journal").UsageStats(
                 track_usage=False, clock=self._runtime.clock, switched=self._set_usage_counting
             )
             self._stats = made
@@ -81,7 +81,7 @@ class JournalSlot:
     def _set_usage_counting(self, on: bool) -> None:
         """Have calls counted, or not, where no journal does."""
         if self._journaling is None:
-            counting = import_module("praval_tools.runs.registry_journal").CallCounter
+            counting = load("praval_tools.runs.registry_journal").CallCounter
             self._runtime.recorder = counting(self._runtime, self.stats) if on else None
             self._runtime.access_store.invalidate_snapshots()
 

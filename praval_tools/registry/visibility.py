@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.access.queries import explain_decision, list_callable_tools
@@ -10,12 +9,12 @@ from praval_tools.access.records import Principal
 from praval_tools.access.rules import resolve_access
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import check_policies
+from praval_tools.registry.export_cache import AgentExporter, ToolExportCache
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.tool import Tool
 
 if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
-    from praval_tools.registry.export_cache import AgentExporter
 
 
 class ToolVisibility:
@@ -51,10 +50,9 @@ class ToolVisibility:
 
     def make_exporter(self, who: Principal) -> AgentExporter:
         """Return the tools of *who* as providers get them; what that needs is imported once somebody asks."""
-        module = import_module("praval_tools.registry.export_cache")
         if self._tool_export_cache is None:
-            self._tool_export_cache = module.ToolExportCache()
-        made: AgentExporter = module.AgentExporter(
+            self._tool_export_cache = ToolExportCache()
+        made: AgentExporter = AgentExporter(
             self._tool_export_cache, who, self._access_store, self._now, lambda: self._runtime.hooks.formats
         )
         return made

@@ -8,11 +8,11 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from typing import Annotated, Any, Final, Literal, get_origin
 from uuid import UUID
 from weakref import WeakSet
 
+from praval_tools.lazy_import import load
 from praval_tools.schema.type_handler import TypeHandler
 from praval_tools.schema.type_hints import format_hint, is_class, is_path_type, is_union, unwrap_hint
 
@@ -51,7 +51,7 @@ _ADVICE: Final[tuple[tuple[Any, str], ...]] = (
 
 @cache
 def _load_type_table() -> Any:
-    return import_module("praval_tools.schema.type_table")  # needed only once a tool is called
+    return load("praval_tools.schema.type_table")  # needed only once a tool is called
 
 
 def find_type_handler(hint: Any) -> TypeHandler | None:

@@ -7,7 +7,6 @@ Hypothesis, which is imported when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.errors import MissingExtraError
@@ -19,21 +18,22 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeModel", "arguments_for", "assert_can_call", "assert_cannot_call", "fake_model"]
 
-_LAZY_EXPORTS = {
-    "FakeModel": "praval_tools.testing.models",
-    "arguments_for": "praval_tools.testing.strategies",
-    "assert_can_call": "praval_tools.testing.assertions",
-    "assert_cannot_call": "praval_tools.testing.assertions",
-    "fake_model": "praval_tools.testing.models",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY_EXPORTS:
+    if name in ("assert_can_call", "assert_cannot_call"):
+        from praval_tools.testing import assertions
+
+        return getattr(assertions, name)
+    if name in ("FakeModel", "fake_model"):
+        from praval_tools.testing import models
+
+        return getattr(models, name)
+    if name == "arguments_for":
         try:
-            return getattr(import_module(_LAZY_EXPORTS[name]), name)
+            from praval_tools.testing.strategies import arguments_for
         except ModuleNotFoundError as error:
             if error.name != "hypothesis":
                 raise
             raise MissingExtraError(name, "testing") from error
+        return arguments_for
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

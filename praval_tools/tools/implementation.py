@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from attrs import NOTHING
@@ -27,13 +26,11 @@ from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
+from praval_tools.tools.compiled import CompiledSignature, SuppliedSchema, compile_signature
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.declaration_site import DeclarationSite
 from praval_tools.tools.fingerprint import compute_fingerprint
 from praval_tools.tools.metadata import ToolMetadata
-
-if TYPE_CHECKING:
-    from praval_tools.tools.compiled import CompiledSignature, SuppliedSchema
 
 MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
 """What the fast check answers where the arguments are not a strict match as they stand."""
@@ -120,12 +117,11 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
                 self.supplied_schema = self.fallback_schema
             else:
                 self.signature = signature
-        compiler: Any = import_module("praval_tools.tools.compiled")  # a program may declare more than it calls
         made: CompiledSignature | SuppliedSchema
         if self.supplied_schema is not None:
-            made = compiler.SuppliedSchema(self.supplied_schema)
+            made = SuppliedSchema(self.supplied_schema)
         else:
-            made = compiler.compile_signature(signature, self.function, self.docstring or "")
+            made = compile_signature(signature, self.function, self.docstring or "")
         return made
 
     @property

@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from importlib import import_module
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -19,6 +18,7 @@ from praval_tools.errors import (
     ToolUsageError,
     get_user_stacklevel,
 )
+from praval_tools.lazy_import import load
 from praval_tools.names import check_tool_name
 from praval_tools.schema.signature import read_signature
 from praval_tools.schema.supplied_schema import check_supplied_schema
@@ -242,7 +242,7 @@ class Tool(Generic[P, R]):
             strict: For the provider's strict mode; a tool that cannot be strict is given as it is without.
             think_augment: Ask the model for the reason of each call.
         """
-        export = import_module("praval_tools.formats").export  # formats are made of tools, not tools of formats
+        export = load("praval_tools.formats").export  # formats are made of tools, not tools of formats
         made: dict[str, Any] = export(
             api_format, self.name, self.description, self.parameters, self.metadata, result=self.result_schema,
             strict=strict, think_augment=think_augment,

@@ -22,7 +22,7 @@ class TestNames:
         Each public name can be asked for before any other, also those that are imported when somebody asks.
         """
         assert all(getattr(praval_tools, name) is not None for name in praval_tools.__all__)
-        later = sorted(praval_tools._LATER)
+        later = sorted(praval_tools._LAZY_NAMES)
         for name in later:
             assert name in _printed(f"from praval_tools import {name}; print({name!r})")
 
@@ -42,9 +42,9 @@ import sys
 from pathlib import Path
 import praval_tools
 sys.modules.pop("pathlib")
-from praval_tools.schema.type_hints import is_path
+from praval_tools.schema.type_hints import is_path_type
 class Mine(type(Path())): pass
-print(is_path(Path), is_path(Mine), is_path(str), is_path(list[int]))
+print(*map(is_path_type, (Path, Mine, str, list[int])))
 """
         assert "True True False False" == _printed(program).strip()
         assert not is_path_type(type("PurePath", (), {}))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal.storage.memory import MemoryStore
 from praval_tools.journal.storage.protocol import Store
+from praval_tools.lazy_import import load
 
 _SQLITE_PREFIX = "sqlite:///"
 
@@ -33,7 +33,7 @@ def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | N
     path = parse_store_path(where)
     if path is None:
         return MemoryStore()
-    made: Store = import_module("praval_tools.journal.storage.sql_store").SqlStore(path)
+    made: Store = load("praval_tools.journal.storage.sql_store").SqlStore(path)
     return made
 
 

@@ -1,0 +1,90 @@
+"""Own modules are imported by name in one place only, from a short list."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import praval_tools
+from praval_tools.lazy_import import LAZY_MODULES, load
+
+PACKAGE = Path(praval_tools.__file__).parent
+IMPORTS_BY_NAME = {"import_module", "__import__", "find_spec", "load", "resolve_name"}
+IMPORTERS_OF_FOREIGN_MODULES = {
+    "cli/app_option.py",  # the user's app
+    "compat/praval/tools.py",  # the user's tool modules
+    "integrations/praval/praval_modules.py",  # Praval
+    "lazy_import.py",
+    "plugins/staging.py",  # a plugin's module
+    "registry/discovery.py",  # the user's packages
+    "schema/type_hints.py",  # typing_extensions, where it is installed
+}
+"""The modules that may import others by name, and what they import."""
+
+
+def find_imports_by_name(source: str) -> Iterator[tuple[str, str]]:
+    """Return the calls in *source* that import by name: the function, and what it is called with."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and node.args:
+            function = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+            if function in IMPORTS_BY_NAME and not (function == "load" and isinstance(node.func, ast.Attribute)):
+                yield function, ast.unparse(node.args[0])
+
+
+def find_violations(file: str, source: str) -> list[str]:
+    """Return the imports by name in *source* that break the rule."""
+    return [
+        f"{file}: {function}({argument})"
+        for function, argument in find_imports_by_name(source)
+        if (function != "load" and (file not in IMPORTERS_OF_FOREIGN_MODULES or "praval_tools" in argument))
+        or (function == "load" and not argument.lstrip("f").strip("'").startswith(LAZY_MODULES))
+    ]
+
+
+class TestLazyImports:
+    def test_the_list_is_short(self) -> None:
+        """Six entries at most, each of which is used, and each of which exists."""
+        loaded = {
+            argument.lstrip("f").strip("'")
+            for path in PACKAGE.rglob("*.py")
+            for function, argument in find_imports_by_name(path.read_text())
+            if function == "load"
+        }
+
+        assert len(LAZY_MODULES) <= 6
+        assert [] == [entry for entry in LAZY_MODULES if not any(name.startswith(entry) for name in loaded)]
+        assert all(load(entry).__name__ == entry for entry in LAZY_MODULES)
+
+    def test_only_modules_on_the_list_can_be_loaded(self) -> None:
+        """A module that is not on the list is refused, even one whose name begins like an entry."""
+        for name in ("praval_tools.registry.registry", "praval_tools.formats_of_mine", "json", "praval_tools"):
+            with pytest.raises(ValueError, match="is not one of the modules"):
+                load(name)
+
+    def test_no_other_import_by_name(self) -> None:
+        """Imports by name hide edges from type checkers and from the layers: `load` has them all."""
+        violations = [
+            violation
+            for path in sorted(PACKAGE.rglob("*.py"))
+            for violation in find_violations(path.relative_to(PACKAGE).as_posix(), path.read_text())
+        ]
+
+        assert [] == violations
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            'import_module("praval_tools.runs.run")',
+            'importlib.import_module(f"praval_tools.{name}")',
+            '__import__("praval_tools.runs")',
+            'load("praval_tools.registry.registry")',
+            "load(name)",
+        ],
+    )
+    def test_a_planted_import_is_seen(self, source: str) -> None:
+        """The check fails on each way to import an own module by name, also in modules that import foreign ones."""
+        assert 1 == len(find_violations("cli/app_option.py", source))
+        assert 1 == len(find_violations("access/rules.py", source))
