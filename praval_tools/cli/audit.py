@@ -87,27 +87,12 @@ def _select_records(journal: Journal, outcome: str | None, limit: int | None, **
 
 def _read_latest(store: Store, read: Callable[[int], Iterator[Record]], limit: int) -> deque[Record]:
     """Return the latest *limit* of the records that *read* gives after a place; looks back as far as it has to."""
-    end, back = _find_last_seq(store), max(limit, _PAGE_SIZE)
+    end, back = store.last_seq(), max(limit, _PAGE_SIZE)
     while True:
         found = deque(read(max(end - back, 0)), maxlen=limit)
         if len(found) == limit or back >= end:
             return found
         back *= 8
-
-
-def _find_last_seq(store: Store) -> int:
-    """Return the place of the last record, found by asking whether there is one after a place."""
-    low, high = 0, 1
-    while _has_record_after(store, high):
-        low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if _has_record_after(store, middle) else (low, middle)
-    return low
-
-
-def _has_record_after(store: Store, seq: int) -> bool:
-    return next(iter(store.read(after_seq=seq)), None) is not None
 
 
 def _decode_outcome(record: Record) -> str:

@@ -67,7 +67,7 @@ def _check_run_exists(journal: Journal, run_id: str) -> None:
     Raises:
         Failure: It is none; the text names similar ones.
     """
-    if next(iter(journal.store.read(run_id=run_id)), None) is not None:
+    if journal.has_run(run_id):
         return
     fix = find_similar_names(run_id, [one.run_id for one in journal.runs()])
     meant = f"Did you mean {' or '.join(map(repr, fix))}?" if fix else "praval-tools runs lists them."

@@ -162,6 +162,10 @@ class Journal:
         """Yield the runs, the oldest first."""
         return self.store.runs()
 
+    def has_run(self, run_id: str) -> bool:
+        """Whether an event of this run is recorded."""
+        return next(iter(self.store.read(run_id=run_id)), None) is not None
+
     def calls(self, run_id: str) -> list[RecordedCall]:
         """Return the calls of a run, in order."""
         recording = Recording(run_id, "id", self.store.read(run_id=run_id))

@@ -301,6 +301,17 @@ class TestReading:
         store.prune(NOON + timedelta(hours=1))
         assert 0 == store.count()
 
+    def test_the_last_seq_outlasts_the_record(self, store: Store) -> None:
+        """
+        It is the place of the latest record, whatever was forgotten since, and 0 before the first one.
+        """
+        assert 0 == store.last_seq()
+
+        store.append([note(f"n{number}") for number in range(3)])
+        last = [one.seq for one in store.read()][-1]
+        store.prune(NOON + timedelta(hours=1))
+        assert last == store.last_seq()
+
     def test_reading_ends_though_somebody_writes(self, store: Store) -> None:
         """What is appended while reading is not part of it."""
         store.append([note(str(one)) for one in range(3)])
@@ -601,6 +612,7 @@ class TestClosing:
             lambda: list(store.read()),
             lambda: list(store.runs()),
             lambda: store.count(),
+            store.last_seq,
             lambda: store.open_run("r"),
             store.state,
             store.revision,

@@ -134,6 +134,11 @@ class MemoryStore:
         self._raise_if_closed()
         return len(self._records)
 
+    def last_seq(self) -> int:
+        """Return the `seq` of the latest record, also if it was pruned since; 0 before the first one."""
+        self._raise_if_closed()
+        return self._seq
+
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
         with self._lock:

@@ -223,6 +223,9 @@ class Store(Protocol):
     def count(self) -> int:
         """Return how many records there are."""
 
+    def last_seq(self) -> int:
+        """Return the `seq` of the latest record, also if it was pruned since; 0 before the first one."""
+
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
 

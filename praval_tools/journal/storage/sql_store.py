@@ -94,6 +94,10 @@ class SqlStore:
         with self._translate_errors():
             return query.count_records(self._database.readers)
 
+    def last_seq(self) -> int:
+        """Return the `seq` of the latest record, also if it was pruned since; 0 before the first one."""
+        return self._read_counter(store.c.seq)
+
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
         with self._translate_errors():
@@ -111,8 +115,7 @@ class SqlStore:
 
     def revision(self) -> int:
         """Return the state's revision."""
-        with self._translate_errors(), self._database.readers.connect() as connection:
-            return int(connection.execute(sa.select(store.c.revision)).scalar_one())
+        return self._read_counter(store.c.revision)
 
     def prune(self, before: datetime) -> int:
         """Forget what ended before; return how many records went."""
@@ -129,6 +132,10 @@ class SqlStore:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _read_counter(self, column: sa.Column[int]) -> int:
+        with self._translate_errors(), self._database.readers.connect() as connection:
+            return int(connection.execute(sa.select(column)).scalar_one())
 
     def _raise_if_closed(self) -> None:
         if self._closed:
