@@ -135,7 +135,7 @@ class MemoryStore:
         return len(self._records)
 
     def last_seq(self) -> int:
-        """Return the `seq` of the latest record, also if it was pruned since; 0 before the first one."""
+        """Return a `seq` after which there is no record; without a prune since, that of the latest record."""
         self._raise_if_closed()
         return self._seq
 

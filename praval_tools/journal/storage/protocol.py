@@ -224,7 +224,7 @@ class Store(Protocol):
         """Return how many records there are."""
 
     def last_seq(self) -> int:
-        """Return the `seq` of the latest record, also if it was pruned since; 0 before the first one."""
+        """Return a `seq` after which there is no record; without a prune since, that of the latest record."""
 
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""

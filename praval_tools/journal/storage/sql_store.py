@@ -95,7 +95,7 @@ class SqlStore:
             return query.count_records(self._database.readers)
 
     def last_seq(self) -> int:
-        """Return the `seq` of the latest record, also if it was pruned since; 0 before the first one."""
+        """Return a `seq` after which there is no record; without a prune since, that of the latest record."""
         return self._read_counter(store.c.seq)
 
     def runs(self) -> Iterator[RunInfo]:
