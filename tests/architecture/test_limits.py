@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,8 +111,8 @@ class TestModule:
         assert {} == wide
 
     def test_imports_of_its_own_package_stand_on_top(self, path: Path) -> None:
-        """No import inside a function hides a cycle; the command line loads its commands when they are used."""
-        if path.parent.name in ("cli", "testing") or path.name == "__main__.py":
+        """No import inside a function hides a cycle; commands, test helpers and plugins are imported on first use."""
+        if path.parent.name in ("cli", "testing") or path in (HOME / "__main__.py", HOME / "__init__.py"):
             return
         inside = [
             f"{name}: {ast.unparse(node)}"
@@ -151,3 +152,75 @@ class TestPackage:
         """`__all__` is sorted, complete, and everything in it exists."""
         assert sorted(praval_tools.__all__) == list(praval_tools.__all__)
         assert [] == [name for name in praval_tools.__all__ if not hasattr(praval_tools, name)]
+
+
+MAX_TEST_LINES = 500
+SHARED_TEST_FOLDERS = {"architecture", "docs", "guarantees", "seeds", "support"}
+"""Folders of tests that belong to no package: what crosses them."""
+ROOT_MODULES_FOLDER = "foundation"
+"""Where the tests of the modules at the package root are."""
+TESTS = Path(__file__).parents[1]
+MAX_LONG_TEST_FILES = 26
+MAX_MODULES_WITHOUT_TESTS = 240
+
+
+def find_untested_modules(modules: Iterator[str], test_files: set[str]) -> list[str]:
+    """
+    Return the modules whose tests cannot be found by name.
+
+    `schema/coercion.py` has its tests in `tests/schema/test_coercion.py`, or, where small modules share a file, in one
+    that says so: a line `# Tests of: coercion, encode` near its top.
+    """
+    return [
+        module
+        for module in modules
+        if f"{module.rpartition('/')[0].partition('/')[0] or ROOT_MODULES_FOLDER}/{module.rpartition('/')[2]}"
+        not in test_files
+    ]
+
+
+def read_tested_modules() -> set[str]:
+    """Return what the tests cover by name: `folder/module`, from the names of the files and their `Tests of:` lines."""
+    covered: set[str] = set()
+    for path in TESTS.rglob("test_*.py"):
+        folder = path.relative_to(TESTS).parts[0]
+        covered.add(f"{folder}/{path.stem.removeprefix('test_')}")
+        for names in re.findall(r"^# Tests of: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            covered.update(f"{folder}/{name.strip()}" for name in names.split(","))
+    return covered
+
+
+class TestTests:
+    def test_no_file_is_longer_than_500_lines(self) -> None:
+        """A file of tests holds the promises of one subject, and is read in one sitting."""
+        long = {
+            str(path.relative_to(TESTS)): length
+            for path in TESTS.rglob("*.py")
+            if (length := len(path.read_text(encoding="utf-8").splitlines())) > MAX_TEST_LINES
+        }
+
+        assert len(long) <= MAX_LONG_TEST_FILES, long
+
+    def test_folders_mirror_the_packages(self) -> None:
+        """Each folder of tests is named after a package, or is one of the few that cross them."""
+        packages = {path.parent.name for path in HOME.glob("*/__init__.py")}
+        folders = {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+        assert set() == folders - packages - SHARED_TEST_FOLDERS - {ROOT_MODULES_FOLDER}
+
+    def test_the_tests_of_a_module_are_found_by_its_name(self) -> None:
+        """A reader of a module knows the file that tests it."""
+        modules = (
+            path.relative_to(HOME).with_suffix("").as_posix() for path in HOME.rglob("*.py") if path.stem[0] != "_"
+        )
+        untested = find_untested_modules(modules, read_tested_modules())
+
+        assert len(untested) <= MAX_MODULES_WITHOUT_TESTS, untested
+
+    def test_a_planted_module_without_tests_is_seen(self) -> None:
+        """The check sees a module that no file of tests names, in a package, a subpackage and at the root."""
+        modules = ["schema/coercion", "schema/planted", "journal/storage/planted", "planted", "names"]
+
+        assert ["schema/planted", "journal/storage/planted", "planted"] == find_untested_modules(
+            iter(modules), {"schema/coercion", "foundation/names"}
+        )

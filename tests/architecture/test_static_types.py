@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HOME = Path(__file__).parent
-EXAMPLES = HOME.parent / "examples"
+EXAMPLES = HOME.parents[1] / "examples"
 
 
 def mypy(*files: Path) -> str:

@@ -1,0 +1,180 @@
+"""The words: private jargon is banned, class names and domain nouns mean one thing, functions are named by verbs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from source_tree import (
+    PACKAGE,
+    ROOT,
+    find_identifiers,
+    find_texts,
+    list_functions,
+    list_package_files,
+    read_tree,
+    split_words,
+)
+
+BANNED_WORDS = {
+    word: instead
+    for words, instead in {
+        "lane lanes road roads": "fast path",
+        "desk desks": "dispatcher",
+        "slot slots": "attachment, holder",
+        "gauge gauges turnstile turnstiles": "calls in flight, exclusive tools",
+        "deed deeds act acts": "change, event",
+        "fate fates": "outcome",
+        "talk talks": "conversation, model log",
+        "course courses": "call progress",
+        "scribe scribes": "recorder",
+        "keeper keepers": "store",
+        "ledger ledgers": "access store",
+        "sight": "visibility",
+        "meeting meetings": "intersection",
+        "told": "reported, notified",
+        "mend mends mended mending": "repair",
+        "wish wishes": "request",
+        "house houses": "registry",
+    }.items()
+    for word in words.split()
+}
+"""Words of a private jargon, each with what to say instead."""
+
+BANNED_PHRASES = {
+    r"\bleads? nowhere\b": "is unresolved",
+    r"(?<![Tt]here )\bis no (?!longer\b|more than\b|less than\b|fewer than\b)[a-z`*']": "is not a valid …",
+}
+
+ALLOWED = (
+    r"\bof course\b",
+    r"__slots__|\bslots=(True|False)|\bslots\b(?=\W+(True|False))",  # Python's
+    r"\bact-(beats-declaration|waits)\b",  # codes of problems, on which programs match
+    r"\b(may |to |they |it |cannot )?acts? (for|as|on behalf|in the name|alone)\b|\bmay act\b",  # the verb of delegations
+    r"\bact (on|at) ",
+    r"\breport\.wishes\b|^wishes$",  # a public attribute of `PluginReport`
+)
+"""What may be said although a banned word is in it."""
+
+SELF = Path(__file__).name
+MAX_BANNED_IN_PACKAGE = 1100
+MAX_BANNED_IN_DOCS = 90
+MAX_BANNED_IN_TESTS = 1000
+
+IRREGULAR_PARTICIPLES = set(
+    """
+    begun bent bound brought built chosen cut done drawn driven found given gone held hidden kept known left lent lost
+    made met paid put read run said seen sent set shown shut spent split spoken taken thought told written broken
+    """.split()
+)
+PUBLIC_NAMES_THAT_ARE_PARTICIPLES = {"run", "read", "set", "feed"}
+"""Verbs whose participle looks like their stem."""
+
+MAX_SHARE_OF_PARTICIPLES = 0.03
+
+SAME_NAME_ON_PURPOSE = "compat/praval"
+"""The stand-in for Praval's own module: its classes have the names that programs written against Praval import."""
+
+
+def find_banned(text: str) -> list[str]:
+    """Return the banned words and phrases in an identifier or a text."""
+    for allowed in ALLOWED:
+        text = re.sub(allowed, " ", text)
+    words = [word for word in split_words(text) if word in BANNED_WORDS]
+    return words + [match[0] for phrase in BANNED_PHRASES for match in re.finditer(phrase, text)]
+
+
+def find_banned_in_module(path: Path) -> Iterator[str]:
+    """Yield the banned words in identifiers, comments, docstrings and messages of a module."""
+    source = path.read_text(encoding="utf-8")
+    places = [*find_identifiers(read_tree(path)), *find_texts(source)]
+    for line, text in sorted(set(places)):
+        for word in find_banned(text):
+            yield f"{path.relative_to(ROOT)}:{line}: {word!r} in {text.strip()[:60]!r}"
+
+
+def find_banned_in_page(path: Path) -> Iterator[str]:
+    """Yield the banned words of a page."""
+    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for word in find_banned(text):
+            yield f"{path.relative_to(ROOT)}:{line}: {word!r} in {text.strip()[:60]!r}"
+
+
+def is_named_by_participle(name: str) -> bool:
+    """Tell whether a function's name is a past participle and nothing else."""
+    word = name.strip("_")
+    if "_" in word or word in PUBLIC_NAMES_THAT_ARE_PARTICIPLES:
+        return False
+    return (word.endswith("ed") and len(word) > 4) or word in IRREGULAR_PARTICIPLES
+
+
+class TestBannedWords:
+    def test_the_package_has_none(self) -> None:
+        """Names, comments, docstrings and messages of the package speak plain technical English."""
+        found = [place for path in list_package_files() for place in find_banned_in_module(path)]
+
+        assert len(found) <= MAX_BANNED_IN_PACKAGE, "\n".join(found)
+
+    def test_the_docs_have_none(self) -> None:
+        """So do the pages that users read."""
+        pages = [*sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("*.md")), ROOT / "mkdocs.yml"]
+        found = [place for path in pages for place in find_banned_in_page(path)]
+
+        assert len(found) <= MAX_BANNED_IN_DOCS, "\n".join(found)
+
+    def test_the_tests_have_none(self) -> None:
+        """So do the tests, which tell the next reader what is promised."""
+        files = [path for path in sorted(ROOT.glob("tests/**/*.py")) if path.name != SELF]
+        found = [place for path in files for place in find_banned_in_module(path)]
+
+        assert len(found) <= MAX_BANNED_IN_TESTS, "\n".join(found)
+
+    @pytest.mark.parametrize(
+        ("text", "count"),
+        [
+            ("_fast_lane", 1),
+            ("JournalSlot", 1),
+            ("a hint leads nowhere", 1),
+            ("'x' is no agent name", 1),
+            ("the ledger keeps every act", 2),
+            ("of course, __slots__ and slots=True are fine, there is no journal, and it is no longer open", 0),
+            ("the agent for which it may act", 0),
+            ("a thing of courseware, roadmap", 0),
+        ],
+    )
+    def test_a_planted_word_is_seen(self, text: str, count: int) -> None:
+        """Words are found inside of identifiers and in sentences, and what is allowed is not counted."""
+        assert count == len(find_banned(text))
+
+
+class TestNames:
+    def test_a_public_class_name_is_used_once(self) -> None:
+        """One word for one idea: no two modules define public classes of the same name."""
+        modules: defaultdict[str, list[str]] = defaultdict(list)
+        for path in list_package_files():
+            place = path.relative_to(PACKAGE).as_posix()
+            if not place.startswith(SAME_NAME_ON_PURPOSE):
+                for node in ast.walk(read_tree(path)):
+                    if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                        modules[node.name].append(place)
+
+        assert {} == {name: places for name, places in modules.items() if len(places) > 1}
+
+    def test_few_functions_are_named_by_a_bare_participle(self) -> None:
+        """Functions are verbs: less than three in a hundred are called `made`, `kept` or the like, properties counted."""
+        names = [node.name for path in list_package_files() for node in list_functions(read_tree(path))]
+        participles = [name for name in names if is_named_by_participle(name)]
+
+        assert len(participles) / len(names) < MAX_SHARE_OF_PARTICIPLES, participles
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [("made", True), ("_kept", True), ("narrowed", True), ("make_tool", False), ("run", False), ("need", False)],
+    )
+    def test_a_planted_participle_is_seen(self, name: str, expected: bool) -> None:
+        """A participle is known by its ending or by the list of irregular ones."""
+        assert expected is is_named_by_participle(name)
