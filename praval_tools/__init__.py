@@ -4,8 +4,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from praval_tools.access.permissions import Block, Grant
 from praval_tools.access.problems import RegistryProblem
-from praval_tools.access.records import AgentProfile, Block, Grant
+from praval_tools.access.records import AgentProfile
 from praval_tools.errors import (
     AccessWarning,
     ConfigError,

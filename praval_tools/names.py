@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from reprlib import Repr
+from typing import Protocol
 
 from praval_tools.errors import InvalidNameError, format_suggestion
 from praval_tools.lazy_regex import LazyRegex
@@ -23,6 +24,14 @@ _FOLD_TABLE = str.maketrans({"-": "_", ".": "_"})
 _CAMEL_BOUNDARY = LazyRegex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS = LazyRegex(r"[-_.]+")
 _FOREIGN_CHARACTERS = LazyRegex(r"[^A-Za-z0-9_]+")
+
+
+class HasName(Protocol):
+    """What has a name, like a tool or an agent."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
 
 
 _short_repr = Repr()

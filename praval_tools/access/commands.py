@@ -1,17 +1,12 @@
-"""Who may change what: pure plans that turn a wish into events, or refuse it."""
+"""Plan changes of access: each command returns the events that a request leads to, or refuses it; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from praval_tools.access import events
-from praval_tools.access.records import (
-    AgentProfile,
-    Block,
-    SwitchTarget,
-)
-from praval_tools.access.rules import DisabledRecord, ToolRecord
+from praval_tools.access.permissions import Block, SwitchTarget
+from praval_tools.access.records import AgentProfile, DisabledRecord, ToolRecord
 from praval_tools.access.state import AccessState
 from praval_tools.errors import (
     DuplicateAgentError,
@@ -23,13 +18,13 @@ from praval_tools.errors import (
 )
 from praval_tools.names import OPERATOR, find_similar_names, get_collision_keys, get_name, is_valid_agent_name
 from praval_tools.tools.metadata import describe_unknown_fields
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 EventList = list[events.AnyStateEvent]
 
 
 def get_tool_record(state: AccessState, tool: str) -> ToolRecord:
-    """Return the tool's record, or raise `UnknownToolError` with near names."""
+    """Return the tool's record, or raise `UnknownToolError` with similar names."""
     record = state.find_tool_record(tool)
     if record is None:
         raise UnknownToolError(tool, find_similar_names(tool, state.tools))
@@ -43,7 +38,12 @@ def require_operator(actor: str, verb: str, tool: str | None = None) -> None:
 
 
 def require_owner(state: AccessState, actor: str, verb: str, tool: str) -> ToolRecord | None:
-    """Return the tool's record if *actor* is the operator or its owner; None: the operator, no such tool."""
+    """
+    Refuse everybody but the operator and the tool's owner.
+
+    Returns:
+        The tool's record; None where the operator names a tool that does not exist.
+    """
     record = state.find_tool_record(tool)
     if actor == OPERATOR:
         return record
@@ -63,34 +63,31 @@ def refuse_untrusted_plugin(record: ToolRecord, actor: str, verb: str) -> None:
         raise NotOwnerError(actor, verb, record.tool.name, None, why)
 
 
-def plan_registration(state: AccessState, tool: Tool[..., Any], actor: str, *, replace: bool, reason: str) -> EventList:
+def plan_registration(state: AccessState, tool: AnyTool, actor: str, *, replace: bool, reason: str) -> EventList:
     """Plan a registration; a module or notebook cell that runs again replaces its tools in place."""
-    holder = next(
-        (one for key in get_collision_keys(tool.name) if (one := state.names_by_wire_key.get(key)) is not None), None
-    )
+    holders = map(state.names_by_wire_key.get, get_collision_keys(tool.name))
+    holder = next((name for name in holders if name is not None), None)
     owner = tool.metadata.owned_by
     if actor != OPERATOR and owner not in (None, actor):
         raise NotOwnerError(actor, f"register for {owner!r} the", tool.name, None)
     if actor != OPERATOR and owner is None and is_valid_agent_name(actor):
-        tool = tool.with_metadata(owned_by=actor)  # what an agent brings is its own
+        tool = tool.with_metadata(owned_by=actor)  # an agent owns what it registers
     if holder is None:
         return [events.ToolRegistered(tool=tool, by=actor, reason=reason)]
     old = state.tools[holder].tool
-    again = (
+    is_rerun = (
         holder == tool.name
         and _get_distribution(tool) == _get_distribution(old)
         and tool.implementation.site.is_rerun_of(old.implementation.site)
     )
-    if holder != tool.name or not (replace or again):
-        raise DuplicateToolError(
-            holder, old.metadata.owned_by, str(old.metadata.source or "code"), owner,
-            str(tool.metadata.source or "code"), tool.name,
-        )  # fmt: skip
+    if holder != tool.name or not (replace or is_rerun):
+        source, new_source = str(old.metadata.source or "code"), str(tool.metadata.source or "code")
+        raise DuplicateToolError(holder, old.metadata.owned_by, source, owner, new_source, tool.name)
     require_owner(state, actor, "replace", holder)
     return [events.ToolRegistered(tool=tool, replaces=True, by=actor, reason=reason)]
 
 
-def _get_distribution(tool: Tool[..., Any]) -> str:
+def _get_distribution(tool: AnyTool) -> str:
     """Return the distribution that ships a tool; another one never takes its place."""
     return tool.metadata.source.distribution if tool.metadata.source is not None else ""
 
@@ -104,29 +101,31 @@ def plan_agent_declaration(state: AccessState, profile: AgentProfile, actor: str
     return [events.AgentDeclared(profile=profile, by=actor)]
 
 
-def plan_block(state: AccessState, made: Block) -> EventList:
+def plan_block(state: AccessState, block: Block) -> EventList:
     """Plan a block; it may come before the tool."""
-    require_owner(state, made.by, "block an agent from", made.tool)
-    standing = state.get_access(made.agent, made.tool).blocks
-    return [] if made in standing else [events.ToolBlocked(block=made, by=made.by, reason=made.reason)]
+    require_owner(state, block.by, "block an agent from", block.tool)
+    if block in state.get_access(block.agent, block.tool).blocks:
+        return []
+    return [events.ToolBlocked(block=block, by=block.by, reason=block.reason)]
 
 
 def plan_unblock(state: AccessState, tool: str, agent: str, actor: str, reason: str) -> EventList:
-    """Plan the lifting of a block: one's own, or all of them for the operator."""
+    """Plan that a block is lifted: the actor's own, or all of them for the operator."""
     record = state.find_tool_record(tool)
     if actor != OPERATOR and (record is None or record.tool.metadata.owned_by != actor):
         raise NotOwnerError(actor, "unblock", tool, None, "a block is lifted by who set it and owns the tool still")
     require_owner(state, actor, "unblock", tool)
     blocks = state.get_access(agent, tool).blocks
-    mine = [one for one in blocks if actor in (OPERATOR, one.by)]
-    if blocks and not mine:
+    if not blocks:
+        return []
+    if not any(actor in (OPERATOR, block.by) for block in blocks):
         raise NotOwnerError(actor, "unblock", tool, None, f"{blocks[0].by!r} set the block")
     setter = None if actor == OPERATOR else actor
-    return [events.ToolUnblocked(tool=tool, agent=agent, setter=setter, by=actor, reason=reason)] if mine else []
+    return [events.ToolUnblocked(tool=tool, agent=agent, setter=setter, by=actor, reason=reason)]
 
 
 def plan_unregistration(state: AccessState, tool: str, actor: str, reason: str) -> EventList:
-    """Plan that a tool leaves; nothing where there is none."""
+    """Plan that a tool is unregistered; nothing where there is none."""
     record = require_owner(state, actor, "unregister", tool)
     return [] if record is None else [events.ToolUnregistered(tool=tool, by=actor, reason=reason)]
 
@@ -148,7 +147,7 @@ def plan_share(state: AccessState, tool: str, actor: str, reason: str) -> EventL
 
 
 def plan_unshare(state: AccessState, tool: str, actor: str, reason: str) -> EventList:
-    """Plan that a tool is shared no more; nothing where it is not."""
+    """Plan that a tool is not shared any more; nothing where it is not."""
     record = _require_owned_tool(state, actor, "unshare", tool)
     return [events.ToolUnshared(tool=tool, by=actor, reason=reason)] if record.tool.metadata.shared else []
 
@@ -166,7 +165,7 @@ def plan_clear(actor: str, reason: str) -> EventList:
 
 def make_policy_name(state: AccessState, label: str) -> str:
     """Return the name in which a new policy acts; a label that is taken gets a number."""
-    taken = {one.name for one in state.policies}
+    taken = {policy.name for policy in state.policies}
     names = (f"policy:{label}{f'#{number}' if number > 1 else ''}" for number in range(1, len(taken) + 2))
     return next(name for name in names if name not in taken)
 
@@ -181,28 +180,24 @@ _SWITCH_KINDS = ("tool", "namespace", "category", "tag")
 
 
 def resolve_switch_target(
-    state: AccessState, name: str | None, given: SwitchTarget, include_disabled: bool
+    state: AccessState, name: str | None, target: SwitchTarget, include_disabled: bool
 ) -> tuple[str, str]:
-    """Return the one thing that is to be switched, as kind and name; *off*: look among the disabled ones too."""
-    if odd := given.keys() - set(_SWITCH_KINDS):
-        raise TypeError(f"{', '.join(sorted(odd))}: name a tool, namespace, category or tag.")
-    named = [(kind, get_name(value)) for kind, value in given.items() if value is not None]
+    """Return the kind and name of what is to be switched; *include_disabled*: also where only a record names it."""
+    if unknown := target.keys() - set(_SWITCH_KINDS):
+        raise TypeError(f"{', '.join(sorted(unknown))}: name a tool, namespace, category or tag.")
+    named = [(kind, get_name(value)) for kind, value in target.items() if value is not None]
     if (name is not None) + len(named) != 1:
         raise ToolUsageError("Name exactly one tool, namespace, category or tag.")
-    wanted: list[tuple[str, str | None]] = [*named] or [(kind, name) for kind in _SWITCH_KINDS]
-    found = [
-        (kind, value)
-        for kind, value in wanted
-        if value is not None and _target_exists(state, kind, value, include_disabled)
-    ]
-    if len(found) == 1:
-        return found[0]
-    text = str(wanted[0][1])
-    if not found:
-        raise UnknownToolError(text, find_similar_names(text, _list_target_names(state, [kind for kind, _ in wanted])),
-                               what=" or ".join(kind for kind, _ in wanted))  # fmt: skip
-    kinds = ", ".join(kind for kind, _ in found)
-    raise ToolUsageError(f"{text!r} is several things ({kinds}); say which, for example {found[0][0]}={text!r}.")
+    kinds, text = ([named[0][0]], named[0][1]) if name is None else (list(_SWITCH_KINDS), name)
+    matches = [kind for kind in kinds if _target_exists(state, kind, text, include_disabled)]
+    if len(matches) == 1:
+        return matches[0], text
+    if not matches:
+        similar = find_similar_names(text, _list_target_names(state, kinds))
+        raise UnknownToolError(text, similar, what=" or ".join(kinds))
+    raise ToolUsageError(
+        f"{text!r} is several things ({', '.join(matches)}); say which, for example {matches[0]}={text!r}."
+    )
 
 
 def _target_exists(state: AccessState, kind: str, value: str, include_disabled: bool) -> bool:
@@ -217,46 +212,45 @@ def _list_target_names(state: AccessState, kinds: Sequence[str]) -> list[str]:
 
 
 def plan_switch(
-    state: AccessState, on: bool, name: str | None, given: SwitchTarget, actor: str, reason: str
+    state: AccessState, on: bool, name: str | None, target: SwitchTarget, actor: str, reason: str
 ) -> EventList:
-    """Plan that a tool, namespace, category or tag is switched off or on; nothing where it is, for that reason."""
+    """Plan that a tool, namespace, category or tag is disabled or enabled; nothing where it is, for that reason."""
     require_operator(actor, "enable" if on else "disable", name)
-    what, text = resolve_switch_target(state, name, given, on)
-    standing = state.disabled.get((what, text))
-    if standing == (None if on else DisabledRecord(what, text, actor, reason)):
+    kind, target_name = resolve_switch_target(state, name, target, on)
+    record = None if on else DisabledRecord(kind, target_name, actor, reason)
+    if state.disabled.get((kind, target_name)) == record:
         return []
-    fact = events.ToolEnabled if on else events.ToolDisabled
-    return [fact(kind=what, name=text, by=actor, reason=reason)]
+    event = events.ToolEnabled if on else events.ToolDisabled
+    return [event(kind=kind, name=target_name, by=actor, reason=reason)]
 
 
 _FIELDS_WITH_COMMANDS = frozenset(("tool_name", "owned_by", "shared", "parameters", "return_type", "source"))
 _CONVERTED_FIELDS = frozenset(("tags", "retry_on", "extra"))
-"""Taken in several forms, iterators among them, and kept in one."""
+"""Accepted in several forms, iterators among them, and stored in one."""
 
 
-def plan_configuration(state: AccessState, tool: str, changes: Mapping[str, Any], actor: str, reason: str) -> EventList:
+def plan_configuration(
+    state: AccessState, tool: str, changes: Mapping[str, object], actor: str, reason: str
+) -> EventList:
     """Plan that fields of a tool's metadata are overridden; nothing where all of them are, with these values."""
     require_operator(actor, "configure", tool)
-    if fixed := _FIELDS_WITH_COMMANDS & changes.keys():
-        raise ToolUsageError(f"configure cannot set {', '.join(sorted(fixed))}; there are verbs for that.")
+    if refused := _FIELDS_WITH_COMMANDS & changes.keys():
+        raise ToolUsageError(f"configure cannot set {', '.join(sorted(refused))}; there are methods for that.")
     record = get_tool_record(state, tool)
-    if wrong := describe_unknown_fields(changes):
-        raise ToolUsageError("; ".join(wrong))
-    fresh = record.tool.metadata.replace(**changes)
-    made = {name: getattr(fresh, name) if name in _CONVERTED_FIELDS else value for name, value in changes.items()}
-    configured = dict(record.overrides)
-    if all(name in configured and configured[name] == value for name, value in made.items()):
+    if problems := describe_unknown_fields(changes):
+        raise ToolUsageError("; ".join(problems))
+    metadata = record.tool.metadata.replace(**changes)
+    values = {name: getattr(metadata, name) if name in _CONVERTED_FIELDS else value for name, value in changes.items()}
+    overrides = dict(record.overrides)
+    if all(name in overrides and overrides[name] == value for name, value in values.items()):
         return []
-    return [events.ToolConfigured(tool=tool, changes=made, by=actor, reason=reason)]
+    return [events.ToolConfigured(tool=tool, changes=values, by=actor, reason=reason)]
 
 
 def plan_retirement(state: AccessState, agent: str, actor: str, reason: str) -> EventList:
     """Plan the end of an agent."""
     require_operator(actor, f"retire the agent {agent!r}")
-    if (
-        agent not in state.profiles
-        and agent not in state.access_by_agent
-        and not state.get_tools_by_label("owner", agent)
-    ):
+    is_mentioned = agent in state.profiles or agent in state.access_by_agent
+    if not is_mentioned and not state.get_tools_by_label("owner", agent):
         raise UnknownAgentError(agent, find_similar_names(agent, state.profiles))
     return [events.AgentRetired(agent=agent, by=actor, reason=reason)]

@@ -1,4 +1,4 @@
-"""Every event that changes who may do what: past-tense facts, one closed union."""
+"""The events that change an access state, each a past-tense record, and their closed union."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 
 import msgspec
 
-from praval_tools.access.records import AgentProfile, Block, Grant
+from praval_tools.access.permissions import Block, Grant
+from praval_tools.access.records import AgentProfile
 from praval_tools.names import OPERATOR
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 
 class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Base of the events: who did it, and why.
+    Base of the events: who changed something, and why.
 
     Args:
-        by: Who did it; `operator` for the host program.
+        by: Who changed it; `operator` for the host program.
         reason: Why.
-        id: Stands for this event in the journal; empty as long as it is in none.
+        id: Identifies this event in the journal; empty as long as it is in none.
         time: When it was journaled.
         process: Which process wrote it.
-        stored: It was read from the journal: an earlier process did it, or another one.
+        stored: It was read from the journal: an earlier process, or another one, wrote it.
     """
 
     by: str = OPERATOR
@@ -35,9 +36,9 @@ class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolRegistered(StateEvent, frozen=True, kw_only=True):
-    """A tool came into the registry, or replaced the one of its name in place."""
+    """A tool was registered, or replaced the one of its name in place."""
 
-    tool: Tool[..., Any]
+    tool: AnyTool
     replaces: bool = False
 
 
@@ -85,7 +86,7 @@ class GrantSpent(StateEvent, frozen=True, kw_only=True):
 
 
 class ToolUnassigned(StateEvent, frozen=True, kw_only=True):
-    """An agent lost a tool: its grants ended, and its other ways."""
+    """A tool was removed from an agent: its grants ended, and no other rule permits it."""
 
     tool: str
     agent: str
@@ -106,7 +107,7 @@ class ToolUnblocked(StateEvent, frozen=True, kw_only=True):
 
 
 class OwnershipTransferred(StateEvent, frozen=True, kw_only=True):
-    """A tool has another owner."""
+    """A tool got another owner."""
 
     tool: str
     to: str | None
@@ -119,7 +120,7 @@ class ToolShared(StateEvent, frozen=True, kw_only=True):
 
 
 class ToolUnshared(StateEvent, frozen=True, kw_only=True):
-    """A tool is shared no more."""
+    """A tool is not shared any more."""
 
     tool: str
 
@@ -149,11 +150,11 @@ class PolicyAdded(StateEvent, frozen=True, kw_only=True):
     """A policy is asked at every call from now on."""
 
     name: str
-    policy: Callable[..., Any]
+    policy: Callable[..., object]
 
 
 class PolicyRemoved(StateEvent, frozen=True, kw_only=True):
-    """A policy is asked no more."""
+    """A policy is not asked any more."""
 
     name: str
 
@@ -164,25 +165,25 @@ class GrantsCounted(StateEvent, frozen=True, kw_only=True):
     left: Mapping[str, int]
 
 
-class ActKept(StateEvent, frozen=True, kw_only=True):
+class StoredChange(StateEvent, frozen=True, kw_only=True):
     """
-    The journal holds an act on a tool; it counts for the one of this name that comes from `source`.
+    The journal holds a change of a tool; it counts for the tool of this name that comes from `source`.
 
     Args:
         tool: The tool's name.
         source: Where that tool comes from.
-        kind: What it is: `grant`, `ended`, `owner`, `shared`, `configured`.
-        key: What stands for it among its kind.
-        act: The act; None: it does not hold any more.
+        kind: What was changed: `grant`, `ended`, `owner`, `shared`, `configured`.
+        key: Identifies it among its kind.
+        change: The event; None: it does not hold any more.
         left: How many calls a grant has left; None: it is not counted.
-        revision: The change that made it, for their order.
+        revision: The revision of the store that it made, for their order.
     """
 
     tool: str
     source: str
     kind: str
     key: str
-    act: StateEvent | None
+    change: StateEvent | None
     left: int | None = None
     revision: int = 0
 
@@ -194,22 +195,33 @@ class RegistryCleared(StateEvent, frozen=True, kw_only=True):
 AnyStateEvent = (
     ToolRegistered | ToolUnregistered | AgentDeclared | AgentRetired | ToolListed | ToolAssigned | GrantRevoked
     | GrantSpent | ToolUnassigned | ToolBlocked | ToolUnblocked | OwnershipTransferred | ToolShared | ToolUnshared
-    | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | GrantsCounted | ActKept
+    | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | GrantsCounted | StoredChange
     | RegistryCleared
 )  # fmt: skip
 """The closed union of all events."""
 
+ToolChange = OwnershipTransferred | ToolShared | ToolUnshared | ToolConfigured
+"""A change of a tool's metadata, which the journal keeps for later processes."""
+
 WIDENING_EVENTS = (ToolAssigned, ToolUnblocked, OwnershipTransferred, ToolShared, ToolEnabled, ToolConfigured)
-"""The acts that may allow more than before: durable first, then visible; all others are visible first."""
+"""The changes that may allow more than before: durable first, then visible; all others are visible first."""
 
 STORED_EVENTS = (
-    *WIDENING_EVENTS, ToolUnassigned, ToolBlocked, ToolDisabled, ToolUnshared, ToolUnregistered, GrantRevoked, AgentRetired,
+    *WIDENING_EVENTS, ToolUnassigned, ToolBlocked, ToolDisabled, ToolUnshared, ToolUnregistered, GrantRevoked,
+    AgentRetired,
 )  # fmt: skip
-"""What is done at run time and kept in a journal; what code declares at every start is not."""
+"""What is changed at run time and kept in a journal; what code declares at every start is not."""
 
 
-def extract_narrowing_part(event: Any) -> Any:
-    """Return what of the act *event* allows nothing new; None: no part of it."""
+def extract_narrowing_part(event: AnyStateEvent) -> AnyStateEvent | None:
+    """Return what of *event* allows nothing new, if anything does."""
     if isinstance(event, ToolConfigured) and event.changes.get("requires_approval") is True:
         return msgspec.structs.replace(event, changes={"requires_approval": True})
     return None if isinstance(event, WIDENING_EVENTS) else event
+
+
+def make_revocation(grant_id: str, cause: StateEvent) -> GrantRevoked:
+    """Return the end of a grant that *cause* brought about, with its origin."""
+    return GrantRevoked(
+        grant=grant_id, by=cause.by, reason=cause.reason, id=cause.id, time=cause.time, process=cause.process
+    )

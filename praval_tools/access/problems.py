@@ -1,17 +1,17 @@
-"""What is wrong with a registry as it stands: dangling names, orphans, changed definitions."""
+"""Find problems of an access state: unknown names, tools that nobody can call, changed definitions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from praval_tools.access import events
-from praval_tools.access.records import Principal
+from praval_tools.access.records import Principal, ToolRecord
 from praval_tools.access.restore import explain_pending
-from praval_tools.access.rules import ToolRecord, resolve_access
+from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
 from praval_tools.errors import ToolDefinitionError
 from praval_tools.names import shorten_repr, suggest_names
@@ -42,7 +42,7 @@ class RegistryProblem(msgspec.Struct, frozen=True):
 
 
 def find_problems(state: AccessState, now: datetime) -> list[RegistryProblem]:
-    """Return every problem: agents by name first, tools in registration order, and acts that the journal keeps."""
+    """Return every problem: of agents by name, of tools in registration order, of changes that the journal holds."""
     return [*_iter_agent_problems(state), *_iter_tool_problems(state, now), *_iter_stored_change_problems(state)]
 
 
@@ -55,113 +55,117 @@ def _iter_agent_problems(state: AccessState) -> Iterator[RegistryProblem]:
                 yield _make_unknown_tool_problem(state, name, tool, "lists")
         for category in profile.tool_categories:
             if category not in categories:
-                yield RegistryProblem(
-                    "unknown-category", name, f"Agent {name!r} requests category {category!r}, which no tool has.",
-                    suggest_names(category, categories, "Did you mean ") or "Declare a tool of that category, or check the spelling.",
-                )  # fmt: skip
+                message = f"Agent {name!r} requests category {category!r}, which no tool has."
+                suggestion = suggest_names(category, categories, "Did you mean ")
+                remedy = suggestion or "Declare a tool of that category, or check the spelling."
+                yield RegistryProblem("unknown-category", name, message, remedy)
     for tool in sorted(state.agents_by_tool):
-        if tool not in state.tools:
-            for agent in sorted(state.agents_by_tool[tool]):
-                access = state.get_access(agent, tool)
-                if access.blocks or access.removed:
-                    yield _make_unknown_tool_problem(
-                        state, agent, tool, "is blocked from" if access.blocks else "has lost"
-                    )
+        for agent in sorted(state.agents_by_tool[tool]) if tool not in state.tools else ():
+            access = state.get_access(agent, tool)
+            if access.blocks or access.removed:
+                verb = "is blocked from" if access.blocks else "has lost"
+                yield _make_unknown_tool_problem(state, agent, tool, verb)
 
 
 def _make_unknown_tool_problem(state: AccessState, agent: str, tool: str, verb: str) -> RegistryProblem:
-    return RegistryProblem(
-        "unknown-tool", agent, f"Agent {agent!r} {verb} tool {tool!r}, which is not registered.",
-        suggest_names(tool, state.tools, "Did you mean ") or "Register the tool, or check the spelling.",
-    )  # fmt: skip
+    message = f"Agent {agent!r} {verb} tool {tool!r}, which is not registered."
+    remedy = suggest_names(tool, state.tools, "Did you mean ") or "Register the tool, or check the spelling."
+    return RegistryProblem("unknown-tool", agent, message, remedy)
 
 
 def _iter_tool_problems(state: AccessState, now: datetime) -> Iterator[RegistryProblem]:
-    declared = [name for name, profile in state.profiles.items() if profile.declared and not profile.retired]
-    asking = _group_agents_by_request(state)
+    declared = sorted(name for name, profile in state.profiles.items() if profile.declared and not profile.retired)
+    agents_by_request = _group_agents_by_request(state)
     for name in sort_by_registration(state, state.tools):
         record = state.tools[name]
-        owner = record.tool.metadata.owned_by
-        installed = owner is not None and owner.startswith("plugin:")  # not granted yet, which is no mistake
-        if owner is not None and owner not in declared and not installed:
-            retired = owner in state.profiles and state.profiles[owner].retired
-            said = "is retired: the tool is without an owner" if retired else "is no declared agent"
-            yield RegistryProblem(
-                "no-owner", name, f"Tool {name!r} is owned by {owner!r}, which {said}.",
-                suggest_names(owner, sorted(declared), "Did you mean ") or f"Declare {owner!r}, or transfer_ownership({name!r}, …).",
-            )  # fmt: skip
-        if (declared_as := record.tool.metadata.extra.get("declared_as")) is not None:
+        meta = record.tool.metadata
+        owner = meta.owned_by
+        of_plugin = owner is not None and owner.startswith("plugin:")  # not granted yet, which is not a mistake
+        if owner is not None and owner not in declared and not of_plugin:
+            yield _make_owner_problem(state, name, owner, declared)
+        if (declared_as := meta.extra.get("declared_as")) is not None:
             yield _make_renamed_problem(name, declared_as)
         enabled = state.find_disabling(record.tool) is None and record.tool.implementation.is_compilable
-        if enabled and not installed and not _is_reachable(state, name, asking, now):
-            yield RegistryProblem(
-                "unreachable", name, f"No agent can call tool {name!r}: {_explain_unreachable(record.tool.metadata)}.",
-                f"{'Give it an owner' if owner is None else 'Share it'}, or assign_tool_to_agent({name!r}, …).",
-            )  # fmt: skip
-        try:
-            new = record.tool.implementation.compiled
-        except ToolDefinitionError as error:
-            yield RegistryProblem("definition", name, str(error), "Mend the definition.")
-            continue
-        before = record.previous_implementation
-        if before is not None and before.is_compilable and compare(before.compiled, new) == "breaking":
-            said = _describe_changes(before.compiled.parameters_schema, new.parameters_schema)
-            yield RegistryProblem(
-                "breaking-change", name, f"Tool {name!r} was replaced by an incompatible one: {said}.",
-                "Check those who call it.",
-            )  # fmt: skip
+        if enabled and not of_plugin and not _is_reachable(state, name, agents_by_request, now):
+            remedy = f"{'Give it an owner' if owner is None else 'Share it'}, or assign_tool_to_agent({name!r}, …)."
+            message = f"No agent can call tool {name!r}: {_explain_unreachable(meta)}."
+            yield RegistryProblem("unreachable", name, message, remedy)
+        yield from _iter_definition_problems(name, record)
+
+
+def _make_owner_problem(state: AccessState, name: str, owner: str, declared: list[str]) -> RegistryProblem:
+    is_retired = owner in state.profiles and state.profiles[owner].retired
+    state_of_owner = "is retired: the tool is without an owner" if is_retired else "is not a declared agent"
+    suggestion = suggest_names(owner, declared, "Did you mean ")
+    remedy = suggestion or f"Declare {owner!r}, or transfer_ownership({name!r}, …)."
+    return RegistryProblem("no-owner", name, f"Tool {name!r} is owned by {owner!r}, which {state_of_owner}.", remedy)
 
 
 def _make_renamed_problem(name: str, declared_as: str) -> RegistryProblem:
-    return RegistryProblem(
-        "renamed", name,
+    message = (
         f"Tool {declared_as!r} is registered as {name!r}: its own name is not legal here, or differs from another's "
-        f"only by case, '-', '_' or '.', which are one on the wire.",
-        "Declare it under a name of its own.",
-    )  # fmt: skip
+        f"only by case, '-', '_' or '.', which are one on the wire."
+    )
+    return RegistryProblem("renamed", name, message, "Declare it under a name of its own.")
+
+
+def _iter_definition_problems(name: str, record: ToolRecord) -> Iterator[RegistryProblem]:
+    try:
+        new = record.tool.implementation.compiled
+    except ToolDefinitionError as error:
+        yield RegistryProblem("definition", name, str(error), "Correct the definition.")
+        return
+    before = record.previous_implementation
+    if before is not None and before.is_compilable and compare(before.compiled, new) == "breaking":
+        changes = _describe_changes(before.compiled.parameters_schema, new.parameters_schema)
+        message = f"Tool {name!r} was replaced by an incompatible one: {changes}."
+        yield RegistryProblem("breaking-change", name, message, "Check those who call it.")
 
 
 def _describe_changes(old: JsonSchema, new: JsonSchema) -> str:
-    """Return in a few words what a caller of the old definition meets."""
-    mine, theirs = old.get("properties", {}), new.get("properties", {})
-    found = (
-        ("without", [name for name in mine if name not in theirs]),
+    """Return in a few words what a caller of the old definition runs into."""
+    before, after = old.get("properties", {}), new.get("properties", {})
+    changes = (
+        ("without", [name for name in before if name not in after]),
         ("now requires", [name for name in new.get("required", ()) if name not in old.get("required", ())]),
-        ("other type for", [name for name, one in mine.items() if name in theirs and one != theirs[name]]),
+        ("other type for", [name for name, schema in before.items() if name in after and schema != after[name]]),
     )
-    return "; ".join(f"{what} {', '.join(names)}" for what, names in found if names) or "it gives other results"
+    return "; ".join(f"{text} {', '.join(names)}" for text, names in changes if names) or "it gives other results"
 
 
 def _group_agents_by_request(state: AccessState) -> dict[tuple[str, str], list[str]]:
     """Return which agents list a tool, and which request a category."""
-    found: dict[tuple[str, str], list[str]] = {}
+    agents: dict[tuple[str, str], list[str]] = {}
     for name, profile in state.profiles.items():
         for kind, labels in (("tool", profile.tools), ("category", profile.tool_categories)):
             for label in labels:
-                found.setdefault((kind, label), []).append(name)
-    return found
+                agents.setdefault((kind, label), []).append(name)
+    return agents
 
 
-def _is_reachable(state: AccessState, name: str, asking: dict[tuple[str, str], list[str]], now: datetime) -> bool:
+def _is_reachable(
+    state: AccessState, name: str, agents_by_request: dict[tuple[str, str], list[str]], now: datetime
+) -> bool:
     """Tell whether a rule gives the tool to an agent that it names, or, shared, to any agent at all."""
     meta = state.tools[name].tool.metadata
     if meta.shared and not meta.private:
         return True
-    listers, requesters = asking.get(("tool", name), []), asking.get(("category", meta.category), [])
-    named = [*listers, *requesters, *(state.agents_by_tool.get(name) or ())]
+    requests = (("tool", name), ("category", meta.category))
+    agents = [agent for request in requests for agent in agents_by_request.get(request, ())]
+    agents += state.agents_by_tool.get(name) or ()
     if meta.owned_by is not None:
-        named.append(meta.owned_by)
-    return any(resolve_access(state, Principal(one), name, now).refusal is None for one in dict.fromkeys(named))
+        agents.append(meta.owned_by)
+    return any(resolve_access(state, Principal(agent), name, now).refusal is None for agent in dict.fromkeys(agents))
 
 
 def _explain_unreachable(meta: ToolMetadata) -> str:
     if meta.private:
         return "it is private, and nobody has a grant"
-    owner = "no owner" if meta.owned_by is None else f"its owner {meta.owned_by!r} has no way to it"
+    owner = "no owner" if meta.owned_by is None else f"its owner {meta.owned_by!r} may not call it"
     return f"{owner}, not shared, nobody lists or asks"
 
 
-# ── what was done at run time, and the journal keeps ─────────────────────────────────────────────
+# ── what was changed at run time, and the journal holds ──────────────────────────────────────────
 
 
 def _iter_stored_change_problems(state: AccessState) -> Iterator[RegistryProblem]:
@@ -171,40 +175,39 @@ def _iter_stored_change_problems(state: AccessState) -> Iterator[RegistryProblem
         for tool in state.profiles[name].tools:
             access = state.get_access(name, tool)
             if tool in state.tools and (access.blocks or (access.removed and not access.grants)):
-                done, remedy = ("is blocked from it", "unblock") if access.blocks else ("lost it", "assign it again")
-                yield RegistryProblem(
-                    "act-beats-declaration", name, f"Agent {name!r} lists tool {tool!r}, and {done} at run time.",
-                    f"Take it from the list, or {remedy}.",
-                )  # fmt: skip
+                change, fix = ("is blocked from it", "unblock") if access.blocks else ("lost it", "assign it again")
+                message = f"Agent {name!r} lists tool {tool!r}, and {change} at run time."
+                yield RegistryProblem("act-beats-declaration", name, message, f"Take it from the list, or {fix}.")
     for name in sort_by_registration(state, state.tools):
         yield from _iter_overridden_declarations(name, state.tools[name])
     for name in sorted(state.stored_changes):
-        for act in (state.stored_changes.get(name) or {}).values():
-            if (why := explain_pending(state, act)) and not isinstance(act.act, events.GrantRevoked):
-                remedy = "Do it again if it is to count here, too." if name in state.tools else "Register the tool."
-                if act.kind == "grant":
-                    remedy = f"{remedy[:-1]}, or revoke it."
-                yield RegistryProblem("act-waits", name, f"{_describe_stored_change(act.act)} waits: {why}.", remedy)
+        for stored in state.list_stored_changes(name):
+            why = explain_pending(state, stored)
+            if why and not isinstance(stored.change, events.GrantRevoked):
+                remedy = "Do it again if it is to count here, too" if name in state.tools else "Register the tool"
+                remedy += ", or revoke it." if stored.kind == "grant" else "."
+                message = f"{_describe_stored_change(stored)} waits: {why}."
+                yield RegistryProblem("act-waits", name, message, remedy)
 
 
 def _iter_overridden_declarations(name: str, record: ToolRecord) -> Iterator[RegistryProblem]:
     for field in ("owned_by", "shared", *dict(record.overrides)):
         declared, now = getattr(record.declared_metadata, field), getattr(record.tool.metadata, field)
         if declared != now:
-            yield RegistryProblem(
-                "act-beats-declaration", name,
-                f"Tool {name!r} is declared with {field}={shorten_repr(declared)}; at run time that became {shorten_repr(now)}.",
-                "Declare what is wanted now, or change it back.",
-            )  # fmt: skip
+            declaration = f"Tool {name!r} is declared with {field}={shorten_repr(declared)}"
+            message = f"{declaration}; at run time that became {shorten_repr(now)}."
+            remedy = "Declare what is wanted now, or change it back."
+            yield RegistryProblem("act-beats-declaration", name, message, remedy)
 
 
-def _describe_stored_change(act: Any) -> str:
-    if isinstance(act, events.ToolAssigned):
-        return f"Grant {act.grant.id!r} of {act.grant.tool!r} to {act.grant.agent!r}"
-    return f"{_STORED_CHANGE_TITLES.get(type(act), 'An act')} on tool {act.tool!r}"
-
-
-_STORED_CHANGE_TITLES: Final[dict[type, str]] = {
-    events.OwnershipTransferred: "The transfer", events.ToolShared: "The sharing", events.ToolUnshared: "The unsharing",
-    events.ToolConfigured: "The configuration",
+_STORED_CHANGE_TITLES: Final = {
+    "owner": "The transfer", "shared": "The sharing", "configured": "The configuration",
 }  # fmt: skip
+
+
+def _describe_stored_change(stored: events.StoredChange) -> str:
+    change = stored.change
+    if isinstance(change, events.ToolAssigned):
+        return f"Grant {change.grant.id!r} of {change.grant.tool!r} to {change.grant.agent!r}"
+    is_unsharing = isinstance(change, events.ToolUnshared)
+    return f"{'The unsharing' if is_unsharing else _STORED_CHANGE_TITLES[stored.kind]} on tool {stored.tool!r}"

@@ -1,68 +1,26 @@
-"""The records that say who may call what."""
+"""The records of an access state: agents and principals, and what is known of tools, grants and refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from attrs import field, frozen
 
+from praval_tools.access.permissions import Block, Grant
 from praval_tools.errors import InvalidNameError
 from praval_tools.names import OPERATOR, check_agent_name, shorten_repr
 
 if TYPE_CHECKING:
-    from praval_tools.access.bounds.bounds import Bounds
-
+    from praval_tools.tools.declaration_site import DeclarationSite
+    from praval_tools.tools.implementation import ToolImplementation
+    from praval_tools.tools.metadata import ToolMetadata
+    from praval_tools.tools.tool import AnyTool
 
 MAX_CHAIN_LENGTH: Final = 32
 """How many agents may act for each other in a row."""
 
-
-@frozen(kw_only=True)
-class Grant:
-    """
-    A recorded permission: *agent* may call *tool*, within its expiry, count and bounds.
-
-    Args:
-        id: Stands for this grant.
-        tool: The tool's name.
-        agent: Who may call it.
-        by: Who granted it; `operator` for the host program.
-        key: Start-up code that uses the same key again gets this same grant.
-        reason: Why.
-        expires: The moment from which it is no way any more; None: never.
-        max_calls: How many calls it admits; None: any number.
-        where: Bounds on the arguments, as given.
-        delegable: Whether *agent* may lend it on, narrower.
-        parent: The grant that it was lent from.
-        made: When.
-    """
-
-    id: str
-    tool: str
-    agent: str
-    by: str = OPERATOR
-    key: str | None = None
-    reason: str = ""
-    expires: datetime | None = None
-    max_calls: int | None = None
-    where: Mapping[str, Any] | None = field(default=None, hash=False)
-    delegable: bool = False
-    parent: str | None = None
-    made: datetime | None = None
-    bounds: Bounds | None = field(default=None, eq=False, repr=False)
-
-
-@frozen(kw_only=True)
-class Block:
-    """A refusal that beats every permission: *agent* may not call *tool*."""
-
-    tool: str
-    agent: str
-    by: str = OPERATOR
-    reason: str = ""
+MetadataOverrides = tuple[tuple[str, object], ...]
+"""Fields of a tool's metadata that the operator overrode, with their values."""
 
 
 class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -76,8 +34,8 @@ class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults
         auto_discover_tools: Whether it may call what it owns and what is shared.
         declared: False for a name that only grants mention.
         retired: It can call nothing until declared again.
-        place: Where it was declared.
-        run: The same as a `Place`, which tells whether it runs again.
+        place: Where it was declared, as text.
+        run: The same as a site, which can tell whether the declaration runs again.
     """
 
     name: str
@@ -87,11 +45,11 @@ class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults
     declared: bool = False
     retired: bool = False
     place: str = ""
-    run: Any = None
+    run: DeclarationSite | None = None
 
 
 class Delegation(msgspec.Struct, frozen=True):
-    """How a sub-agent stands to its parent: `intersect`, `inherit` or `own`, and what it is narrowed to."""
+    """How a sub-agent's permissions follow from its parent's: `intersect`, `inherit` or `own`, limited to *tools*."""
 
     mode: str
     parent: Principal
@@ -113,49 +71,106 @@ class Principal(msgspec.Struct, frozen=True):
         return (parent.agent, *parent.chain)
 
 
-class GrantTerms(TypedDict, total=False):
-    """What a grant may say besides tool and agent, as keywords, for type checkers."""
-
-    key: str | None
-    reason: str
-    expires: datetime | timedelta | None
-    max_calls: int | None
-    where: Mapping[str, Any] | None
-    delegable: bool
-
-
-class SwitchTarget(TypedDict, total=False):
-    """What is switched off or on, as keywords, for type checkers."""
-
-    tool: Any
-    namespace: str | None
-    category: str | None
-    tag: str | None
-
-
-def with_delegators(who: Principal, others: object) -> Principal:
+def with_delegators(principal: Principal, delegators: object) -> Principal:
     """
-    Return *who* acting for *others* too, the nearest first: each of them must be allowed what it calls.
+    Return *principal* acting for *delegators* too, the nearest first: each of them must be allowed what it calls.
 
     Raises:
-        InvalidNameError: *others* are no agents' names.
+        InvalidNameError: *delegators* are not agents' names.
     """
-    if not isinstance(others, tuple | list) or len(others) > MAX_CHAIN_LENGTH:
+    if not isinstance(delegators, tuple | list) or len(delegators) > MAX_CHAIN_LENGTH:
         raise InvalidNameError(
-            f"on_behalf_of={shorten_repr(others)} is no tuple of at most {MAX_CHAIN_LENGTH} agents' names."
+            f"on_behalf_of={shorten_repr(delegators)} is not a tuple of at most {MAX_CHAIN_LENGTH} agents' names."
         )
-    above: Principal | None = None
-    for name in reversed((who.agent, *others)):
-        delegation = Delegation("intersect", above) if above is not None else None
-        above = Principal(check_agent_name(name), delegation)
-    return above or who
+    result: Principal | None = None
+    for name in reversed((principal.agent, *delegators)):
+        delegation = Delegation("intersect", result) if result is not None else None
+        result = Principal(check_agent_name(name), delegation)
+    return result or principal
 
 
-def is_aware(moment: datetime) -> bool:
-    """Tell whether *moment* has a time zone."""
-    return moment.tzinfo is not None and moment.utcoffset() is not None
+class ToolRecord(msgspec.Struct, frozen=True):
+    """
+    A tool as it is registered now.
+
+    Args:
+        tool: The tool, with its present owner and flags.
+        seq: Its position in lists.
+        overrides: What the operator configured.
+        past_owners: Its owners before, the first one first.
+        previous_implementation: The definition that this one replaced.
+        declared_metadata: What the tool's code said of it.
+    """
+
+    tool: AnyTool
+    seq: int
+    overrides: MetadataOverrides = ()
+    past_owners: tuple[str | None, ...] = ()
+    previous_implementation: ToolImplementation | None = None
+    declared_metadata: ToolMetadata | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolRecord) and self._get_comparison_key() == other._get_comparison_key()
+
+    def __hash__(self) -> int:
+        return hash((self.tool.name, self.seq))
+
+    def _get_comparison_key(self) -> tuple[object, ...]:
+        """Return all that two equal records share: a tool itself is compared by identity."""
+        tool = (self.tool.implementation, self.tool.metadata)
+        return (*tool, self.seq, self.overrides, self.past_owners, self.previous_implementation)
 
 
-def resolve_expiry(expires: datetime | timedelta | None, now: datetime) -> datetime | None:
-    """Return the moment that *expires* means; a time span counts from *now*."""
-    return now + expires if isinstance(expires, timedelta) else expires
+class GrantRecord(msgspec.Struct, frozen=True):
+    """
+    A grant and how much of it is used.
+
+    Args:
+        grant: The grant.
+        seq: Its position among all grants.
+        spent_calls: How many calls it has admitted.
+        end_reason: Why it ended; empty while it is live.
+        stored: Whether the journal holds it.
+    """
+
+    grant: Grant
+    seq: int
+    spent_calls: int = 0
+    end_reason: str = ""
+    stored: bool = False
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many calls it still admits; None: any number."""
+        return None if self.grant.max_calls is None else max(0, self.grant.max_calls - self.spent_calls)
+
+
+class AccessRecord(msgspec.Struct, frozen=True):
+    """
+    What is recorded between one agent and one tool.
+
+    Args:
+        grants: The ids of the live grants.
+        removed: Whether the tool was removed from the agent.
+        removal_stored: Whether that was before this process read the journal.
+        stored_ended_grants: Grants that ended before this process read the journal.
+        blocks: The blocks.
+    """
+
+    grants: tuple[str, ...] = ()
+    removed: bool = False
+    removal_stored: bool = False
+    stored_ended_grants: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+
+class DisabledRecord(msgspec.Struct, frozen=True):
+    """A tool, namespace, category or tag that is disabled: by whom, and why."""
+
+    kind: str
+    name: str
+    by: str = OPERATOR
+    reason: str = ""
+
+
+NO_ACCESS: Final = AccessRecord()

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from praval_tools import Block, Grant, ToolRegistry
-from praval_tools.access.records import GrantTerms
+from praval_tools.access.permissions import GrantTerms
 from praval_tools.cli.changes import (
     ChangeResult,
     agent_argument,

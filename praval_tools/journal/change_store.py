@@ -10,7 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from praval_tools.access.events import STORED_EVENTS, AnyStateEvent
-from praval_tools.access.state import AccessState, apply_event
+from praval_tools.access.state import AccessState
+from praval_tools.access.transitions import apply_event
 from praval_tools.clock import Clock
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.journal.codec import to_json

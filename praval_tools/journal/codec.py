@@ -20,7 +20,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from cattrs.preconf.msgspec import MsgspecJsonConverter, make_converter
 
 from praval_tools.access.bounds.bounds import Bounds
-from praval_tools.access.records import Grant
+from praval_tools.access.permissions import Grant
 from praval_tools.errors import EventFormatError, Problem
 from praval_tools.journal.events import EVENT_CLASSES, EVENT_TYPES, EventType, JournalEvent, StoredAccessEvent
 from praval_tools.journal.value_codec import pack_value, unpack_value

@@ -20,7 +20,8 @@ from attrs import Attribute, field, frozen
 from attrs.validators import instance_of
 
 from praval_tools.access import events
-from praval_tools.access.records import AgentProfile, Block, Delegation, Grant
+from praval_tools.access.permissions import Block, Grant
+from praval_tools.access.records import AgentProfile, Delegation
 from praval_tools.errors import Problem
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome

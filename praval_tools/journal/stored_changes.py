@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.access import events
-from praval_tools.access.records import Grant
+from praval_tools.access.permissions import Grant
 from praval_tools.access.restore import to_portable_overrides
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
 from praval_tools.journal.codec import from_json, to_json
@@ -66,7 +66,7 @@ def _iter_ended_grants(before: AccessState, after: AccessState, event: Any) -> I
     """Yield the stored grants that *event* ended, with those that came from them, and the sources of their tools."""
     waiting: list[str] = []
     held: list[Any] = find_pending_grants_ended_by(before, event)
-    yield from ((one.act.grant, one.source) for one in held)
+    yield from ((one.change.grant, one.source) for one in held)
     if isinstance(event, events.GrantRevoked):
         waiting = [event.grant] if event.grant in before.grants else []
     elif isinstance(event, events.ToolUnassigned):
@@ -127,8 +127,8 @@ def read_stored_changes(state: AccessState, view: StateView, *, is_first_read: b
                 if row.kind == "grant":
                     lent[row.key] = tool
                 count = left.pop(row.key, None)
-                yield events.ActKept(
-                    tool=tool, source=row.source, kind=row.kind, key=row.key, act=act, left=count,
+                yield events.StoredChange(
+                    tool=tool, source=row.source, kind=row.kind, key=row.key, change=act, left=count,
                     revision=row.revision,
                 )  # fmt: skip
         elif not (is_first_read and row.kind == "retired" and state.get_profile(row.key).declared):

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from praval_tools.access import commands, grants
 from praval_tools.access import events as facts
-from praval_tools.access.records import AgentProfile, Grant, GrantTerms, Principal
+from praval_tools.access.permissions import Grant, GrantTerms
+from praval_tools.access.records import AgentProfile, Principal
 from praval_tools.access.rules import get_end_reason, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore

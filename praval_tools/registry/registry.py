@@ -9,9 +9,10 @@ from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
 from praval_tools.access import grants as lending
+from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.problems import RegistryProblem, find_problems
 from praval_tools.access.queries import compute_stats, describe_tool, find_tool, search_tools, select_tools
-from praval_tools.access.records import Block, Grant, GrantTerms, Principal, SwitchTarget
+from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore, Subscriber
 from praval_tools.clock import Clock, SystemClock

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from praval_tools.access.queries import explain_decision, list_callable_tools
+from praval_tools.access.explanation import explain_decision
+from praval_tools.access.queries import list_callable_tools
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import resolve_access
 from praval_tools.execution.pipeline import bind_arguments

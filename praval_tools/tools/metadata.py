@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter, is_
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from attrs import Attribute, evolve, field, fields, frozen
 
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.names import check_agent_name, check_tool_name, shorten_repr, suggest_names
+from praval_tools.names import HasName, check_agent_name, check_tool_name, shorten_repr, suggest_names
 from praval_tools.schema.docstrings import extract_description
 from praval_tools.tools.source import Source
 
@@ -188,12 +188,6 @@ class ToolMetadata:
 _FIELD_ATTRIBUTES: Final = tuple(one.name for one in fields(ToolMetadata))
 _FIELD_SETTERS: Final = tuple(vars(ToolMetadata)[name].__set__ for name in _FIELD_ATTRIBUTES)
 _get_all_fields = attrgetter(*_FIELD_ATTRIBUTES)
-
-
-class HasName(Protocol):
-    """What stands for its name: an agent."""
-
-    name: str
 
 
 class ToolFields(TypedDict, total=False):

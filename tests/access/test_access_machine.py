@@ -40,7 +40,7 @@ from praval_tools import (
     ToolCall,
     UnknownToolError,
 )
-from praval_tools.access.state import rebuild_state
+from praval_tools.access.transitions import rebuild_state
 
 
 class Permissions(Base):

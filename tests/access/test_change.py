@@ -21,7 +21,8 @@ from praval_tools import (
     UnknownAgentError,
     current_agent,
 )
-from praval_tools.access.state import AccessState, apply_events, rebuild_state
+from praval_tools.access.state import AccessState
+from praval_tools.access.transitions import apply_events, rebuild_state
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from praval_tools import Agent, DuplicateToolError, Tool, ToolDefinitionError, ToolRegistry, tool
-from praval_tools.access.state import rebuild_state
+from praval_tools.access.transitions import rebuild_state
 
 
 class Fault(BaseException):
@@ -66,7 +66,7 @@ def faulty(number: int, work: Callable[[], Any]) -> bool:
 
     def trace(frame: Any, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if "praval_tools" not in code.co_filename or code.co_name in ("_publish", "_notify") or _telling(frame):
+        if "praval_tools" not in code.co_filename or code.co_name in ("_try_publish", "_notify_subscribers") or _telling(frame):
             return None
         text = linecache.getline(code.co_filename, frame.f_lineno).strip()
         if event == "line" and not text.startswith(("with ", "try:", "while ")):
@@ -88,7 +88,7 @@ def faulty(number: int, work: Callable[[], Any]) -> bool:
 
 def _telling(frame: Any) -> bool:
     """Tell whether a subscriber is being told: the change is out by then."""
-    while frame is not None and frame.f_code.co_name != "_tell":
+    while frame is not None and frame.f_code.co_name != "_deliver_event":
         frame = frame.f_back
     return frame is not None
 

@@ -20,7 +20,7 @@ from praval_tools import (
     current_agent,
     tool,
 )
-from praval_tools.access.state import rebuild_state
+from praval_tools.access.transitions import rebuild_state
 
 WAIT = 30
 """Seconds after which a thread that hangs fails the test."""

@@ -1278,7 +1278,7 @@ class House:
             "listed": {agent: sorted(tool.name for tool in one.get_tools_for_agent(agent)) for agent in AGENTS},
             "grants": {grant.id: (grant, one.uses_left(grant)) for grant in grants},
             "metadata": {tool.name: tool.metadata.to_dict() for tool in one},
-            "configured": {name: dict(one.state.tools[name].configured) for name in TOOLS},
+            "configured": {name: dict(one.state.tools[name].overrides) for name in TOOLS},
             "disabled": one.state.disabled,
             "problems": sorted(map(str, one.problems())),
         }

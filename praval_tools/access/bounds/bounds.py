@@ -128,6 +128,10 @@ class Bounds:
             missing = [error.kind.property] if error is not None and error.kind.name == "required" else []
             yield f"{_format_path([*_get_error_path(error)[1:], *missing])} {'is left out' if missing else _describe_error(error)}"
 
+    def is_satisfiable_with(self, others: Sequence[Bounds], parameters_schema: Mapping[str, Any]) -> bool:
+        """Return False only where no arguments can meet these bounds, those of *others* and the schema together."""
+        return is_satisfiable([self, *others], parameters_schema)
+
     def merge_into_schema(self, parameters_schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the schema with the bounds in it, for models: what it accepts is what the grant admits."""
         made = copy.deepcopy(dict(parameters_schema))

@@ -1,0 +1,108 @@
+"""Pending changes: the state and events that a transaction leads to, and where they are made durable."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any, Protocol
+
+from praval_tools.access.events import AnyStateEvent, StoredChange, ToolRegistered
+from praval_tools.access.restore import restore_changes
+from praval_tools.access.state import AccessState
+from praval_tools.access.transitions import apply_event, apply_events
+from praval_tools.errors import JournalError
+
+Planner = Callable[[AccessState], Iterable[AnyStateEvent]]
+"""Returns events for the present state, or raises; it may be asked again, for another state."""
+
+
+def _get_task_id() -> int:
+    """Return the identity of the asyncio task that runs here, 0 where there is none; asyncio is not imported for it."""
+    tasks: Any = sys.modules.get("asyncio.tasks")
+    events: Any = sys.modules.get("asyncio.events")
+    if tasks is None or events is None or events._get_running_loop() is None:
+        return 0
+    return id(tasks.current_task())
+
+
+class ChangePersistence(Protocol):
+    """Stores events where they outlast the process; only registries with a journal have one."""
+
+    def stamp_events(self, events: Iterable[AnyStateEvent]) -> list[AnyStateEvent]:
+        """Return *events*, those that are to be stored with id, time and process."""
+
+    def write_changes(
+        self, base: AccessState, events: Iterable[AnyStateEvent], *, require_current_base: bool
+    ) -> AccessState | None:
+        """Make *events* durable and return the state after them; None where *base* is not the present state."""
+
+    def defer_changes(self, base: AccessState, events: Iterable[AnyStateEvent]) -> None:
+        """Note that *events* count, and could not be written."""
+
+    def write_deferred(self) -> None:
+        """Write what could not be written before."""
+
+    def warn_or_raise(self, error: JournalError) -> None:
+        """Raise *error*, unless the operator chose to go on without the journal."""
+
+    def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
+        """Return what other processes changed since *state*, and the revision that it then has."""
+
+
+class PendingChange:
+    """Several changes that are not published yet: their events, the plans of these, and the state after them."""
+
+    __slots__ = ("base", "is_draft", "events", "persistence", "plans", "state", "_thread_and_task")
+
+    def __init__(
+        self, state: AccessState, persistence: ChangePersistence | None = None, *, is_draft: bool = False
+    ) -> None:
+        self.base = self.state = state
+        self.persistence = persistence
+        self.is_draft = is_draft
+        self.events: list[AnyStateEvent] = []
+        self.plans: list[tuple[str, Planner]] = []
+        self._thread_and_task = threading.get_ident(), _get_task_id()
+
+    def is_of_this_thread(self) -> bool:
+        """Tell whether this thread opened the change."""
+        return self._thread_and_task[0] == threading.get_ident()
+
+    def is_of_this_task(self) -> bool:
+        """Tell whether this thread, and in it this asyncio task, opened the change."""
+        return self._thread_and_task == (threading.get_ident(), _get_task_id())
+
+    def add_plan(self, plan: Planner) -> tuple[AnyStateEvent, ...]:
+        """Add what *plan* makes; all of it or nothing."""
+        events: Iterable[AnyStateEvent] = plan(self.state)
+        return self.add_events(events if self.persistence is None else self.persistence.stamp_events(events))
+
+    def add_events(self, events: Iterable[AnyStateEvent]) -> tuple[AnyStateEvent, ...]:
+        """Add *events*, and what stored changes do to the tools that they bring; all of it or nothing."""
+        added = list(events)
+        state = apply_events(self.state, added)
+        for name in _list_affected_tools(added) if len(state.stored_changes) else ():
+            for event in restore_changes(state, name):
+                state = apply_event(state, event)
+                added.append(event)
+        self.state = state
+        self.events.extend(added)
+        return tuple(added)
+
+    def rebase(self, base: AccessState) -> None:
+        """Make the change one of *base*, on top of what came in between."""
+        self.base = base
+        self.state = reduce(apply_event, self.events, base)
+
+
+def _list_affected_tools(events: Iterable[AnyStateEvent]) -> list[str]:
+    """Return the names of the tools that *events* register, or bring stored changes of, each once."""
+    names: dict[str, None] = {}
+    for event in events:
+        if isinstance(event, ToolRegistered):
+            names[event.tool.name] = None
+        elif isinstance(event, StoredChange):
+            names[event.tool] = None
+    return list(names)

@@ -1,0 +1,103 @@
+"""Grants and blocks: the recorded permissions and refusals between one agent and one tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from attrs import field, frozen
+
+from praval_tools.lazy_import import load
+from praval_tools.names import OPERATOR, HasName
+
+if TYPE_CHECKING:
+    from praval_tools.access.bounds.bounds import Bounds
+    from praval_tools.tools.implementation import ToolImplementation
+
+
+@frozen(kw_only=True)
+class Grant:
+    """
+    A recorded permission: *agent* may call *tool*, within its expiry, count and bounds.
+
+    Args:
+        id: Identifies this grant.
+        tool: The tool's name.
+        agent: Who may call it.
+        by: Who granted it; `operator` for the host program.
+        key: Start-up code that uses the same key again gets this same grant.
+        reason: Why.
+        expires: The moment from which it permits nothing; None: never.
+        max_calls: How many calls it admits; None: any number.
+        where: Bounds on the arguments, as given.
+        delegable: Whether *agent* may lend it on, narrower.
+        parent: The grant that it was lent from.
+        made: When.
+    """
+
+    id: str
+    tool: str
+    agent: str
+    by: str = OPERATOR
+    key: str | None = None
+    reason: str = ""
+    expires: datetime | None = None
+    max_calls: int | None = None
+    where: Mapping[str, Any] | None = field(default=None, hash=False)
+    delegable: bool = False
+    parent: str | None = None
+    made: datetime | None = None
+    bounds: Bounds | None = field(default=None, eq=False, repr=False)
+
+
+@frozen(kw_only=True)
+class Block:
+    """A refusal that beats every permission: *agent* may not call *tool*."""
+
+    tool: str
+    agent: str
+    by: str = OPERATOR
+    reason: str = ""
+
+
+class GrantTerms(TypedDict, total=False):
+    """What a grant may say besides tool and agent, as keywords, for type checkers."""
+
+    key: str | None
+    reason: str
+    expires: datetime | timedelta | None
+    max_calls: int | None
+    where: Mapping[str, object] | None
+    delegable: bool
+
+
+class SwitchTarget(TypedDict, total=False):
+    """What is disabled or enabled, as keywords, for type checkers."""
+
+    tool: str | HasName | None
+    namespace: str | None
+    category: str | None
+    tag: str | None
+
+
+def compile_bounds(implementation: ToolImplementation, where: Mapping[str, object], tool: str) -> Bounds:
+    """
+    Return what *where* bounds for the tool of this name; what that needs is imported for the first grant with bounds.
+
+    Raises:
+        GrantError: With every reason why it cannot be enforced, or nothing could meet it.
+        ToolDefinitionError: A type hint of the tool is unresolved.
+    """
+    bounds: Bounds = load("praval_tools.access.bounds.tool_bounds").compile_tool_bounds(implementation, where, tool)
+    return bounds
+
+
+def has_time_zone(moment: datetime) -> bool:
+    """Tell whether *moment* has a time zone."""
+    return moment.tzinfo is not None and moment.utcoffset() is not None
+
+
+def resolve_expiry(expires: datetime | timedelta | None, now: datetime) -> datetime | None:
+    """Return the moment that *expires* means; a time span counts from *now*."""
+    return now + expires if isinstance(expires, timedelta) else expires

@@ -1,0 +1,384 @@
+"""Apply events to an access state: one pure function per event, each of which returns the next state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from praval_tools.access import events
+from praval_tools.access.records import (
+    NO_ACCESS,
+    AccessRecord,
+    AgentProfile,
+    DisabledRecord,
+    GrantRecord,
+    MetadataOverrides,
+    ToolRecord,
+)
+from praval_tools.access.state import (
+    EMPTY_MAP,
+    AccessState,
+    Label,
+    RegisteredPolicy,
+    StoredChangeKey,
+    find_pending_grants_ended_by,
+    get_tool_origin,
+    list_labels,
+)
+from praval_tools.names import get_collision_keys
+from praval_tools.persistent_map import PersistentMap as Map
+from praval_tools.tools.tool import AnyTool
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+# ── tools ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _update_labels(
+    state: AccessState, name: str, old: AnyTool | None, new: AnyTool | None, seq: int
+) -> Map[Label, Map[str, int]]:
+    labels = state.tools_by_label
+    before, after = (list_labels(old) if old else []), (list_labels(new) if new else [])
+    for label in before:
+        if label not in after:
+            remaining = labels[label].discard(name)
+            labels = labels.set(label, remaining) if len(remaining) else labels.discard(label)
+    added = [label for label in after if label not in before]
+    return labels.update([(label, (labels.get(label) or EMPTY_MAP).set(name, seq)) for label in added])
+
+
+def _with_tool(state: AccessState, record: ToolRecord, tool: AnyTool) -> AccessState:
+    """Let *tool* take the place of the one of its name; *record* says the rest of it."""
+    labels = _update_labels(state, tool.name, state.tools[tool.name].tool, tool, record.seq)
+    return replace(state, tools=state.tools.set(tool.name, replace(record, tool=tool)), tools_by_label=labels)
+
+
+def _apply_tool_registered(state: AccessState, event: events.ToolRegistered) -> AccessState:
+    tool = event.tool
+    old = state.tools.get(tool.name)
+    if old is None:
+        return _add_tools(state, (event,))
+    meta, implementation = old.tool.metadata, old.tool.implementation
+    fields = {"owned_by": meta.owned_by, "shared": meta.shared, "private": meta.private, **dict(old.overrides)}
+    replaced = None if implementation is tool.implementation else implementation
+    record = replace(old, previous_implementation=replaced, declared_metadata=tool.metadata)
+    return _with_tool(state, record, tool.with_metadata(**fields))
+
+
+def _add_tools(state: AccessState, registrations: Iterable[events.ToolRegistered]) -> AccessState:
+    """Add tools whose names are all new, a whole catalogue at once."""
+    seq = state.next_seq
+    records: list[tuple[str, ToolRecord]] = []
+    wire_keys: list[tuple[str, str]] = []
+    added: dict[Label, list[tuple[str, int]]] = {}
+    for event in registrations:
+        tool = event.tool
+        if overrides := _find_overrides(state, tool):
+            tool = tool.with_metadata(**dict(overrides))
+        records.append((tool.name, ToolRecord(tool, seq, overrides, declared_metadata=event.tool.metadata)))
+        wire_keys += [(key, tool.name) for key in get_collision_keys(tool.name)]
+        for label in list_labels(tool):
+            added.setdefault(label, []).append((tool.name, seq))
+        seq += 1
+    labels = state.tools_by_label
+    return replace(
+        state,
+        tools=state.tools.update(records),
+        names_by_wire_key=state.names_by_wire_key.update(wire_keys),
+        next_seq=seq,
+        tools_by_label=labels.update(
+            [(label, labels.get(label, EMPTY_MAP).update(names)) for label, names in added.items()]
+        ),
+    )
+
+
+def _find_overrides(state: AccessState, tool: AnyTool) -> MetadataOverrides:
+    """Return what the operator set for an earlier tool of this name; for one from elsewhere only a required approval."""
+    by_origin = state.overrides_by_tool.get(tool.name)
+    if by_origin is None:
+        return ()
+    overrides = dict(by_origin.get(get_tool_origin(tool)) or ())
+    if any(("requires_approval", True) in others for others in by_origin.values()):
+        overrides.setdefault("requires_approval", True)
+    return tuple(overrides.items())
+
+
+def _apply_tool_unregistered(state: AccessState, event: events.ToolUnregistered) -> AccessState:
+    tool = state.tools[event.tool].tool
+    for agent in sorted(state.agents_by_tool.get(event.tool) or ()):
+        state = _end_grants(state, agent, event.tool, "the tool was unregistered")
+    origin = get_tool_origin(tool)
+    for key in state.stored_changes.get(event.tool) or ():
+        if key[2] == origin:
+            state = _with_stored_change(state, event.tool, key, None)
+    return replace(
+        state,
+        tools=state.tools.discard(event.tool),
+        names_by_wire_key=reduce(Map.discard, get_collision_keys(event.tool), state.names_by_wire_key),
+        tools_by_label=_update_labels(state, event.tool, tool, None, 0),
+    )
+
+
+def _apply_ownership_transferred(state: AccessState, event: events.OwnershipTransferred) -> AccessState:
+    record = state.tools[event.tool]
+    tool = record.tool.with_metadata(owned_by=event.to)
+    past_owners = (*record.past_owners, record.tool.metadata.owned_by)
+    return _with_own_change(_with_tool(state, replace(record, past_owners=past_owners), tool), event, "owner")
+
+
+def _apply_sharing(state: AccessState, event: events.ToolShared | events.ToolUnshared) -> AccessState:
+    record = state.tools[event.tool]
+    tool = record.tool.with_metadata(shared=isinstance(event, events.ToolShared))
+    return _with_own_change(_with_tool(state, record, tool), event, "shared")
+
+
+def _apply_tool_configured(state: AccessState, event: events.ToolConfigured) -> AccessState:
+    record = state.tools[event.tool]
+    changes = {**dict(record.overrides), **event.changes}
+    overrides = tuple(changes.items())
+    by_origin = (state.overrides_by_tool.get(event.tool) or EMPTY_MAP).set(get_tool_origin(record.tool), overrides)
+    state = replace(state, overrides_by_tool=state.overrides_by_tool.set(event.tool, by_origin))
+    state = _with_tool(state, replace(record, overrides=overrides), record.tool.with_metadata(**event.changes))
+    return _with_own_change(state, replace(event, changes=changes), "configured")
+
+
+def _apply_tool_disabled(state: AccessState, event: events.ToolDisabled) -> AccessState:
+    off = DisabledRecord(event.kind, event.name, event.by, event.reason)
+    return replace(state, disabled={**state.disabled, (event.kind, event.name): off})
+
+
+def _apply_tool_enabled(state: AccessState, event: events.ToolEnabled) -> AccessState:
+    key = (event.kind, event.name)
+    return replace(state, disabled={other: off for other, off in state.disabled.items() if other != key})
+
+
+# ── agents, grants and blocks ────────────────────────────────────────────────────────────────────
+
+
+def _with_access(state: AccessState, agent: str, tool: str, access: AccessRecord) -> AccessState:
+    by_tool: Map[str, AccessRecord] = state.access_by_agent.get(agent) or EMPTY_MAP
+    agents: Map[str, int] = state.agents_by_tool.get(tool) or EMPTY_MAP
+    if access != NO_ACCESS:
+        by_tool, agents = by_tool.set(tool, access), agents.set(agent, 0)
+    else:
+        by_tool, agents = by_tool.discard(tool), agents.discard(agent)
+    return replace(
+        state,
+        access_by_agent=_set_or_discard(state.access_by_agent, agent, by_tool),
+        agents_by_tool=_set_or_discard(state.agents_by_tool, tool, agents),
+    )
+
+
+def _set_or_discard(outer: Map[str, Map[K, V]], key: str, inner: Map[K, V]) -> Map[str, Map[K, V]]:
+    """Return *outer* with *inner* under *key*; without it where *inner* is empty."""
+    return outer.set(key, inner) if len(inner) else outer.discard(key)
+
+
+def _end_grants(state: AccessState, agent: str, tool: str, reason: str, by_stored_event: bool = False) -> AccessState:
+    """End all grants of *tool* to *agent*, and what came from them."""
+    for grant_id in state.get_access(agent, tool).grants:
+        state = _end_grant(state, grant_id, reason, by_stored_event)
+    return state
+
+
+def _end_grant(state: AccessState, grant_id: str, reason: str, by_stored_event: bool = False) -> AccessState:
+    """End a grant and all that came from it, however long the line."""
+    waiting = [(grant_id, reason)]
+    while waiting:
+        current, reason = waiting.pop()
+        record = state.grants[current]
+        if not record.end_reason:
+            state = replace(state, grants=state.grants.set(current, replace(record, end_reason=reason)))
+            agent, tool = record.grant.agent, record.grant.tool
+            access = state.get_access(agent, tool)
+            live = tuple(other for other in access.grants if other != current)
+            ended = (*access.stored_ended_grants, current) if by_stored_event else access.stored_ended_grants
+            state = _with_access(state, agent, tool, replace(access, grants=live, stored_ended_grants=ended))
+        children = state.child_grant_ids.get(current) or ()
+        waiting += [(child, "the grant that it came from ended") for child in reversed(children)]
+    return state
+
+
+def _end_pending_grants(
+    state: AccessState, event: events.GrantRevoked | events.ToolUnassigned | events.AgentRetired
+) -> AccessState:
+    """Record that *event* ends grants that wait for their tools, so that they are over when these come."""
+    for stored in find_pending_grants_ended_by(state, event) if len(state.stored_changes) and not event.stored else ():
+        revoked = events.make_revocation(stored.key, event)
+        state = _apply_stored_change(
+            state, replace(stored, kind="ended", change=revoked, left=None, revision=state.revision + 1)
+        )
+    return state
+
+
+def _apply_agent_declared(state: AccessState, event: events.AgentDeclared) -> AccessState:
+    return replace(state, profiles=state.profiles.set(event.profile.name, event.profile))
+
+
+def _apply_agent_retired(state: AccessState, event: events.AgentRetired) -> AccessState:
+    for tool in list(state.access_by_agent.get(event.agent) or ()):
+        state = _end_grants(state, event.agent, tool, "the agent was retired")
+    place = state.get_profile(event.agent).place
+    profile = AgentProfile(name=event.agent, declared=True, retired=True, place=place)
+    return _end_pending_grants(replace(state, profiles=state.profiles.set(event.agent, profile)), event)
+
+
+def _apply_tool_listed(state: AccessState, event: events.ToolListed) -> AccessState:
+    profile = state.get_profile(event.agent)
+    if event.tool in profile.tools:
+        return state
+    profile = replace(profile, tools=(*profile.tools, event.tool))
+    return replace(state, profiles=state.profiles.set(event.agent, profile))
+
+
+def _apply_tool_assigned(state: AccessState, event: events.ToolAssigned) -> AccessState:
+    grant, by_key, children = event.grant, state.grant_ids_by_key, state.child_grant_ids
+    if grant.key is not None:
+        by_key = by_key.set(grant.key, grant.id)
+    if grant.parent is not None:
+        children = children.set(grant.parent, (*(children.get(grant.parent) or ()), grant.id))
+    record = GrantRecord(grant, state.next_seq, stored=bool(event.id))
+    grants, seq = state.grants.set(grant.id, record), state.next_seq + 1
+    state = replace(state, grants=grants, grant_ids_by_key=by_key, child_grant_ids=children, next_seq=seq)
+    access = state.get_access(grant.agent, grant.tool)
+    unspent = (grant_id for grant_id in access.grants if grants[grant_id].calls_left != 0)
+    return _with_access(state, grant.agent, grant.tool, replace(access, grants=(*unspent, grant.id)))
+
+
+def _apply_grant_revoked(state: AccessState, event: events.GrantRevoked) -> AccessState:
+    if event.grant in state.grants:
+        return _end_grant(state, event.grant, f"revoked by {event.by!r}", event.stored)
+    return _end_pending_grants(state, event)
+
+
+def _apply_grant_spent(state: AccessState, event: events.GrantSpent) -> AccessState:
+    grants = state.grants
+    for grant_id in event.grants:
+        record = grants[grant_id]
+        grants = grants.set(grant_id, replace(record, spent_calls=record.spent_calls + 1))
+    return replace(state, grants=grants)
+
+
+def _apply_grants_counted(state: AccessState, event: events.GrantsCounted) -> AccessState:
+    grants = state.grants
+    for grant_id, left in event.left.items():
+        record = grants.get(grant_id)
+        if record is not None and record.grant.max_calls is not None:
+            grants = grants.set(grant_id, replace(record, spent_calls=record.grant.max_calls - left))
+    return replace(state, grants=grants)
+
+
+def _apply_tool_unassigned(state: AccessState, event: events.ToolUnassigned) -> AccessState:
+    state = _end_grants(state, event.agent, event.tool, f"removed by {event.by!r}", event.stored)
+    access = replace(state.get_access(event.agent, event.tool), removed=True, removal_stored=event.stored)
+    return _end_pending_grants(_with_access(state, event.agent, event.tool, access), event)
+
+
+def _apply_tool_blocked(state: AccessState, event: events.ToolBlocked) -> AccessState:
+    new = event.block
+    access = state.get_access(new.agent, new.tool)
+    others = (block for block in access.blocks if block.by != new.by)
+    return _with_access(state, new.agent, new.tool, replace(access, blocks=(*others, new)))
+
+
+def _apply_tool_unblocked(state: AccessState, event: events.ToolUnblocked) -> AccessState:
+    access = state.get_access(event.agent, event.tool)
+    others = tuple(block for block in access.blocks if event.setter is not None and block.by != event.setter)
+    return _with_access(state, event.agent, event.tool, replace(access, blocks=others))
+
+
+# ── changes that the journal holds ───────────────────────────────────────────────────────────────
+
+
+def _with_stored_change(
+    state: AccessState, tool: str, key: StoredChangeKey, stored: events.StoredChange | None
+) -> AccessState:
+    changes: Map[StoredChangeKey, events.StoredChange] = state.stored_changes.get(tool) or EMPTY_MAP
+    changes = changes.discard(key) if stored is None else changes.set(key, stored)
+    return replace(state, stored_changes=_set_or_discard(state.stored_changes, tool, changes))
+
+
+def _apply_stored_change(state: AccessState, event: events.StoredChange) -> AccessState:
+    key = (event.kind, event.key, event.source)
+    return _with_stored_change(state, event.tool, key, None if event.change is None else event)
+
+
+def _with_own_change(state: AccessState, event: events.ToolChange, kind: str) -> AccessState:
+    """Let a change that this process stored take the place of the older one of its kind."""
+    if not event.id or event.stored:
+        return state
+    tool, revision = event.tool, state.revision + 1
+    origin = get_tool_origin(state.tools[tool].tool)
+    return _apply_stored_change(
+        state, events.StoredChange(tool=tool, source=origin, kind=kind, key=tool, change=event, revision=revision)
+    )
+
+
+# ── policies, and everything ─────────────────────────────────────────────────────────────────────
+
+
+def _apply_policy_added(state: AccessState, event: events.PolicyAdded) -> AccessState:
+    return replace(state, policies=(*state.policies, RegisteredPolicy(event.name, event.policy)))
+
+
+def _apply_policy_removed(state: AccessState, event: events.PolicyRemoved) -> AccessState:
+    return replace(state, policies=tuple(policy for policy in state.policies if policy.name != event.name))
+
+
+def _apply_registry_cleared(state: AccessState, event: events.RegistryCleared) -> AccessState:
+    return AccessState(next_seq=state.next_seq)
+
+
+_HANDLERS: Final[Mapping[type, Callable[[AccessState, Any], AccessState]]] = {
+    events.ToolRegistered: _apply_tool_registered,
+    events.ToolUnregistered: _apply_tool_unregistered,
+    events.AgentDeclared: _apply_agent_declared,
+    events.AgentRetired: _apply_agent_retired,
+    events.ToolListed: _apply_tool_listed,
+    events.ToolAssigned: _apply_tool_assigned,
+    events.GrantRevoked: _apply_grant_revoked,
+    events.GrantSpent: _apply_grant_spent,
+    events.ToolUnassigned: _apply_tool_unassigned,
+    events.ToolBlocked: _apply_tool_blocked,
+    events.ToolUnblocked: _apply_tool_unblocked,
+    events.OwnershipTransferred: _apply_ownership_transferred,
+    events.ToolShared: _apply_sharing,
+    events.ToolUnshared: _apply_sharing,
+    events.ToolDisabled: _apply_tool_disabled,
+    events.ToolEnabled: _apply_tool_enabled,
+    events.ToolConfigured: _apply_tool_configured,
+    events.PolicyAdded: _apply_policy_added,
+    events.PolicyRemoved: _apply_policy_removed,
+    events.GrantsCounted: _apply_grants_counted,
+    events.StoredChange: _apply_stored_change,
+    events.RegistryCleared: _apply_registry_cleared,
+}
+
+
+def apply_event(state: AccessState, event: events.AnyStateEvent) -> AccessState:
+    """Return the state after *event*; pure."""
+    return _HANDLERS[type(event)](state, event)
+
+
+def apply_events(state: AccessState, changes: Sequence[events.AnyStateEvent]) -> AccessState:
+    """Return the state after *changes*, in order; new tools that follow each other are added together."""
+    if len(changes) == 1:
+        return apply_event(state, changes[0])
+    added: dict[str, events.ToolRegistered] = {}
+    for event in changes:
+        if type(event) is events.ToolRegistered and event.tool.name not in state.tools and event.tool.name not in added:
+            added[event.tool.name] = event
+            continue
+        if added:
+            state, added = _add_tools(state, added.values()), {}
+        state = apply_event(state, event)
+    return _add_tools(state, added.values()) if added else state
+
+
+def rebuild_state(changes: Iterable[events.AnyStateEvent]) -> AccessState:
+    """Return the state that *changes* lead to, from nothing."""
+    return reduce(apply_event, changes, AccessState())
