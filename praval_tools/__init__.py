@@ -54,11 +54,12 @@ from praval_tools.errors import (
 from praval_tools.execution.context import current_call
 from praval_tools.names import normalize_name
 from praval_tools.registry.agents import Agent
+from praval_tools.registry.bound_tool import BoundTool
 from praval_tools.registry.collection import ToolCollection
 from praval_tools.registry.decorators import agent, current_agent, tool
 from praval_tools.registry.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.toolset import BoundTool, Toolset
+from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_hints import Secret
 from praval_tools.tools.approval import Allow, ApprovalRequest

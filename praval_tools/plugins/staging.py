@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from praval_tools.access.events import ToolRegistered
 from praval_tools.access.records import AgentProfile
+from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import SystemClock
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
@@ -23,59 +24,73 @@ from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.default import use_registry
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.tools.tool import Tool
-
-AnyTool = Tool[..., Any]
+from praval_tools.tools.tool import AnyTool, Tool
 
 _DEFAULT_OPTIONS: Final = RegistryOptions()
 _DECLARATIONS_ATTRIBUTE: Final = "__praval_tools_declared__"
 """The attribute of a plugin's module that keeps what its import declared: it runs once, and may be loaded often."""
 
 
+class _StagingStore(StateStore):
+    """
+    The state of a staging registry.
+
+    Tools wait until somebody looks, and are registered all at once: most plugins declare and never look.
+    """
+
+    def __init__(self, name: str, state: AccessState | None = None) -> None:
+        self.waiting: dict[str, AnyTool] = {}
+        super().__init__(name, state)
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether tools are registered, and do not wait any more."""
+        return len(self._state.tools) > 0
+
+    @property
+    def state(self) -> AccessState:
+        """The state, with every tool that was declared so far."""
+        if self.waiting and not self.closed:
+            tools, self.waiting = list(dict.fromkeys(self.waiting.values())), {}
+            self.commit(lambda _: [ToolRegistered(tool=tool) for tool in tools])
+        return self._state
+
+    @state.setter
+    def state(self, state: AccessState) -> None:
+        self._state = state
+
+
 class StagingRegistry(ToolRegistry):
-    """The default registry while one plugin is imported: what is declared in it is a wish."""
+    """The default registry while one plugin is imported: what is declared in it is a request."""
+
+    _store_type = _StagingStore
+    _access_store: _StagingStore
 
     def __init__(self, found: InstalledPlugin) -> None:
-        self._pending: dict[str, AnyTool] = {}
         self._initialize(f"staging of {found}", SystemClock(), _DEFAULT_OPTIONS)
         self._runtime.is_staging = True
 
-    def register_tool(self, tool: Any, *, replace: bool = False, by: Any = None, reason: str = "") -> None:
-        """Take a tool, whoever it says it is owned by: the gate decides on that."""
-        keys = get_collision_keys(tool.name) if isinstance(tool, Tool) else ()
-        if not keys or replace or any(key in self._pending for key in keys) or self._has_registered_tools:
+    def register_tool(self, tool: Any, *, replace: bool = False, by: object = None, reason: str = "") -> None:
+        """Take a tool, whoever it says it is owned by: the admission decides on that."""
+        store, keys = self._access_store, get_collision_keys(tool.name) if isinstance(tool, Tool) else ()
+        if not keys or replace or any(key in store.waiting for key in keys) or store.has_tools:
             with self._runtime.as_operator():
                 super().register_tool(tool, replace=replace, reason=reason)
         else:
-            self._pending.update(dict.fromkeys(keys, tool))
-
-    @property
-    def _has_registered_tools(self) -> bool:
-        """Whether somebody has looked, and the ledger holds tools."""
-        return len(self._underlying_store.state.tools) > 0
-
-    @property
-    def _access_store(self) -> StateStore:
-        """The ledger, with what was declared so far: most plugins declare and never look."""
-        waiting, self._pending = list(dict.fromkeys(self._pending.values())), {}
-        if waiting:
-            self._underlying_store.commit(lambda _: [ToolRegistered(tool=one) for one in waiting])
-        return self._underlying_store
-
-    @_access_store.setter
-    def _access_store(self, ledger: StateStore) -> None:
-        self._underlying_store = ledger
+            store.waiting.update(dict.fromkeys(keys, tool))
 
     def seal(self) -> None:
         """Take no calls and no changes any more, whoever holds it."""
-        if self._has_registered_tools:
+        if self._access_store.has_tools:
             self.close()
-        self._underlying_store.closed = True
-        self._underlying_store.invalidate_snapshots()
+        self._access_store.closed = True
+        self._access_store.invalidate_snapshots()
 
     def list_declared_tools(self) -> list[AnyTool]:
         """Return what was declared, in order."""
-        return self.list_all_tools() if self._has_registered_tools else list(dict.fromkeys(self._pending.values()))
+        if self._access_store.has_tools:
+            return self.list_all_tools()
+        return list(dict.fromkeys(self._access_store.waiting.values()))
 
 
 @frozen

@@ -1,29 +1,55 @@
-"""Agents: named principals that call tools."""
+"""Agents: named principals that call tools, and how they get their tools."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import update_wrapper
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
+from msgspec.structs import replace
+
+from praval_tools.access.commands import EventList, get_tool_record, plan_agent_declaration
+from praval_tools.access.events import ToolListed
 from praval_tools.access.records import MAX_CHAIN_LENGTH, AgentProfile, Delegation, Principal
-from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.names import check_agent_name, shorten_repr
-from praval_tools.registry import assignment
+from praval_tools.access.rules import resolve_access
+from praval_tools.access.state import AccessState
+from praval_tools.errors import NotOwnerError, ToolUsageError
+from praval_tools.execution.context import FrameScope, resolve_actor
+from praval_tools.names import OPERATOR, check_agent_name, check_tool_name, shorten_repr
+from praval_tools.registry.access_changes import warn_unknown_tool
+from praval_tools.registry.agent_function import AgentFunction
+from praval_tools.registry.bound_tool import BoundTool
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory
-from praval_tools.registry.default import get_tool_registry
-from praval_tools.registry.toolset import BoundTool, Toolset
-from praval_tools.schema.signature import read_signature
+from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.declaration_site import find_calling_site, find_declaration_site
-from praval_tools.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.declaration_site import DeclarationSite, find_calling_site, find_declaration_site
+from praval_tools.tools.tool import AnyTool, Tool
 
 DelegationMode = Literal["intersect", "inherit", "own"]
+AgentTool: TypeAlias = str | AnyTool | Callable[..., Any]
+"""What an agent lists: the name of a tool, a tool, or a function that becomes one."""
+
+
+class AgentRegistry(Protocol):
+    """What agents need of a registry; `ToolRegistry` has it."""
+
+    def get_tool(self, name: str, /) -> AnyTool | None: ...
+    def register_tool(self, tool: AnyTool, /) -> None: ...
+    def assign_tool_to_agent(self, tool_name: str, agent_name: str, /) -> bool: ...
+    def remove_tool_from_agent(self, tool_name: str | AnyTool, agent_name: str, /) -> bool: ...
+    def toolset(self, agent: Any, /) -> Toolset: ...
+    def change(self) -> AbstractContextManager[None]: ...
+
+
+_default_registry_getters: list[Callable[[], AgentRegistry]] = []
+
+
+def set_default_registry_getter(getter: Callable[[], AgentRegistry]) -> None:
+    """Set where agents that name no registry are declared; `registry.default`, which needs `ToolRegistry`, does."""
+    _default_registry_getters[:] = [getter]
 
 
 class Agent:
@@ -39,62 +65,59 @@ class Agent:
         tool_categories: Categories that it requests.
         auto_discover_tools: Whether it may call what it owns and what is shared.
         registry: None: the default one.
-        function: What calling the agent runs.
+        function: The function that calling the agent runs.
 
     Raises:
         DuplicateAgentError: The registry has an agent of this name.
         ToolUsageError: *function* is a method without its object.
     """
 
+    registry: Any
+
     def __init__(
-        self, name: str, tools: Iterable[Any] = (), tool_categories: Iterable[str] = (),
-        auto_discover_tools: bool = True, registry: ToolRegistry | None = None,
+        self, name: str, tools: Iterable[AgentTool] = (), tool_categories: Iterable[str] = (),
+        auto_discover_tools: bool = True, registry: AgentRegistry | None = None,
         function: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         check_agent_name(name)
-        if any(isinstance(one, str) or not isinstance(one, Iterable) for one in (tools, tool_categories)):
+        if any(isinstance(names, str) or not isinstance(names, Iterable) for names in (tools, tool_categories)):
             raise TypeError("tools and tool_categories are lists; a single name goes in brackets: ['name'].")
         if type(auto_discover_tools) is not bool:
             raise TypeError(f"auto_discover_tools is True or False, not {auto_discover_tools!r}.")
-        if function is not None and not callable(function):
-            raise TypeError(f"An agent is declared of a function, not of {shorten_repr(function)}.")
-        if isinstance(function, FunctionType) and function.__code__.co_varnames[:1] == ("self",):
-            raise ToolUsageError(
-                f"{function.__qualname__} is a method without its object; declare the agent on a bound one: "
-                f"agent({name!r})(one.{function.__name__})."
-            )
-        home = registry if registry is not None else get_tool_registry()
-        place = find_declaration_site(function) if function is not None else find_calling_site()
+        _check_function(name, function)
+        site = find_declaration_site(function) if function is not None else find_calling_site()
         profile = AgentProfile(
-            name=name, tool_categories=tuple(map(_check_category, tool_categories)),
-            auto_discover_tools=auto_discover_tools, declared=True,
-            place=str(place.source) if place.source.file else "", run=place,
-        )  # fmt: skip
-        assignment.declare_agent(
-            home, profile, list(tools), lambda old: old.run is not None and place.is_rerun_of(old.run)
+            name=name,
+            tool_categories=tuple(map(_check_category, tool_categories)),
+            auto_discover_tools=auto_discover_tools,
+            declared=True,
+            place=str(site.source) if site.source.file else "",
+            run=site,
         )
+        home = registry if registry is not None else _default_registry_getters[0]()
         self._initialize(home, Principal(name), function)
-        home._declared_agents[name] = self
+        self._declare(profile, list(tools), site)
+        self._runtime.declared_agents[name] = self
 
     @classmethod
-    def handle(cls, registry: Any, who: Principal) -> Agent:
-        """Return an agent for *who* without declaring anything."""
-        made = object.__new__(cls)
-        made._initialize(registry, who, None)
-        return made
+    def handle(cls, registry: AgentRegistry, principal: Principal) -> Self:
+        """Return an agent for *principal* without declaring anything."""
+        agent = object.__new__(cls)
+        agent._initialize(registry, principal, None)
+        return agent
 
-    def _initialize(self, registry: Any, who: Principal, function: Callable[..., Any] | None) -> None:
-        self.registry, self._principal, self._function = registry, who, function
-        self.name = who.agent
-        self._toolset: Toolset = registry._dispatcher.get_toolset(who)
-        # the toolset's own, without a step between: calls are what an agent does most
-        self.call, self.acall = self._toolset.call, self._toolset.acall  # type: ignore[method-assign]
+    def _initialize(self, registry: AgentRegistry, principal: Principal, function: Callable[..., Any] | None) -> None:
+        self.registry, self._principal, self.name = registry, principal, principal.agent
+        self._toolset = registry.toolset(self)
+        self._runtime = get_executor(self._toolset).runtime
+        # without a step between: calls are what an agent does most
+        self.__dict__.update(call=self._toolset.call, acall=self._toolset.acall)
+        self._function: AgentFunction | None = None
+        self.__name__ = self.__qualname__ = self.name
         self.__wrapped__ = function
-        self._toolset_parameters: tuple[tuple[str, int | None], ...] | None = () if function is None else None
-        self.__name__ = getattr(function, "__name__", who.agent)
-        self.__qualname__ = getattr(function, "__qualname__", who.agent)
         if function is not None:
-            self.__doc__, self.__module__ = function.__doc__, function.__module__
+            self._function = AgentFunction(function, FrameScope(registry, principal, self.name), self._toolset)
+            update_wrapper(self, function, ("__module__", "__name__", "__qualname__", "__doc__"), ())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Agent) and self.registry is other.registry and self._principal == other._principal
@@ -105,23 +128,7 @@ class Agent:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:
             raise ToolUsageError(f"Agent {self.name!r} has no function to run; use its call, execute and tools.")
-        args = self._add_toolset_argument(args, kwargs)
-        with activate_frame(make_frame(FrameScope(self.registry, self._principal, self.name))):
-            outcome = self._function(*args, **kwargs)
-        return _keep_in_context(FrameScope(self.registry, self._principal, self.name), outcome)
-
-    def _add_toolset_argument(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the positional arguments, with its toolset where the function wants one and none was given."""
-        if self._toolset_parameters is None:
-            self._toolset_parameters = _find_toolset_parameters(self._function)
-        for name, place in self._toolset_parameters:
-            if name in kwargs or (place is not None and place < len(args) and isinstance(args[place], Toolset)):
-                continue
-            if place is None or place > len(args):
-                kwargs[name] = self._toolset
-            else:
-                args = (*args[:place], self._toolset, *args[place:])
-        return args
+        return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"
@@ -140,7 +147,7 @@ class Agent:
         """The agents on whose behalf this one acts, the nearest first."""
         return self._principal.chain
 
-    # ── what it has ──────────────────────────────────────────────────────────────────────────────
+    # ── its tools ────────────────────────────────────────────────────────────────────────────────
 
     @property
     def tools(self) -> Toolset:
@@ -151,30 +158,46 @@ class Agent:
         """Return the names of the tools that it may call now, in registration order."""
         return list(self._toolset)
 
-    def tool_exists(self, name: str | Tool[..., Any]) -> bool:
+    def tool_exists(self, name: str | AnyTool) -> bool:
         """Tell whether it may call a tool of this name now."""
         return name in self._toolset
 
     has_tool = tool_exists
 
-    def get_tool(self, name: str | Tool[..., Any]) -> BoundTool[..., Any] | None:
-        """Return the checked way to the tool of this name, if the agent may call it now."""
+    def get_tool(self, name: str | AnyTool) -> BoundTool[..., Any] | None:
+        """Return the tool of this name, to be called as this agent, if it may call it now."""
         return self._toolset.get(name)  # type: ignore[arg-type]  # a toolset takes both
 
-    def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
+    def add_tool(self, tool: AgentTool) -> None:
         """
         Give the agent a tool: by name, or an object that is registered first if it is in no registry.
+
+        A new function becomes a tool that the agent owns and lists; another tool is assigned, unless the agent may
+        call it anyway.
 
         Raises:
             UnknownToolError: No tool of this name.
             DuplicateToolError: The object's name is taken by another tool.
             TypeError: Something else.
         """
-        assignment.add_tool_to_agent(self.registry, self.name, tool)
+        store = self._runtime.access_store
+        if isinstance(tool, str):
+            get_tool_record(store.get_current_state(), tool)
+        with self.registry.change():
+            is_new = not isinstance(tool, str | Tool) and _find_registered(self.registry, tool) is None
+            name = ensure_registered(self.registry, tool, self.name)
+            state = store.get_current_state()
+            if is_new and not state.get_access(self.name, name).removed:
+                self._list_tool(name)
+                return
+            resolution = resolve_access(state, Principal(self.name), name, self._runtime.clock.now())
+            if not resolution.paths or not resolution.paths[0].is_unconditional:
+                self.registry.assign_tool_to_agent(name, self.name)
 
-    def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
+    def remove_tool(self, tool: str | AnyTool) -> bool:
         """Take a tool from the agent; False: it could not call it before."""
-        return self.registry.remove_tool_from_agent(tool, self.name)  # type: ignore[no-any-return]
+        removed: bool = self.registry.remove_tool_from_agent(tool, self.name)
+        return removed
 
     @property
     def tool(self) -> ToolDecoratorFactory:
@@ -185,23 +208,45 @@ class Agent:
         if isinstance(function, str):
             name, function = function, None
         if function is None:
-            return lambda one: self._declare_tool(one, name=name, **metadata)
-        metadata.setdefault("owned_by", self.name)
-        made: Tool[..., Any] = Tool.from_function(function, name=name, **metadata)
-        assignment.register_own_tool(self.registry, self.name, made)
-        return made
+            return lambda decorated: self._declare_tool(decorated, name=name, **metadata)
+        tool: AnyTool = Tool.from_function(function, name=name, **{"owned_by": self.name, **metadata})
+        with self.registry.change():
+            self.registry.register_tool(tool)
+            self._list_tool(tool.name)
+        return tool
 
-    # ── what it does ─────────────────────────────────────────────────────────────────────────────
+    def _list_tool(self, tool: str) -> None:
+        actor = resolve_actor(None, "list", tool)
+        if actor not in (OPERATOR, self.name):
+            raise NotOwnerError(actor, f"list for {self.name!r} the", tool, None)
+        self._runtime.access_store.commit(lambda _: [ToolListed(tool=tool, agent=self.name, by=actor)])
 
-    def explain(self, name: str | Tool[..., Any], arguments: Any = None) -> Decision:
+    def _declare(self, profile: AgentProfile, tools: Iterable[AgentTool], site: DeclarationSite) -> None:
+        """Declare the agent and register the tools that it lists, all or nothing."""
+        staging = self._runtime.is_staging  # what a plugin declares there is a request
+        actor = OPERATOR if staging else resolve_actor(None, f"declare the agent {self.name!r}")
+        with self.registry.change():
+            names = [ensure_registered(self.registry, tool, self.name) for tool in tools]
+            declared = replace(profile, tools=tuple(dict.fromkeys(names)))
+
+            def plan_declaration(state: AccessState) -> EventList:
+                old = state.get_profile(self.name)
+                is_rerun = old.run is not None and site.is_rerun_of(old.run)
+                return plan_agent_declaration(state, declared, actor, is_rerun)
+
+            self._runtime.access_store.commit(plan_declaration)
+
+    # ── its calls ────────────────────────────────────────────────────────────────────────────────
+
+    def explain(self, name: str | AnyTool, arguments: object = None) -> Decision:
         """Say whether it may call a tool, and why."""
         return self._toolset.explain(name, arguments)
 
-    def call(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
+    def call(self, name: str | AnyTool, /, **arguments: object) -> Any:
         """Call a tool and return its value; raises what `Toolset.call` raises."""
         return self._toolset.call(name, **arguments)
 
-    async def acall(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
+    async def acall(self, name: str | AnyTool, /, **arguments: object) -> Any:
         """Call a tool from async code and return its value."""
         return await self._toolset.acall(name, **arguments)
 
@@ -221,12 +266,12 @@ class Agent:
         """Run calls side by side from async code."""
         return await self._toolset.aexecute_batch(calls, max_parallel)
 
-    def schemas(self, api_format: str = "openai-chat", **terms: Any) -> list[dict[str, Any]]:
+    def schemas(self, api_format: str = "openai-chat", **options: Any) -> list[dict[str, Any]]:
         """Return its tools in a provider's format; takes what `Toolset.schemas` takes."""
-        return self._toolset.schemas(api_format, **terms)
+        return self._toolset.schemas(api_format, **options)
 
     def delegate(
-        self, name: str | Agent, tools: Iterable[Any] | None = None, mode: DelegationMode = "intersect"
+        self, name: str | Agent, tools: Iterable[AgentTool] | None = None, mode: DelegationMode = "intersect"
     ) -> Agent:
         """
         Return a live sub-agent whose calls carry the chain; nothing is copied.
@@ -238,74 +283,58 @@ class Agent:
         """
         if mode not in ("intersect", "inherit", "own"):
             raise ToolUsageError(f"mode={mode!r} is none of 'intersect', 'inherit', 'own'.")
-        text = check_agent_name(name.name if isinstance(name, Agent) else name)
+        agent = check_agent_name(name.name if isinstance(name, Agent) else name)
         if len(self._principal.chain) >= MAX_CHAIN_LENGTH:
             raise ToolUsageError(f"{self.name!r} acts for {MAX_CHAIN_LENGTH} others already; more are not chained.")
-        names = None if tools is None else assignment.resolve_tool_names(self.registry, tools)
-        return Agent.handle(self.registry, Principal(text, Delegation(mode, self._principal, names)))
+        names = None if tools is None else frozenset(str(getattr(tool, "name", tool)) for tool in tools)
+        known = self._runtime.access_store.get_current_state().tools
+        for tool in sorted((names or set()) - known.keys()):  # nothing else would show a misspelling
+            warn_unknown_tool(tool, known, "the delegate cannot call it before there is one.")
+        return Agent.handle(self.registry, Principal(agent, Delegation(mode, self._principal, names)))
 
 
-def _find_toolset_parameters(function: Any) -> tuple[tuple[str, int | None], ...]:
-    """Return the parameters that take a toolset, each with its place among the positional ones."""
-    read = read_signature(function, strict=False, context_types=(Toolset,)).parameters
-    places = {one.name: place for place, one in enumerate(one for one in read if not one.keyword_only)}
-    return tuple((one.name, places.get(one.name)) for one in read if one.kind == "context")
+def ensure_registered(registry: AgentRegistry, tool: AgentTool, owner: str | None) -> str:
+    """
+    Return the name of a tool that is given by name or as object; an object that is in no registry is registered.
+
+    Args:
+        registry: Where.
+        tool: A name, a tool or a function.
+        owner: The owner of a tool that is made of a function.
+
+    Raises:
+        DuplicateToolError: The object's name is taken by another tool.
+        TypeError: It is neither a name nor a tool nor a function.
+    """
+    if isinstance(tool, str):
+        return check_tool_name(tool)
+    if not isinstance(tool, Tool):
+        if not callable(tool) or isinstance(tool, type):
+            raise TypeError(f"Expected Tool object, a function or a name, got {type(tool).__name__}.")
+        tool = _find_registered(registry, tool) or Tool.from_function(tool, owned_by=owner)
+    registered = registry.get_tool(tool.name)
+    if registered is None or registered.implementation is not tool.implementation:
+        registry.register_tool(tool)
+    return tool.name
 
 
-def _keep_in_context(site: FrameScope, outcome: Any) -> Any:
-    """Keep what an agent's function returns inside its context, where it runs on later."""
-    kind = type(outcome).__name__
-    if kind == "coroutine":
-        return _await_in_context(site, outcome)
-    if kind == "generator":
-        return _drive_generator(site, outcome)
-    return _drive_async_generator(site, outcome) if kind == "async_generator" else outcome
+def _find_registered(registry: AgentRegistry, function: Callable[..., Any]) -> AnyTool | None:
+    """Return the tool that was made of *function*, if it is registered under the function's name."""
+    tool = registry.get_tool(str(getattr(function, "__name__", "")))
+    return tool if tool is not None and tool.implementation.function == function else None
 
 
-async def _await_in_context(site: FrameScope, outcome: Any) -> Any:
-    with activate_frame(make_frame(site)):
-        return await outcome
+def _check_function(agent: str, function: object) -> None:
+    if function is not None and not callable(function):
+        raise TypeError(f"An agent is declared of a function, not of {shorten_repr(function)}.")
+    if isinstance(function, FunctionType) and function.__code__.co_varnames[:1] == ("self",):
+        raise ToolUsageError(
+            f"{function.__qualname__} is a method without its object; declare the agent on a bound one: "
+            f"agent({agent!r})(object.{function.__name__})."
+        )
 
 
-def _drive_generator(site: FrameScope, outcome: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Drive a generator, each step of it in the agent's context."""
-    step, given = outcome.send, None
-    while True:
-        with activate_frame(make_frame(site)):
-            try:
-                item = step(given)
-            except StopIteration as end:
-                return end.value
-        try:
-            step, given = outcome.send, (yield item)
-        except GeneratorExit:
-            with activate_frame(make_frame(site)):
-                outcome.close()
-            raise
-        except BaseException as error:  # thrown in from outside: the function's to handle
-            step, given = outcome.throw, error
-
-
-async def _drive_async_generator(site: FrameScope, outcome: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
-    """Drive an async generator, each step of it in the agent's context."""
-    step, given = outcome.asend, None
-    while True:
-        with activate_frame(make_frame(site)):
-            try:
-                item = await step(given)
-            except StopAsyncIteration:
-                return
-        try:
-            step, given = outcome.asend, (yield item)
-        except GeneratorExit:
-            with activate_frame(make_frame(site)):
-                await outcome.aclose()
-            raise
-        except BaseException as error:  # thrown in from outside: the function's to handle
-            step, given = outcome.athrow, error
-
-
-def _check_category(one: Any) -> str:
-    if not isinstance(one, str) or not one.strip():
-        raise TypeError(f"A category is a text, got {one!r}.")
-    return one
+def _check_category(category: object) -> str:
+    if not isinstance(category, str) or not category.strip():
+        raise TypeError(f"A category is a text, got {category!r}.")
+    return category

@@ -1,16 +1,16 @@
-"""A named group of tools that are given to agents together."""
+"""A named group of tools that are assigned to agents together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from praval_tools.access.commands import get_tool_record
 from praval_tools.names import get_name
-from praval_tools.registry.assignment import ensure_registered
+from praval_tools.registry.agents import Agent, AgentTool, ensure_registered
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 
 class ToolCollection:
@@ -37,28 +37,28 @@ class ToolCollection:
     def __len__(self) -> int:
         return len(self.get_tools())
 
-    def __iter__(self) -> Iterator[Tool[..., Any]]:
+    def __iter__(self) -> Iterator[AnyTool]:
         return iter(self.get_tools())
 
     def __contains__(self, tool: object) -> bool:
         return getattr(tool, "name", tool) in self._names
 
-    def add_tool(self, tool: str | Tool[..., Any] | Callable[..., Any]) -> None:
+    def add_tool(self, tool: AgentTool) -> None:
         """Add a tool by name, object or function; what is in no registry is registered."""
         if isinstance(tool, str):
             get_tool_record(self.registry.state, tool)
-        self._names[ensure_registered(self.registry, None, tool)] = None
+        self._names[ensure_registered(self.registry, tool, None)] = None
 
-    def remove_tool(self, tool: str | Tool[..., Any]) -> bool:
+    def remove_tool(self, tool: str | AnyTool) -> bool:
         """Take a tool out of the group; False: it was not in it. No agent loses anything."""
-        found = tool in self
+        is_member = tool in self
         self._names.pop(get_name(tool), None)
-        return found
+        return is_member
 
-    def get_tools(self) -> list[Tool[..., Any]]:
+    def get_tools(self) -> list[AnyTool]:
         """Return the tools that are registered now, in the order in which they were added."""
         return [tool for name in self._names if (tool := self.registry.get_tool(name)) is not None]
 
-    def assign_to_agent(self, agent: Any, **options: Any) -> int:
+    def assign_to_agent(self, agent: str | Agent, **options: Any) -> int:
         """Assign every tool to an agent; returns how many assignments stand."""
         return sum(self.registry.assign_tool_to_agent(tool, agent, **options) for tool in self.get_tools())

@@ -1,4 +1,4 @@
-"""Every spelling of `@tool`, whichever registry the tool goes to."""
+"""The arguments of `@tool` in every form, whichever registry the tool goes to."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.tools.metadata import DeclaredFields
-from praval_tools.tools.tool import AsyncTool, Tool
+from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class ToolDecorator(Protocol):
-    """What `@tool(…)` gives: it keeps the function's own types."""
+    """The decorator that `@tool(…)` returns: it keeps the function's own types."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTool[P, R]: ...
@@ -23,7 +23,7 @@ class ToolDecorator(Protocol):
 
 
 class ToolDecoratorFactory(Protocol):
-    """`registry.tool` and `agent.tool`: every spelling of `@tool`, with the function's own types kept."""
+    """`registry.tool` and `agent.tool`: every form of `@tool`, with the function's own types kept."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTool[P, R]: ...
@@ -33,17 +33,21 @@ class ToolDecoratorFactory(Protocol):
     def __call__(self, name: str | None = None, /, **metadata: Unpack[DeclaredFields]) -> ToolDecorator: ...
 
 
-RegisterTool = Callable[[Tool[..., Any], Any, bool], None]
-"""Takes a new tool, the `registry=` that was given, and `replace=`."""
+RegisterTool = Callable[[AnyTool, Any, bool], None]
+"""Takes a new tool, the argument `registry=`, and `replace=`."""
 
 
 def make_tool_or_decorator(args: tuple[Any, ...], metadata: dict[str, Any], register: RegisterTool) -> Any:
-    """Return the tool, or the decorator that makes it, for what `@tool` was given."""
+    """Return the tool, or the decorator that makes it, for the arguments of `@tool`."""
     if len(args) > 1:
         raise ToolUsageError("@tool takes one positional argument: the tool's name, or the function.")
     first = args[0] if args else None
-    given = [metadata.pop(key) for key in ("tool_name", "name") if key in metadata]
-    names = {one for one in (first if isinstance(first, str) else None, *given) if one is not None}
+    candidates = [
+        first if isinstance(first, str) else None,
+        metadata.pop("tool_name", None),
+        metadata.pop("name", None),
+    ]
+    names = {name for name in candidates if name is not None}
     if len(names) > 1:
         raise ToolUsageError(f"@tool was given {len(names)} names: {', '.join(sorted(map(repr, names)))}.")
     name = names.pop() if names else None
@@ -52,12 +56,13 @@ def make_tool_or_decorator(args: tuple[Any, ...], metadata: dict[str, Any], regi
     return lambda function: _make_tool(function, name, dict(metadata), register)
 
 
-def _make_tool(function: Any, name: str | None, given: dict[str, Any], register: RegisterTool) -> Tool[..., Any]:
-    wanted, registry, replace = given.pop("register", True), given.pop("registry", None), given.pop("replace", False)
+def _make_tool(function: Any, name: str | None, options: dict[str, Any], register: RegisterTool) -> AnyTool:
+    is_registered = options.pop("register", True)
+    registry, replace = options.pop("registry", None), options.pop("replace", False)
     if isinstance(function, Tool):
         function = function.function
-    made: Tool[..., Any] = Tool.from_function(function, name=name, **given)
-    made.implementation.discoverable = wanted and registry is None
-    if wanted:
-        register(made, registry, replace)
-    return made
+    tool: AnyTool = Tool.from_function(function, name=name, **options)
+    tool.implementation.discoverable = is_registered and registry is None
+    if is_registered:
+        register(tool, registry, replace)
+    return tool

@@ -1,4 +1,4 @@
-"""Declaring tools and agents: `@tool`, `@agent`, `Agent`, and who is running now."""
+"""The decorators `@tool` and `@agent`, and the agent that is running now."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import SCOPE, get_current_frame
-from praval_tools.registry.agents import Agent
+from praval_tools.registry.agents import Agent, AgentTool
 from praval_tools.registry.decorator_arguments import ToolDecorator, make_tool_or_decorator
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.metadata import DeclaredFields
-from praval_tools.tools.tool import AsyncTool, Tool
+from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,8 +43,8 @@ def tool(*args: Any, **metadata: Any) -> Any:
     return make_tool_or_decorator(args, metadata, _register_tool)
 
 
-def _register_tool(made: Tool[..., Any], registry: ToolRegistry | None, replace: bool) -> None:
-    (registry if registry is not None else get_tool_registry()).register_tool(made, replace=replace)
+def _register_tool(new_tool: AnyTool, registry: ToolRegistry | None, replace: bool) -> None:
+    (registry if registry is not None else get_tool_registry()).register_tool(new_tool, replace=replace)
 
 
 @overload
@@ -54,12 +54,12 @@ def agent(
     name: str | None = None,
     /,
     *,
-    tools: Iterable[Any] = (),
+    tools: Iterable[AgentTool] = (),
     tool_categories: Iterable[str] = (),
     auto_discover_tools: bool = True,
     registry: ToolRegistry | None = None,
 ) -> Callable[[Callable[..., Any]], Agent]: ...
-def agent(first: Any = None, /, **options: Any) -> Any:
+def agent(first: object = None, /, **options: Any) -> object:
     """
     Declare an agent: `@agent`, `@agent()`, `@agent("calculator", tools=["math_add"], tool_categories=["arithmetic"])`.
 
@@ -70,16 +70,15 @@ def agent(first: Any = None, /, **options: Any) -> Any:
     """
     if callable(first) and not isinstance(first, Agent):
         return Agent(_get_agent_name(first), function=first, **options)
-    name = options.pop("name", None) if first is None else first
+    name: Any = options.pop("name", None) if first is None else first
     return lambda function: Agent(name or _get_agent_name(function), function=function, **options)
 
 
-def _get_agent_name(function: Any) -> str:
-    """Return what an agent is named after: its function, or the class of what is called."""
-    inner = function
-    while (deeper := getattr(inner, "func", None)) is not None:  # functools.partial
-        inner = deeper
-    return str(getattr(inner, "__name__", type(inner).__name__))
+def _get_agent_name(function: object) -> str:
+    """Return the name of a function, or the class of another callable."""
+    while (inner := getattr(function, "func", None)) is not None:  # functools.partial
+        function = inner
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def current_agent() -> Agent:
@@ -90,7 +89,9 @@ def current_agent() -> Agent:
         ToolUsageError: No agent is running.
     """
     frame = get_current_frame()
-    if frame is None or (who := frame[SCOPE].principal) is None:
+    if frame is None or (principal := frame[SCOPE].principal) is None:
         raise ToolUsageError("No agent is running here; current_agent() works inside an agent's function or tool.")
-    registry: Any = frame[SCOPE].registry
-    return Agent.handle(registry, who) if who.delegation is not None else registry.agent(who.agent)
+    registry: ToolRegistry = frame[SCOPE].registry
+    if principal.delegation is not None:
+        return Agent.handle(registry, principal)
+    return registry.agent(principal.agent)

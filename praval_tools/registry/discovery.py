@@ -1,4 +1,4 @@
-"""Finding tools in modules, packages and files."""
+"""Discovery: import modules, packages and files, and return the tools that they declare."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from praval_tools.errors import DiscoveryError
 from praval_tools.registry.default import get_tool_registry, use_registry
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool, Tool
 
 
 def discover_tools(
@@ -22,7 +21,7 @@ def discover_tools(
     pattern: str | None = None,
     category: str | None = None,
     registry: ToolRegistry | None = None,
-) -> list[Tool[..., Any]]:
+) -> list[AnyTool]:
     """
     Import modules and files and return the tools that they declare; filters combine.
 
@@ -39,7 +38,7 @@ def discover_tools(
     home = registry if registry is not None else get_tool_registry()
     if module is None and pattern is None:
         return [tool for tool in home.list_all_tools() if category is None or tool.metadata.category == category]
-    found: dict[str, Tool[..., Any]] = {}
+    found: dict[str, AnyTool] = {}
     errors: list[Exception] = []
     with use_registry(home):
         for label, load in [*_list_module_loaders(module, errors), *_list_file_loaders(pattern)]:
@@ -65,7 +64,7 @@ ModuleLoader = Callable[[], ModuleType]
 
 
 def _load_and_register(
-    home: ToolRegistry, label: str, load: ModuleLoader, found: dict[str, Tool[..., Any]], errors: list[Exception]
+    home: ToolRegistry, label: str, load: ModuleLoader, found: dict[str, AnyTool], errors: list[Exception]
 ) -> None:
     declared = set(home._declared_agents)
     try:
@@ -89,7 +88,7 @@ def _load_and_register(
     found.update((tool.name, tool) for tool in home if _is_declared_in(loaded, tool))
 
 
-def _is_declared_in(module: ModuleType, tool: Tool[..., Any]) -> bool:
+def _is_declared_in(module: ModuleType, tool: AnyTool) -> bool:
     return tool.implementation.module == module.__name__
 
 

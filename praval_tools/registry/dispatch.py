@@ -1,4 +1,4 @@
-"""Where the calls of a registry come in: the toolset that decides on each is found here."""
+"""Where the calls of a registry come in: finds the toolset that decides on each call, and keeps it for the next."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from praval_tools.execution.executor import Executor
 from praval_tools.execution.failures import make_typed_error
 from praval_tools.execution.results import build_no_agent_result
 from praval_tools.names import check_agent_name, get_name
-from praval_tools.registry.toolset import Toolset
-from praval_tools.registry.visibility import ToolVisibility
+from praval_tools.registry.export_cache import ToolExportCache
+from praval_tools.registry.toolset import Toolset, aexecute_complete, execute_complete
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.tool import Tool
 
 _MAX_TOOLSETS: Final = 16_384
 
@@ -25,13 +24,12 @@ class CallDispatcher:
     The toolsets of one registry, made when they are asked for, and the calls that name no toolset.
 
     Args:
-        home: The registry.
-        executor: What runs its calls.
+        executor: Runs the calls of the registry.
     """
 
-    def __init__(self, home: Any, executor: Executor) -> None:
-        self._registry, self._executor = home, executor
-        self.visibility = ToolVisibility(executor.runtime)
+    def __init__(self, executor: Executor) -> None:
+        self._executor, self._registry = executor, executor.runtime.registry
+        self.export_cache = ToolExportCache()
         self._toolsets: dict[Principal, Toolset] = {}
         self._toolsets_by_name: dict[str, Toolset] = {}
 
@@ -40,86 +38,88 @@ class CallDispatcher:
         self._toolsets.clear()
         self._toolsets_by_name.clear()
 
-    def get_toolset(self, who: Principal) -> Toolset:
-        """Return the toolset of *who*."""
-        found = self._toolsets.get(who)
-        if found is None:
+    def get_toolset(self, principal: Principal) -> Toolset:
+        """Return the toolset of *principal*."""
+        toolset = self._toolsets.get(principal)
+        if toolset is None:
             if len(self._toolsets) > _MAX_TOOLSETS:
                 self.clear()
-            found = self._toolsets[who] = Toolset(self, self._executor, who)
-        return found
+            toolset = self._toolsets[principal] = Toolset(self, self._executor, principal)
+        return toolset
 
-    def get_agent_toolset(self, agent: Any) -> Toolset:
+    def get_agent_toolset(self, agent: object) -> Toolset:
         """Return the toolset of an agent, given as object or by its name; a name acts for nobody."""
-        who = getattr(agent, "_principal", None)
-        return self.get_toolset(who) if isinstance(who, Principal) else self._get_named_toolset(get_name(agent))
+        principal = getattr(agent, "principal", None)
+        return self.get_toolset(principal) if isinstance(principal, Principal) else self._get_by_name(get_name(agent))
 
-    def toolset_through(self, agent: Any, wrap: Callable[[Any], Any]) -> Toolset:
-        """Return the toolset of an agent whose calls go through what *wrap* makes of the desk and the executor."""
-        return Toolset(wrap(self), wrap(self._executor), self.get_agent_toolset(agent)._principal)
+    def toolset_through(self, agent: object, wrap: Callable[[Any], Any]) -> Toolset:
+        """Return the toolset of an agent whose calls go through what *wrap* makes of dispatcher and executor."""
+        return Toolset(wrap(self), wrap(self._executor), self.get_agent_toolset(agent).principal)
 
-    def list_tools(self, agent: Any) -> list[Tool[..., Any]]:
-        """Return the tools that an agent may call, for the host program: calling one of these is not checked."""
-        return self.visibility.list_tools(self.get_agent_toolset(agent)._principal)
-
-    def execute(self, request: ToolCall | str, name: str = "", arguments: Any = None) -> ToolResult:
-        """Run a call of the agent that it names; one by id, name and arguments is that of who is running."""
+    def execute(self, request: ToolCall | str, name: str = "", arguments: object = None) -> ToolResult:
+        """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""
         if isinstance(request, ToolCall):
-            mine = self._find_toolset(request)
-            if isinstance(mine, Toolset):
-                return self._executor.execute(request, mine._principal, mine._fast_cache)
-            return self._executor.run_pipeline(request, None, mine)
-        who = get_current_principal(self._registry)
-        return self._executor.execute(_make_call(who, request, name, arguments), who)
+            toolset = self._find_toolset(request)
+            if isinstance(toolset, Toolset):
+                return execute_complete(toolset, request)
+            return self._executor.run_pipeline(request, None, toolset)
+        principal = get_current_principal(self._registry)
+        return self._executor.execute(_make_call(principal, request, name, arguments), principal)
 
     def aexecute(
-        self, request: ToolCall | str, name: str = "", arguments: Any = None
+        self, request: ToolCall | str, name: str = "", arguments: object = None
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a call from async code."""
         if isinstance(request, ToolCall):
-            mine = self._find_toolset(request)
-            if isinstance(mine, Toolset):
-                return self._executor.aexecute(request, mine._principal, mine._fast_cache)
-            return self._executor.run_pipeline_async(request, None, mine)
-        who = get_current_principal(self._registry)
-        return self._executor.aexecute(_make_call(who, request, name, arguments), who)
+            toolset = self._find_toolset(request)
+            if isinstance(toolset, Toolset):
+                return aexecute_complete(toolset, request)
+            return self._executor.run_pipeline_async(request, None, toolset)
+        principal = get_current_principal(self._registry)
+        return self._executor.aexecute(_make_call(principal, request, name, arguments), principal)
 
-    def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+    def call_tool(self, name: str, arguments: dict[str, object]) -> object:
         """Call a tool as who is running and return its value, or raise the typed error."""
-        who = get_current_principal(self._registry)
-        if who is not None:
-            return self.get_toolset(who).call(name, **arguments)
+        principal = get_current_principal(self._registry)
+        if principal is not None:
+            return self.get_toolset(principal).call(name, **arguments)
         result = self._executor.run_pipeline(ToolCall(None, name, arguments), None)
         if not result.success:
             raise make_typed_error(result)
         return result.result
 
-    def _get_named_toolset(self, name: str) -> Toolset:
-        found = self._toolsets_by_name.get(name)
-        if found is None:
-            found = self._toolsets_by_name[name] = self.get_toolset(Principal(check_agent_name(name)))
-        return found
+    def _get_by_name(self, name: str) -> Toolset:
+        toolset = self._toolsets_by_name.get(name)
+        if toolset is None:
+            toolset = self._toolsets_by_name[name] = self.get_toolset(Principal(check_agent_name(name)))
+        return toolset
 
     def _find_toolset(self, call: ToolCall) -> Toolset | ToolResult:
         """
-        Return the toolset that decides on a call: the named agent's, acting for whom it acts now or for whom it says.
+        Return the toolset that decides on a call.
 
-        A result where it names no agent.
+        Returns:
+            The toolset of the named agent, acting for whom it acts now or for whom the call says; a result where the
+            call names no agent.
         """
         agent = call.agent
         if agent is None:
             return build_no_agent_result(call)
-        me = get_current_principal(self._registry)
-        if me is not None and me.agent == agent and call.on_behalf_of in ((), me.chain):
-            return self.get_toolset(me)
-        mine = self._toolsets_by_name.get(agent) if type(agent) is str else None
+        running = get_current_principal(self._registry)
+        if running is not None and running.agent == agent and call.on_behalf_of in ((), running.chain):
+            return self.get_toolset(running)
+        toolset = self._toolsets_by_name.get(agent) if type(agent) is str else None
         try:
-            if mine is None:
-                mine = self._get_named_toolset(get_name(agent))
-            return self.get_toolset(with_delegators(mine._principal, call.on_behalf_of)) if call.on_behalf_of else mine
+            if toolset is None:
+                toolset = self._get_by_name(get_name(agent))
+            if not call.on_behalf_of:
+                return toolset
+            return self.get_toolset(with_delegators(toolset.principal, call.on_behalf_of))
         except InvalidNameError as error:
             return build_no_agent_result(call, str(error))
 
 
-def _make_call(who: Principal | None, call_id: str, name: str, arguments: Any) -> ToolCall:
-    return ToolCall(call_id, name, arguments, who.agent if who else None, None, who.chain if who else ())
+def _make_call(principal: Principal | None, call_id: str, name: str, arguments: object) -> ToolCall:
+    if principal is None:
+        return ToolCall(call_id, name, arguments)
+    return ToolCall(call_id, name, arguments, principal.agent, None, principal.chain)

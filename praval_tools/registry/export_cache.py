@@ -1,9 +1,8 @@
-"""An agent's tools as a provider gets them: written piece by piece, and kept as long as they say what is so."""
+"""An agent's tools as providers get them: JSON text that is kept until one of the tools changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -13,190 +12,190 @@ from praval_tools.access.queries import find_candidate_tools, list_permitting_re
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import UnknownFormatError
+from praval_tools.execution.runtime import Runtime
 from praval_tools.lazy_import import load
 from praval_tools.schema.encode import to_json_bytes
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 if TYPE_CHECKING:
+    from praval_tools.access.bounds.bounds import Bounds
     from praval_tools.formats import Format
     from praval_tools.formats.strict import StrictCost
 
 _MAX_CACHED_EXPORTS: Final = 64
 """How many lists are kept of one agent: each combination of format, mode and tags is one."""
 
-ExportKey: TypeAlias = "tuple[str | Format, bool, frozenset[str] | None, frozenset[str] | None, bool]"
+_ToolWithBounds: TypeAlias = "tuple[AnyTool, tuple[Bounds, ...]]"
 _ToolExport: TypeAlias = "tuple[bytes, StrictCost | None]"
 
 
 def to_tag_set(tags: Iterable[str] | None) -> frozenset[str] | None:
-    """Return tags as they are looked for; None stays."""
+    """Return tags as `has_matching_tags` takes them; None stays."""
     return None if tags is None else frozenset((tags,) if isinstance(tags, str) else tags)
 
 
-def has_matching_tags(tool: Tool[..., Any], tags: frozenset[str] | None, without: frozenset[str] | None) -> bool:
-    """Tell whether a tool has one of *tags*, where they are given, and none of those that it is to be *without*."""
-    mine = tool.metadata.tags
-    return (tags is None or not tags.isdisjoint(mine)) and (not without or without.isdisjoint(mine))
+def has_matching_tags(tool: AnyTool, tags: frozenset[str] | None, excluded: frozenset[str] | None) -> bool:
+    """Tell whether a tool has one of *tags*, unless they are None, and none of the *excluded* ones."""
+    own = tool.metadata.tags
+    return (tags is None or not tags.isdisjoint(own)) and (not excluded or excluded.isdisjoint(own))
 
 
-class CachedExport(msgspec.Struct):
+class _ExportKey(msgspec.Struct, frozen=True):
+    api_format: str | Format
+    strict: bool
+    tags: frozenset[str] | None
+    excluded_tags: frozenset[str] | None
+    reason: bool
+
+
+class _CachedExport(msgspec.Struct):
     """
-    One list as it was written last.
+    A list as it was exported last.
 
     Args:
-        state: When that was.
-        lasting: Only another state can alter it.
-        tools: What is in it, each with the bounds that were merged into its schema.
+        state: The state at that time.
+        is_lasting: Whether only another state can alter the list.
+        tools: The tools in it, each with the bounds that were merged into its schema.
         text: The list as JSON.
     """
 
     state: AccessState
-    lasting: bool
-    tools: list[tuple[Tool[..., Any], tuple[Any, ...]]]
+    is_lasting: bool
+    tools: list[_ToolWithBounds]
     text: bytes
 
 
 class ToolExportCache:
-    """Tools as JSON, each written once for a format and mode; shared by all agents of a registry."""
+    """Tools as JSON, each exported once per format and mode; shared by all agents of a registry."""
 
     def __init__(self) -> None:
-        self._exports: WeakKeyDictionary[Tool[..., Any], dict[Any, _ToolExport]] = WeakKeyDictionary()
+        self._exports: WeakKeyDictionary[AnyTool, dict[tuple[Format, bool, bool], _ToolExport]] = WeakKeyDictionary()
 
     def get_export(
-        self, form: Format, tool: Tool[..., Any], bounds: tuple[Any, ...], *, strictly: bool, reason: bool
+        self, form: Format, tool: AnyTool, bounds: tuple[Bounds, ...], *, strict: bool, reason: bool
     ) -> _ToolExport:
-        """Return a tool as JSON, and what it costs of the strict tools of a request."""
+        """Return a tool as JSON, and what it takes of the strict tools that a request may have."""
         if bounds:
-            return _export_tool(form, tool, bounds, strictly=strictly, reason=reason)
-        kept = self._exports.get(tool)
-        if kept is None:
-            kept = self._exports[tool] = {}
-        key = (form, strictly, reason)
-        piece = kept.get(key)
-        if piece is None:
-            piece = kept[key] = _export_tool(form, tool, (), strictly=strictly, reason=reason)
-        return piece
+            return _export_tool(form, tool, bounds, strict=strict, reason=reason)
+        exports = self._exports.get(tool)
+        if exports is None:
+            exports = self._exports[tool] = {}
+        key = (form, strict, reason)
+        export = exports.get(key)
+        if export is None:
+            export = exports[key] = _export_tool(form, tool, (), strict=strict, reason=reason)
+        return export
 
 
-def _export_tool(
-    form: Format, tool: Tool[..., Any], bounds: tuple[Any, ...], *, strictly: bool, reason: bool
-) -> _ToolExport:
+def _export_tool(form: Format, tool: AnyTool, bounds: tuple[Bounds, ...], *, strict: bool, reason: bool) -> _ToolExport:
     compiled = tool.implementation.compiled
     parameters = compiled.parameters_schema
-    for one in bounds:
-        parameters = one.merge_into_schema(parameters)
-    formats: Any = load("praval_tools.formats")
+    for bound in bounds:
+        parameters = bound.merge_into_schema(parameters)
+    formats = load("praval_tools.formats")
     offer = formats.Offer(
-        name=tool.name, description=tool.description, parameters=parameters, metadata=tool.metadata,
+        name=tool.name,
+        description=tool.description,
+        parameters=parameters,
+        metadata=tool.metadata,
         result=compiled.result_schema,
-    )  # fmt: skip
-    made, cost = formats.offered(form, offer, strictly=strictly, reason=reason)
+    )
+    schema, cost = formats.offered(form, offer, strictly=strict, reason=reason)
     try:
-        return to_json_bytes(made), cost
+        return to_json_bytes(schema), cost
     except UnicodeEncodeError:  # half of a surrogate pair somewhere in a schema
-        return to_json_bytes(formats.response_fields.replace_surrogates_in_json(made)), cost
+        return to_json_bytes(formats.response_fields.replace_surrogates_in_json(schema)), cost
 
 
 class AgentExporter:
     """
-    The tools of one agent as providers get them, kept.
+    The tools of one agent as providers get them.
 
     A change of the registry that leaves the agent's tools as they are leaves the texts as they are.
 
     Args:
-        pieces: Those of the registry.
-        who: The agent.
-        ledger: Tells what is so.
-        now: Tells the time.
-        more: Gives the formats that plugins bring.
+        tool_exports: Those of the registry.
+        runtime: The registry's.
+        principal: The agent.
     """
 
-    def __init__(
-        self, pieces: ToolExportCache, who: Principal, ledger: Any, now: Callable[[], datetime],
-        more: Callable[[], Mapping[str, Format]],
-    ) -> None:  # fmt: skip
-        self._tool_exports, self._principal, self._access_store, self._now, self._get_plugin_formats = (
-            pieces,
-            who,
-            ledger,
-            now,
-            more,
-        )
-        self._cache: dict[ExportKey, CachedExport] = {}
+    def __init__(self, tool_exports: ToolExportCache, runtime: Runtime, principal: Principal) -> None:
+        self._tool_exports, self._runtime, self._principal = tool_exports, runtime, principal
+        self._cache: dict[_ExportKey, _CachedExport] = {}
 
     def export_json(
-        self, api_format: str | Format, strict: bool, tags: Iterable[str] | None, without: Iterable[str] | None,
+        self,
+        api_format: str | Format,
+        strict: bool,
+        tags: Iterable[str] | None,
+        excluded_tags: Iterable[str] | None,
         reason: bool,
-    ) -> bytes:  # fmt: skip
+    ) -> bytes:
         """Return the tools as JSON, sorted by name; the same bytes until one of them changes."""
-        formats: Any = load("praval_tools.formats")
-        if (more := self._get_plugin_formats()) and isinstance(api_format, str):
-            api_format = formats.format_of(api_format, {**formats.FORMATS, **more})
-        key = (
-            api_format, strict, to_tag_set(tags), to_tag_set(without), reason,
-        )  # fmt: skip
+        if (plugin_formats := self._runtime.hooks.formats) and isinstance(api_format, str):
+            formats = load("praval_tools.formats")
+            api_format = formats.format_of(api_format, {**formats.FORMATS, **plugin_formats})
+        key = _ExportKey(api_format, strict, to_tag_set(tags), to_tag_set(excluded_tags), reason)
         try:
-            shown = self._cache.get(key)
+            cached = self._cache.get(key)
         except TypeError:
-            raise UnknownFormatError(str(api_format), formats.FORMATS) from None
-        state = self._access_store.get_current_state()
-        if shown is not None and shown.state is state and shown.lasting:
-            return shown.text
-        return self._refresh_export(key, shown, state)
+            raise UnknownFormatError(str(api_format), load("praval_tools.formats").FORMATS) from None
+        state = self._runtime.access_store.get_current_state()
+        if cached is not None and cached.state is state and cached.is_lasting:
+            return cached.text
+        return self._refresh_export(key, cached, state)
 
-    def _refresh_export(self, key: ExportKey, known: CachedExport | None, state: AccessState) -> bytes:
-        form: Format = load("praval_tools.formats").format_of(key[0])
-        tools, lasting = _find_exportable_tools(state, self._principal, self._now(), key[2], key[3])
-        if known is not None and _has_same_tools(known.tools, tools):
-            self._cache[key] = CachedExport(state, lasting, known.tools, known.text)
-            return known.text
-        text = self._join_exports(form, tools, strictly=key[1], reason=key[4])
-        if len(self._cache) >= _MAX_CACHED_EXPORTS:
-            self._cache.clear()
-        self._cache[key] = CachedExport(state, lasting, tools, text)
+    def _refresh_export(self, key: _ExportKey, cached: _CachedExport | None, state: AccessState) -> bytes:
+        form: Format = load("praval_tools.formats").format_of(key.api_format)
+        tools, is_lasting = self._find_exportable_tools(key, state)
+        if cached is not None and _has_same_tools(cached.tools, tools):
+            tools, text = cached.tools, cached.text
+        else:
+            text = self._join_exports(form, tools, strict=key.strict, reason=key.reason)
+            if len(self._cache) >= _MAX_CACHED_EXPORTS:
+                self._cache.clear()
+        self._cache[key] = _CachedExport(state, is_lasting, tools, text)
         return text
 
-    def _join_exports(self, form: Format, tools: list[Any], *, strictly: bool, reason: bool) -> bytes:
-        made, left = [], form.budget
+    def _find_exportable_tools(self, key: _ExportKey, state: AccessState) -> tuple[list[_ToolWithBounds], bool]:
+        """Return the tools by name, with the bounds on all their calls, and whether only another state alters them."""
+        candidates = (state.tools[name].tool for name in find_candidate_tools(state, self._principal))
+        is_lasting = not any(_has_unresolved_hints(tool) for tool in candidates)
+        exportable: list[_ToolWithBounds] = []
+        for resolution in list_permitting_resolutions(state, self._principal, self._runtime.clock.now()):
+            tool, paths = resolution.record.tool, resolution.paths  # type: ignore[union-attr]
+            if not has_matching_tags(tool, key.tags, key.excluded_tags):
+                continue
+            is_lasting = is_lasting and all(path.is_unconditional for path in paths)
+            if tool.implementation.is_compilable:
+                exportable.append((tool, tuple(paths[0].bounds) if len(paths) == 1 else ()))
+        return sorted(exportable, key=lambda item: item[0].name), is_lasting
+
+    def _join_exports(self, form: Format, tools: list[_ToolWithBounds], *, strict: bool, reason: bool) -> bytes:
+        exports, budget = [], form.budget
         for tool, bounds in tools:
-            piece, cost = self._tool_exports.get_export(form, tool, bounds, strictly=strictly, reason=reason)
-            if cost is not None and left is not None:
-                after = type(cost)(left.tools - cost.tools, left.optional - cost.optional, left.unions - cost.unions)
-                if min(after.tools, after.optional, after.unions) < 0:
-                    piece, _ = self._tool_exports.get_export(form, tool, bounds, strictly=False, reason=reason)
+            export, cost = self._tool_exports.get_export(form, tool, bounds, strict=strict, reason=reason)
+            if cost is not None and budget is not None:
+                rest = type(cost)(
+                    budget.tools - cost.tools, budget.optional - cost.optional, budget.unions - cost.unions
+                )
+                if min(rest.tools, rest.optional, rest.unions) < 0:
+                    export, _ = self._tool_exports.get_export(form, tool, bounds, strict=False, reason=reason)
                 else:
-                    left = after
-            made.append(piece)
-        return b"[" + b",".join(made) + b"]"
+                    budget = rest
+            exports.append(export)
+        return b"[" + b",".join(exports) + b"]"
 
 
-def _has_same_tools(one: list[Any], other: list[Any]) -> bool:
-    return len(one) == len(other) and all(
-        tool is known and len(bounds) == len(held) and all(map(_is_identical, bounds, held))
-        for (tool, bounds), (known, held) in zip(one, other, strict=True)
-    )
+def _has_same_tools(first: list[_ToolWithBounds], second: list[_ToolWithBounds]) -> bool:
+    """Tell whether two lists hold the very same tools and bounds."""
+    return [_get_identities(*item) for item in first] == [_get_identities(*item) for item in second]
 
 
-def _is_identical(one: Any, other: Any) -> bool:
-    return one is other
+def _get_identities(tool: AnyTool, bounds: tuple[Any, ...]) -> list[int]:
+    return [id(tool), *map(id, bounds)]
 
 
-def _find_exportable_tools(
-    state: AccessState, who: Principal, now: datetime, tags: frozenset[str] | None, without: frozenset[str] | None
-) -> tuple[list[tuple[Tool[..., Any], tuple[Any, ...]]], bool]:
-    """Return the tools by name, with the bounds on all their calls, and whether only another state alters them."""
-    found = []
-    lasting = not any(_has_unresolved_hints(state.tools[name].tool) for name in find_candidate_tools(state, who))
-    for verdict in list_permitting_resolutions(state, who, now):
-        tool = verdict.record.tool  # type: ignore[union-attr]
-        if not has_matching_tags(tool, tags, without):
-            continue
-        lasting = lasting and all(path.is_unconditional for path in verdict.paths)
-        if tool.implementation.is_compilable:
-            found.append((tool, tuple(verdict.paths[0].bounds) if len(verdict.paths) == 1 else ()))
-    return sorted(found, key=lambda one: one[0].name), lasting
-
-
-def _has_unresolved_hints(tool: Tool[..., Any]) -> bool:
-    """Tell whether a hint of the tool leads nowhere yet; one day it may, and no state tells that day."""
+def _has_unresolved_hints(tool: AnyTool) -> bool:
+    """Tell whether a type hint of the tool is unresolved: it may be resolved later, without a change of the state."""
     return tool.implementation.signature.unresolved and not tool.implementation.is_compilable

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
 from weakref import WeakValueDictionary
 
+from msgspec.structs import replace
+
 from praval_tools.access import commands
-from praval_tools.access import grants as lending
+from praval_tools.access.grants import get_grant_record, list_grants, plan_revocation
 from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.problems import RegistryProblem, find_problems
-from praval_tools.access.queries import compute_stats, describe_tool, find_tool, search_tools, select_tools
+from praval_tools.access.queries import (
+    compute_stats,
+    describe_tool,
+    find_tool,
+    list_callable_tools,
+    search_tools,
+    select_tools,
+)
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore, Subscriber
@@ -22,24 +31,30 @@ from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.runtime import RegistryOptions, Runtime
-from praval_tools.names import check_agent_name, check_tool_name, get_name
-from praval_tools.registry import assignment
+from praval_tools.names import check_agent_name, get_name
+from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
-from praval_tools.registry.default import set_registry_factory
 from praval_tools.registry.dispatch import CallDispatcher
-from praval_tools.registry.exports import SchemaExportMixin
-from praval_tools.registry.journal_slot import JournalMixin, JournalSlot
+from praval_tools.registry.journal_attachment import JournalAttachment
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.json_input import MAX_BYTES, MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.from_object import make_tool, make_tools_from_object
 from praval_tools.tools.metadata import Engine, ErrorStyle, ToolFields
-from praval_tools.tools.tool import Tool, ToolDefinition
+from praval_tools.tools.source import Source
+from praval_tools.tools.tool import AnyTool, Tool, ToolDefinition
+
+if TYPE_CHECKING:
+    from praval_tools.formats import Format
+    from praval_tools.journal.journal import Journal
+    from praval_tools.journal.replay import MatchMode
+    from praval_tools.journal.stats import UsageStats
+    from praval_tools.runs.run import Run
 
 
-class ToolRegistry(JournalMixin, SchemaExportMixin):
+class ToolRegistry:
     """
     The catalogue of tools, and who may call them.
 
@@ -71,25 +86,31 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         errors: ErrorStyle = "message", max_result_size: int | None = None, engine: Engine | None = None,
         refusals: Literal["tell", "hide"] = "tell", max_argument_bytes: int = MAX_BYTES,
         max_argument_depth: int = MAX_DEPTH, retry_wait: float = 2.0, clock: Clock | None = None,
-        journal: Any = None, durability: Literal["full", "intent"] = "full",
+        journal: object = None, durability: Literal["full", "intent"] = "full",
         journal_errors: Literal["raise", "continue"] = "raise", secrets: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        self._initialize(name, clock if clock is not None else SystemClock(), RegistryOptions(
-            strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
-            max_argument_depth, retry_wait,
-        ))  # fmt: skip
-        self._journal_slot = JournalSlot(self._runtime, durability, journal_errors, secrets)
+        self._initialize(
+            name,
+            clock if clock is not None else SystemClock(),
+            RegistryOptions(
+                strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
+                max_argument_depth, retry_wait,
+            ),
+        )  # fmt: skip
+        self._journal = JournalAttachment(self._runtime, durability, journal_errors, secrets)
         if journal is not None:
             self.journal = journal
 
+    _store_type: ClassVar[type[StateStore]] = StateStore
+
     def _initialize(self, name: str, clock: Clock, options: RegistryOptions, state: AccessState | None = None) -> None:
         self.name, self._clock = name, clock
-        self._access_store = StateStore(name, state)
+        self._access_store = self._store_type(name, state)
         self._runtime = Runtime(self._access_store, clock, options, self)
-        self._runtime.dispatcher = self._dispatcher = CallDispatcher(self, Executor(self._runtime))
-        self._journal_slot = JournalSlot(self._runtime, "full", "raise", ())
-        self._declared_agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
-        self._runtime.declared_agents = self._declared_agents
+        self._runtime.dispatcher = self._dispatcher = CallDispatcher(Executor(self._runtime))
+        self._runtime.declared_agents = self._declared_agents = WeakValueDictionary[str, Agent]()
+        self._changes = AccessChanges(self._access_store, clock)
+        self._journal = JournalAttachment(self._runtime)
 
     def __repr__(self) -> str:
         return f"<ToolRegistry {self.name!r}: {len(self)} tools>"
@@ -98,34 +119,30 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         return True
 
     def __len__(self) -> int:
-        return len(self._access_store.get_current_state().tools)
+        return len(self._current_state.tools)
 
-    def __iter__(self) -> Iterator[Tool[..., Any]]:
+    def __iter__(self) -> Iterator[AnyTool]:
         return iter(self.list_all_tools())
 
     def __contains__(self, tool: object) -> bool:
-        record = (
-            self._access_store.get_current_state().find_tool_record(get_name(tool))
-            if isinstance(tool, str | Tool)
-            else None
+        registered = self.get_tool(get_name(tool)) if isinstance(tool, str | Tool) else None
+        return registered is not None and (
+            not isinstance(tool, Tool) or registered.implementation is tool.implementation
         )
-        return record is not None and (isinstance(tool, str) or record.tool.implementation is tool.implementation)  # type: ignore[attr-defined]
 
     @property
     def state(self) -> AccessState:
         """The present state: immutable, equal to the replay of all events."""
         return self._access_store.state
 
-    def _commit_change(
-        self, verb: str, tool: str | None, by: Any, plan: Callable[[AccessState, str], commands.EventList]
-    ) -> bool:
-        """Change the state in the name of *by*; False: there was nothing to change."""
-        who = resolve_actor(by, verb, tool)
-        return bool(self._access_store.commit(lambda state: plan(state, who)))
+    @property
+    def _current_state(self) -> AccessState:
+        """The present state; inside of `change()`, with what was changed there."""
+        return self._access_store.get_current_state()
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
-    def register_tool(self, tool: Tool[..., Any], *, replace: bool = False, by: Any = None, reason: str = "") -> None:
+    def register_tool(self, tool: AnyTool, *, replace: bool = False, by: object = None, reason: str = "") -> None:
         """
         Register *tool*; all or nothing.
 
@@ -136,11 +153,15 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         """
         if not isinstance(tool, Tool):
             raise TypeError(f"Expected Tool object, got {type(tool).__name__}; make one with @tool or Tool(…).")
-        self._commit_change("register", tool.name, by, lambda state, who: commands.plan_registration(
-            state, tool, who, replace=replace, reason=reason))  # fmt: skip
+        self._changes.commit(
+            "register",
+            by,
+            lambda state, actor: commands.plan_registration(state, tool, actor, replace=replace, reason=reason),
+            tool.name,
+        )
 
     def register(
-        self, tool: Tool[..., Any] | str, function: Callable[..., Any] | None = None,
+        self, tool: AnyTool | str, function: Callable[..., Any] | None = None,
         definition: ToolDefinition | None = None,
     ) -> None:  # fmt: skip
         """Register a tool, or a function under a name and definition (the PyWorkflow form)."""
@@ -151,14 +172,14 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         """Declares a tool in this registry; takes what `praval_tools.tool` takes."""
         return lambda *args, **metadata: make_tool_or_decorator(args, metadata, self._register_declared)
 
-    def _register_declared(self, tool: Tool[..., Any], registry: ToolRegistry | None, replace: bool) -> None:
+    def _register_declared(self, tool: AnyTool, registry: ToolRegistry | None, replace: bool) -> None:
         tool.implementation.discoverable = False  # it belongs here, wherever discovery finds it
         (self if registry is None else registry).register_tool(tool, replace=replace)
 
     def register_object(
         self, source: Any, /, namespace: bool | str = True, *, include: Iterable[str] = (), exclude: Iterable[str] = (),
         strict: bool = True, **metadata: Unpack[ToolFields],
-    ) -> list[Tool[..., Any]]:  # fmt: skip
+    ) -> list[AnyTool]:  # fmt: skip
         """
         Register the public methods of an object or class as tools, all or nothing.
 
@@ -175,53 +196,47 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
             ToolDefinitionError: With every problem of every method.
             ToolUsageError: The class cannot be built without arguments, or a name is no method.
         """
-        made = make_tools_from_object(source, namespace, set(include), set(exclude), strict, metadata)
+        tools = make_tools_from_object(source, namespace, set(include), set(exclude), strict, metadata)
         with self.change():
-            for tool in made:
+            for tool in tools:
                 self.register_tool(tool)
-        return made
+        return tools
 
-    def unregister_tool(self, name: str | Tool[..., Any], *, by: Any = None, reason: str = "") -> bool:
+    def unregister_tool(self, name: str | AnyTool, *, by: object = None, reason: str = "") -> bool:
         """Take a tool out and end its grants; False: there was none."""
-        text = get_name(name)
-        return self._commit_change(
-            "unregister", text, by, lambda state, who: commands.plan_unregistration(state, text, who, reason)
-        )
+        return self._changes.change_tool("unregister", name, by, reason, commands.plan_unregistration)
 
-    def get_tool(self, name: str) -> Tool[..., Any] | None:
+    def get_tool(self, name: str) -> AnyTool | None:
         """Return the tool of this name as it is now; None: there is none."""
-        return find_tool(self._access_store.get_current_state(), get_name(name))
+        return find_tool(self._current_state, get_name(name))
 
-    def _get_tools(self, names: Iterable[str]) -> list[Tool[..., Any]]:
-        return select_tools(self._access_store.get_current_state(), names)
-
-    def list_all_tools(self) -> list[Tool[..., Any]]:
+    def list_all_tools(self) -> list[AnyTool]:
         """Return every tool, in registration order."""
-        return self._get_tools(self._access_store.get_current_state().tools)
+        return select_tools(state := self._current_state, state.tools)
 
-    def get_tools_by_category(self, category: str) -> list[Tool[..., Any]]:
+    def get_tools_by_category(self, category: str) -> list[AnyTool]:
         """Return the tools of a category, in registration order."""
-        return self._get_tools(self._access_store.get_current_state().get_tools_by_label("category", category))
+        return select_tools(state := self._current_state, state.get_tools_by_label("category", category))
 
-    def get_shared_tools(self) -> list[Tool[..., Any]]:
+    def get_shared_tools(self) -> list[AnyTool]:
         """Return the shared tools, in registration order."""
-        return self._get_tools(self._access_store.get_current_state().get_tools_by_label("shared", ""))
+        return select_tools(state := self._current_state, state.get_tools_by_label("shared", ""))
 
-    def get_tools_for_agent(self, agent_name: str | Agent) -> list[Tool[..., Any]]:
+    def get_tools_for_agent(self, agent_name: str | Agent) -> list[AnyTool]:
         """Return the tools that the agent may call now, in registration order."""
-        return self._dispatcher.list_tools(agent_name)
+        return list_callable_tools(self._current_state, self.toolset(agent_name).principal, self._clock.now())
 
     def search_tools(
         self, name_pattern: str | None = None, category: str | None = None, owned_by: str | Agent | None = None,
         shared_only: bool = False, tags: Iterable[str] | None = None,
-    ) -> list[Tool[..., Any]]:  # fmt: skip
+    ) -> list[AnyTool]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
         owner = get_name(owned_by) if owned_by else None
-        return search_tools(self._access_store.get_current_state(), name_pattern, category, owner, shared_only, tags)
+        return search_tools(self._current_state, name_pattern, category, owner, shared_only, tags)
 
     def get_registry_stats(self) -> dict[str, Any]:
         """Return the counts that Praval's registry gives."""
-        return compute_stats(self._access_store.get_current_state())
+        return compute_stats(self._current_state)
 
     def get_tool_definitions(self) -> list[ToolDefinition]:
         """Return name, description and schema of every tool."""
@@ -229,25 +244,39 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
 
     def get_tool_definitions_dict(self) -> list[dict[str, Any]]:
         """Return name, description and schema of every tool as dicts."""
-        return [one.to_dict() for one in self.get_tool_definitions()]
+        return [definition.to_dict() for definition in self.get_tool_definitions()]
 
-    def get_tool_info(self, name: str | Tool[..., Any]) -> dict[str, Any] | None:
+    def get_tool_info(self, name: str | AnyTool) -> dict[str, Any] | None:
         """Return definition, metadata and usage statistics of a tool, as JSON values; None: there is none."""
-        return describe_tool(self._access_store.get_current_state(), get_name(name), self.stats)
+        return describe_tool(self._current_state, get_name(name), self.stats)
 
-    def clear_registry(self, *, by: Any = None, reason: str = "") -> None:
+    def clear_registry(self, *, by: object = None, reason: str = "") -> None:
         """Forget every tool, agent, grant and block."""
-        self._commit_change("clear the registry", None, by, lambda state, who: commands.plan_clear(who, reason))
+        self._changes.commit("clear the registry", by, lambda _, actor: commands.plan_clear(actor, reason))
         self._dispatcher.clear()
 
-    def replace_source(self, source: str, tools: Iterable[Tool[..., Any]], *, by: Any = None) -> None:
-        """Swap all tools of a source (a distribution, a file) for *tools* at once; no call sees a mixture."""
-        assignment.replace_source_tools(self, source, {tool.name: tool for tool in tools}, by)
+    def replace_source(self, source: str, tools: Iterable[AnyTool], *, by: object = None) -> None:
+        """
+        Swap all tools of a source (a distribution, a file) for *tools* at once; no call sees a mixture.
+
+        A tool that does not name *source* as its source is registered as one that does, so that the next swap finds it.
+
+        Raises:
+            DuplicateToolError: A name is taken by a tool from another source.
+        """
+        new = {tool.name: tool if _is_from(source, tool) else _with_source(source, tool) for tool in tools}
+        with self.change():
+            old = [tool.name for tool in self.list_all_tools() if _is_from(source, tool)]
+            for name in old:
+                if name not in new:
+                    self.unregister_tool(name, by=by, reason=f"source {source!r} was replaced")
+            for name, tool in new.items():
+                self.register_tool(tool, replace=name in old, by=by)
 
     # ── who may call ─────────────────────────────────────────────────────────────────────────────
 
     def assign_tool_to_agent(
-        self, tool_name: str | Tool[..., Any], agent_name: str | Agent, *, by: Any = None, **terms: Unpack[GrantTerms]
+        self, tool_name: str | AnyTool, agent_name: str | Agent, *, by: object = None, **terms: Unpack[GrantTerms]
     ) -> bool:
         """
         Let an agent call a tool; False, with a warning, where there is no such tool or the agent is blocked or retired.
@@ -264,92 +293,76 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
             NotOwnerError: *by* is neither operator nor owner nor holder of a delegable grant.
             GrantError: Expiry, count or bounds make no sense.
         """
-        return assignment.assign_tool(self, get_name(tool_name), get_name(agent_name), by, terms)
+        return self._changes.assign(get_name(tool_name), get_name(agent_name), by, terms)
 
-    def grant(
-        self, tool: str | Tool[..., Any], to: str | Agent, *, by: Any = None, **terms: Unpack[GrantTerms]
-    ) -> Grant:
+    def grant(self, tool: str | AnyTool, to: str | Agent, *, by: object = None, **terms: Unpack[GrantTerms]) -> Grant:
         """Like `assign_tool_to_agent`, but returns the grant, and an unknown tool is an `UnknownToolError`."""
-        return assignment.grant_tool(self, get_name(tool), get_name(to), by, terms)
+        return self._changes.grant(get_name(tool), get_name(to), by, terms)
 
     def remove_tool_from_agent(
-        self, tool_name: str | Tool[..., Any], agent_name: str | Agent, *, by: Any = None, reason: str = ""
+        self, tool_name: str | AnyTool, agent_name: str | Agent, *, by: object = None, reason: str = ""
     ) -> bool:
         """
         Take a tool from an agent: its grants, and for the operator its other ways too; False: it had none.
 
         A name that no tool has, and that the agent does not list either, is recorded and warned of.
         """
-        return assignment.remove_tool(self, get_name(tool_name), get_name(agent_name), by, reason)
+        return self._changes.remove(get_name(tool_name), get_name(agent_name), by, reason)
 
-    def revoke(self, grant: Grant | str, *, by: Any = None, reason: str = "") -> bool:
+    def revoke(self, grant: Grant | str, *, by: object = None, reason: str = "") -> bool:
         """End a grant and all that came from it; False: it had ended."""
-        grant_id = grant if isinstance(grant, str) else grant.id
-        return self._commit_change(
-            "revoke", None, by, lambda state, who: lending.plan_revocation(state, grant_id, who, reason)
+        return self._changes.commit(
+            "revoke", by, lambda state, actor: plan_revocation(state, _get_grant_id(grant), actor, reason)
         )
 
-    def grants(self, *, tool: Any = None, agent: Any = None, by: Any = None, ended: bool = False) -> list[Grant]:
+    def grants(
+        self, *, tool: object = None, agent: object = None, by: object = None, ended: bool = False
+    ) -> list[Grant]:
         """Return the live grants, or with *ended* those too that are over; the oldest first."""
-        wanted = {"tool": tool, "agent": agent, "by": by}
-        fits = {key: get_name(one) for key, one in wanted.items() if one is not None}
-        return lending.list_grants(self._access_store.get_current_state(), fits, None if ended else self._clock.now())
+        filters = {"tool": tool, "agent": agent, "by": by}
+        names = {key: get_name(value) for key, value in filters.items() if value is not None}
+        return list_grants(self._current_state, names, None if ended else self._clock.now())
 
     def uses_left(self, grant: Grant | str) -> int | None:
         """Return how many calls a grant still admits; None: any number."""
-        grant_id = grant if isinstance(grant, str) else grant.id
-        return lending.get_grant_record(self._access_store.get_current_state(), grant_id).calls_left
+        return get_grant_record(self._current_state, _get_grant_id(grant)).calls_left
 
-    def block(self, tool: Any, agent: Any, *, by: Any = None, reason: str = "") -> Block:
+    def block(self, tool: object, agent: object, *, by: object = None, reason: str = "") -> Block:
         """Refuse a tool to an agent, whatever permits it; may come before the tool."""
-        text, name = check_tool_name(get_name(tool)), check_agent_name(get_name(agent))
-        made = Block(tool=text, agent=name, by=resolve_actor(by, "block an agent from", text), reason=reason)
-        self._access_store.commit(lambda state: commands.plan_block(state, made))
-        return made
+        return self._changes.block(tool, agent, by, reason)
 
-    def unblock(self, tool: Any, agent: Any, *, by: Any = None, reason: str = "") -> bool:
+    def unblock(self, tool: object, agent: object, *, by: object = None, reason: str = "") -> bool:
         """Lift a block; only who set it or the operator may. False: there was none."""
-        text, name = get_name(tool), get_name(agent)
-        return self._commit_change(
-            "unblock", text, by, lambda state, who: commands.plan_unblock(state, text, name, who, reason)
-        )
+        return self._changes.change_tool("unblock", tool, by, reason, commands.plan_unblock, get_name(agent))
 
-    def transfer_ownership(self, tool: Any, to: Any, *, by: Any = None, reason: str = "") -> None:
+    def transfer_ownership(self, tool: object, to: object, *, by: object = None, reason: str = "") -> None:
         """Hand a tool over to another owner; the history is kept."""
-        text, name = get_name(tool), check_agent_name(get_name(to))
-        self._commit_change(
-            "transfer", text, by, lambda state, who: commands.plan_transfer(state, text, name, who, reason)
-        )
+        owner = check_agent_name(get_name(to))
+        self._changes.change_tool("transfer", tool, by, reason, commands.plan_transfer, owner)
 
-    def share_tool(self, tool: Any, *, by: Any = None, reason: str = "") -> None:
+    def share_tool(self, tool: object, *, by: object = None, reason: str = "") -> None:
         """Let every agent with `auto_discover_tools` call a tool."""
-        text = get_name(tool)
-        self._commit_change("share", text, by, lambda state, who: commands.plan_share(state, text, who, reason))
+        self._changes.change_tool("share", tool, by, reason, commands.plan_share)
 
-    def unshare_tool(self, tool: Any, *, by: Any = None, reason: str = "") -> None:
-        """Share a tool no more."""
-        text = get_name(tool)
-        self._commit_change("unshare", text, by, lambda state, who: commands.plan_unshare(state, text, who, reason))
+    def unshare_tool(self, tool: object, *, by: object = None, reason: str = "") -> None:
+        """Stop sharing a tool."""
+        self._changes.change_tool("unshare", tool, by, reason, commands.plan_unshare)
 
-    def disable(self, name: Any = None, *, by: Any = None, reason: str = "", **target: Unpack[SwitchTarget]) -> None:
+    def disable(
+        self, name: object = None, *, by: object = None, reason: str = "", **target: Unpack[SwitchTarget]
+    ) -> None:
         """Switch off a tool, namespace, category or tag, for everybody."""
-        self._set_enabled(False, name, by, reason, target)
+        self._changes.switch(False, name, by, reason, target)
 
-    def enable(self, name: Any = None, *, by: Any = None, reason: str = "", **target: Unpack[SwitchTarget]) -> None:
+    def enable(
+        self, name: object = None, *, by: object = None, reason: str = "", **target: Unpack[SwitchTarget]
+    ) -> None:
         """Switch a tool, namespace, category or tag on again."""
-        self._set_enabled(True, name, by, reason, target)
+        self._changes.switch(True, name, by, reason, target)
 
-    def _set_enabled(self, on: bool, name: Any, by: Any, reason: str, target: SwitchTarget) -> None:
-        text = None if name is None else get_name(name)
-        self._commit_change("enable" if on else "disable", text, by, lambda state, who: commands.plan_switch(
-            state, on, text, target, who, reason))  # fmt: skip
-
-    def configure(self, tool: Any, *, by: Any = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
+    def configure(self, tool: object, *, by: object = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
         """Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error."""
-        text = get_name(tool)
-        self._commit_change(
-            "configure", text, by, lambda state, who: commands.plan_configuration(state, text, changes, who, reason)
-        )
+        self._changes.change_tool("configure", tool, by, reason, commands.plan_configuration, changes)
 
     @property
     def limits(self) -> Limits:
@@ -371,7 +384,7 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         self._runtime.approvals.handler = handler
 
     def add_policy(
-        self, policy: Callable[..., Any], *, name: str | None = None, by: Any = None
+        self, policy: Callable[..., object], *, name: str | None = None, by: object = None
     ) -> Callable[[], object]:
         """
         Ask *policy* at every call; it may refuse or ask for an approval, never allow more.
@@ -379,7 +392,7 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         It is called with agent, tool and the JSON arguments, and answers None, a text or `Deny` (refused), or `Ask`.
         One that raises refuses. It acts in its own name, `policy:…`. Returns what removes it.
         """
-        return assignment.add_policy(self._access_store, policy, name, by)
+        return self._changes.add_policy(policy, name, by)
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
@@ -392,27 +405,23 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
     @property
     def agents(self) -> list[str]:
         """The names of the declared agents, sorted."""
-        return sorted(
-            name
-            for name, one in self._access_store.get_current_state().profiles.items()
-            if one.declared and not one.retired
-        )
+        profiles = self._current_state.profiles.items()
+        return sorted(name for name, profile in profiles if profile.declared and not profile.retired)
 
-    def retire_agent(self, agent: str | Agent, *, by: Any = None, reason: str = "") -> None:
+    def retire_agent(self, agent: str | Agent, *, by: object = None, reason: str = "") -> None:
         """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""
         name = check_agent_name(get_name(agent))
-        self._commit_change(
+        self._changes.commit(
             f"retire the agent {name!r}",
-            None,
             by,
-            lambda state, who: commands.plan_retirement(state, name, who, reason),
+            lambda state, actor: commands.plan_retirement(state, name, actor, reason),
         )
 
     def toolset(self, agent: str | Agent) -> Toolset:
         """Return the agent's tools: an ordered, live, read-only mapping."""
         return self._dispatcher.get_agent_toolset(agent)
 
-    def explain(self, agent: str | Agent, tool: str | Tool[..., Any], arguments: Any = None) -> Decision:
+    def explain(self, agent: str | Agent, tool: str | AnyTool, arguments: object = None) -> Decision:
         """
         Say whether an agent may call a tool, by which rule, and what every rule says; spends and records nothing.
 
@@ -422,11 +431,11 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
 
     def problems(self) -> list[RegistryProblem]:
         """Return what is most likely a mistake: dangling names, orphans, changed definitions."""
-        return find_problems(self._access_store.get_current_state(), self._clock.now())
+        return find_problems(self._current_state, self._clock.now())
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: Any = None) -> ToolResult:
+    def execute(self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None) -> ToolResult:
         """
         Run a call; never raises for the tool's sake, every failure is a result.
 
@@ -434,21 +443,77 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         """
         return self._dispatcher.execute(tool_call_id, tool_name, arguments)
 
-    async def aexecute(self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: Any = None) -> ToolResult:
+    async def aexecute(self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None) -> ToolResult:
         """Run a call from async code; every failure is a result."""
         return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments)
 
-    def execute_tool(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
+    def execute_tool(self, name: str | AnyTool, /, **arguments: Any) -> Any:
         """Call a tool as the operator, or inside of an agent as that agent; returns its value or raises."""
         return self._dispatcher.call_tool(get_name(name), arguments)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side; results in call order; errors of the journal are raised once all have ended."""
-        return run_batch(self._runtime, [(one, self._dispatcher.execute) for one in calls], max_parallel)
+        return run_batch(self._runtime, [(call, self._dispatcher.execute) for call in calls], max_parallel)
 
     async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await run_batch_async(self._runtime, [(one, self._dispatcher.aexecute) for one in calls], max_parallel)
+        return await run_batch_async(self._runtime, [(call, self._dispatcher.aexecute) for call in calls], max_parallel)
+
+    def schemas(
+        self, agent: str | Agent, api_format: str | Format = "openai-chat", *, strict: bool = False,
+        tags: Iterable[str] | None = None, exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        """Return an agent's tools in a provider's format; see `Toolset.schemas`."""
+        return self._dispatcher.get_agent_toolset(agent).schemas(
+            api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
+        )
+
+    def schemas_json(
+        self, agent: str | Agent, api_format: str | Format = "openai-chat", *, strict: bool = False,
+        tags: Iterable[str] | None = None, exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
+    ) -> bytes:  # fmt: skip
+        """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
+        return self._dispatcher.get_agent_toolset(agent).schemas_json(
+            api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
+        )
+
+    # ── the journal ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def journal(self) -> Journal | None:
+        """
+        The record of all events; None: nothing is recorded.
+
+        Set it to a path, `memory` or a store, before tools and agents are declared: changes are stored from then on.
+        """
+        return self._journal.journal
+
+    @journal.setter
+    def journal(self, location: object) -> None:
+        self._journal.set_journal(location)
+
+    def run(
+        self, run_id: str, match: MatchMode = "content", *, strict: bool = False, strict_fingerprint: bool = False
+    ) -> Run:
+        """
+        Return a run of the journal: `with registry.run("nightly"):` records the calls inside; opened again, it replays.
+
+        Args:
+            run_id: Stands for the run.
+            match: What repeats a recorded call: `content` (agent, tool, arguments, and how often), `id`, `position`.
+            strict: Recorded calls that are not asked for again are an error.
+            strict_fingerprint: So are recorded calls of tools that have changed since.
+
+        Raises:
+            RunBusyError: On entering: it is open elsewhere.
+            ToolUsageError: The registry has no journal.
+        """
+        return self._journal.create_run(run_id, match, strict=strict, strict_fingerprint=strict_fingerprint)
+
+    @property
+    def stats(self) -> UsageStats:
+        """How often each tool is used and how it goes; for journaled calls, or once `track_usage` is set there."""
+        return self._journal.stats
 
     # ── the registry as a whole ──────────────────────────────────────────────────────────────────
 
@@ -468,20 +533,18 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
     def fork(self) -> ToolRegistry:
         """Return a registry of its own with the same state, for tests and what-if; costs nothing; the operator's."""
         commands.require_operator(resolve_actor(None, "fork the registry"), "fork the registry")
-        made = object.__new__(type(self))
-        made._initialize(
-            f"{self.name} (fork)", self._clock, self._runtime.options, self._access_store.get_current_state()
-        )
-        return made
+        fork = object.__new__(type(self))
+        fork._initialize(f"{self.name} (fork)", self._clock, self._runtime.options, self._current_state)
+        return fork
 
-    def drain(self, *, tool: Any = None, agent: Any = None, timeout: float | None = None) -> int:
+    def drain(self, *, tool: object = None, agent: object = None, timeout: float | None = None) -> int:
         """
         Wait until no admitted call is inside, at most *timeout* seconds; returns how many still are.
 
         From inside of a tool its own call, and those that it was called from, do not count.
         """
-        name, who = (None if one is None else get_name(one) for one in (tool, agent))
-        return self._runtime.drain(who, name, timeout)
+        tool_name, agent_name = (None if value is None else get_name(value) for value in (tool, agent))
+        return self._runtime.drain(agent_name, tool_name, timeout)
 
     def close(self) -> None:
         """
@@ -492,7 +555,7 @@ class ToolRegistry(JournalMixin, SchemaExportMixin):
         """
         commands.require_operator(resolve_actor(None, "close the registry"), "close the registry")
         self._runtime.close()
-        self._journal_slot.close()
+        self._journal.close()
 
     async def aclose(self) -> None:
         """Close from async code, without blocking the loop."""
@@ -518,4 +581,14 @@ def get_runtime(registry: ToolRegistry) -> Runtime:
     return registry._runtime
 
 
-set_registry_factory(ToolRegistry)
+def _get_grant_id(grant: Grant | str) -> str:
+    return grant if isinstance(grant, str) else grant.id
+
+
+def _is_from(source: str, tool: AnyTool) -> bool:
+    origin = tool.metadata.source
+    return origin is not None and source in (origin.distribution, origin.file)
+
+
+def _with_source(source: str, tool: AnyTool) -> AnyTool:
+    return tool.with_metadata(source=replace(tool.metadata.source or Source(), distribution=source))

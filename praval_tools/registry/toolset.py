@@ -1,130 +1,57 @@
-"""An agent's tools: an ordered, live, read-only mapping whose values are checked ways to a tool."""
+"""A toolset: the tools that one agent may call now, as an ordered, live, read-only mapping."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
-from attrs import NOTHING
 
+from praval_tools.access.explanation import explain_decision
+from praval_tools.access.queries import list_callable_tools
 from praval_tools.access.records import Principal
+from praval_tools.access.rules import resolve_access
+from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
+from praval_tools.execution.executor import Executor
+from praval_tools.execution.pipeline import bind_arguments
+from praval_tools.execution.policies import check_policies
 from praval_tools.names import get_name, shorten_repr
+from praval_tools.registry.bound_tool import BoundTool, make_function
+from praval_tools.registry.export_cache import AgentExporter, ToolExportCache
 from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import MISS, ToolImplementation
-from praval_tools.tools.tool import AsyncTool, Tool
+from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
 
 if TYPE_CHECKING:
-    from praval_tools.execution.executor import Executor, FastFunctionCache
     from praval_tools.formats import Format
-    from praval_tools.registry.export_cache import AgentExporter
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AnyBoundTool: TypeAlias = BoundTool[..., Any]
 
 
-class BoundTool(Generic[P, R]):
-    """
-    A checked way of one agent to one tool; holding it grants nothing, every call is decided anew.
-
-    It takes the function's own Python types as well as JSON.
-    Raises what `Toolset.call` raises.
-    """
-
-    __slots__ = ("_definition", "_executor", "_fast_cache", "_sync_functions", "_principal", "name", "tool")
-
-    def __init__(self, executor: Executor, who: Principal, tool: Tool[P, R], lanes: FastFunctionCache) -> None:
-        self._executor, self._principal, self._fast_cache, self._sync_functions = (
-            executor,
-            who,
-            lanes,
-            lanes.sync_functions,
-        )
-        self.tool, self.name, self._definition = _ToolDescription(tool), tool.name, tool.implementation
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        arguments: dict[str, Any] = self._to_keywords(args, kwargs) if args else kwargs
-        try:
-            lane = self._sync_functions[self.name]
-        except KeyError:  # the longer way begins behind this: a tool is not to find the error in `sys.exc_info()`
-            value = MISS
-        else:
-            try:
-                value = lane(arguments)
-            except (Exception, SystemExit) as error:
-                raise self._executor.make_error(lane, error) from error
-        if value is not MISS:
-            return value  # type: ignore[no-any-return]
-        return self._executor.call(self._principal, self.name, arguments, self._fast_cache)  # type: ignore[no-any-return]
-
-    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Call the tool from async code."""
-        given = self._to_keywords(args, kwargs) if args else kwargs
-        return await self._executor.acall(self._principal, self.name, given, self._fast_cache)
-
-    def _to_keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        names = _list_positional_names(self._definition)
-        if len(args) > len(names):
-            raise ToolUsageError(f"Tool {self.name!r} takes {len(names)} arguments by position, not {len(args)}.")
-        twice = [name for name in names[: len(args)] if name in kwargs]
-        if twice:
-            raise ToolUsageError(f"Tool {self.name!r} got {twice[0]!r} twice: by its position and by its name.")
-        return {**dict(zip(names, args, strict=False)), **kwargs}
+class ToolsetHome(Protocol):
+    """What a toolset needs of the dispatcher of its registry."""
 
     @property
-    def description(self) -> str:
-        """What a model reads."""
-        return str(self.tool.description)
+    def export_cache(self) -> ToolExportCache:
+        """The exported schemas of the registry's tools."""
+        ...
 
-    @property
-    def metadata(self) -> Any:
-        """The tool's metadata."""
-        return self.tool.metadata
+    def execute(self, request: ToolCall) -> ToolResult:
+        """Run a call of the agent that it names."""
+        ...
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """JSON Schema of the arguments."""
-        return dict(self.tool.parameters)
-
-    def __repr__(self) -> str:
-        return f"<BoundTool {self.name} for {self._principal.agent!r}>"
+    def aexecute(self, request: ToolCall) -> Awaitable[ToolResult]:
+        """Run a call from async code."""
+        ...
 
 
-def _list_positional_names(definition: ToolImplementation) -> list[str]:
-    """Return the parameters that a value's position can mean."""
-    if definition.supplied_schema is not None or not definition.is_compilable:
-        return list((definition.supplied_schema or {}).get("properties", ()))
-    return [one.name for one in definition.signature.parameters if one.kind == "normal" and not one.keyword_only]
-
-
-class _ToolDescription:
-    """What a bound tool tells about its tool, without the function."""
-
-    __slots__ = ("__tool",)
-
-    def __init__(self, tool: Tool[..., Any]) -> None:
-        self.__tool = tool
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _DESCRIBED_ATTRIBUTES:
-            return getattr(self.__tool, name)
-        raise AttributeError(f"{name!r} is not shown of a bound tool; ask the registry for the tool itself")
-
-
-_DESCRIBED_ATTRIBUTES = frozenset(
-    (
-        "name", "description", "parameters", "metadata", "doc", "signature", "is_async", "namespace", "method_name",
-        "qualified_name", "json_schema", "definition", "fingerprint", "result_schema",
-    )
-)  # fmt: skip
-
-
-class Toolset(Mapping[str, BoundTool[..., Any]]):
+class Toolset(Mapping[str, AnyBoundTool]):
     """
     The tools that one agent may call now, in registration order; live and read-only.
 
@@ -136,23 +63,22 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         "_bound_cache",
         "_dispatcher",
         "_executor",
-        "_fast_cache",
-        "_visibility",
         "_exporter",
-        "_sync_functions",
+        "_fast_cache",
         "_principal",
+        "_sync_functions",
     )
 
-    def __init__(self, desk: Any, executor: Executor, who: Principal) -> None:
-        self._dispatcher, self._executor, self._visibility, self._principal = desk, executor, desk.visibility, who
-        self._fast_cache = executor.get_fast_cache(who)
+    def __init__(self, dispatcher: ToolsetHome, executor: Executor, principal: Principal) -> None:
+        self._dispatcher, self._executor, self._principal = dispatcher, executor, principal
+        self._fast_cache = executor.get_fast_cache(principal)
         self._sync_functions, self._async_functions = self._fast_cache.sync_functions, self._fast_cache.async_functions
         self._exporter: AgentExporter | None = None
-        self._bound_cache: tuple[Any, dict[str, tuple[BoundTool[..., Any], Any]]] = (None, {})
+        self._bound_cache: tuple[AccessState | None, dict[str, tuple[AnyBoundTool, ToolImplementation]]] = (None, {})
 
     @property
     def agent(self) -> str:
-        """Whose tools these are."""
+        """The name of the agent that may call them."""
         return self._principal.agent
 
     @property
@@ -164,57 +90,63 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
         return True
 
     def __len__(self) -> int:
-        return len(self._visibility.list_names(self._principal))
+        return len(self._list_tools())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._visibility.list_names(self._principal))
+        return iter([tool.name for tool in self._list_tools()])
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str | Tool) and self._find_bound_tool(name) is not None
 
     @overload
-    def __getitem__(self, name: str) -> BoundTool[..., Any]: ...
+    def __getitem__(self, name: str) -> AnyBoundTool: ...
     @overload
     def __getitem__(self, name: AsyncTool[P, R]) -> BoundTool[P, Coroutine[Any, Any, R]]: ...
     @overload
     def __getitem__(self, name: Tool[P, R]) -> BoundTool[P, R]: ...
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: object) -> object:
         bound = self._find_bound_tool(name) if isinstance(name, str | Tool) else None
         if bound is None:
-            text = getattr(name, "name", name)
-            raise KeyError(f"{self.agent} has no tool {shorten_repr(text)}; explain({shorten_repr(text)}) says why")
+            text = shorten_repr(getattr(name, "name", name))
+            raise KeyError(f"{self.agent} has no tool {text}; explain({text}) says why")
         return bound
 
-    def _find_bound_tool(self, name: str | Tool[..., Any]) -> BoundTool[..., Any] | None:
+    def _find_bound_tool(self, name: str | AnyTool) -> AnyBoundTool | None:
         text = name if isinstance(name, str) else name.name
-        state, (since, known) = self._executor.access_store.get_current_state(), self._bound_cache
-        if since is not state:
-            self._bound_cache = state, (known := {})
-        found = known.get(text)
-        if found is None:
-            tool, lasting = self._visibility.find_tool(self._principal, text)
-            if tool is None:
+        runtime = self._executor.runtime
+        state = runtime.access_store.get_current_state()
+        cached_state, cache = self._bound_cache
+        if cached_state is not state:
+            self._bound_cache = state, (cache := {})
+        entry = cache.get(text)
+        if entry is None:
+            resolution = resolve_access(state, self._principal, text, runtime.clock.now())
+            if resolution.refusal is not None or resolution.record is None:
                 return None
-            found = BoundTool(self._executor, self._principal, tool, self._fast_cache), tool.implementation
-            if lasting:
-                known[text] = found
-        return None if isinstance(name, Tool) and name.implementation is not found[1] else found[0]
+            tool = resolution.record.tool
+            entry = self._bind(tool), tool.implementation
+            if resolution.paths[0].is_unconditional:  # only another state can take the tool away
+                cache[text] = entry
+        return None if isinstance(name, Tool) and name.implementation is not entry[1] else entry[0]
 
-    def items(self) -> ItemsView[str, BoundTool[..., Any]]:
+    def _bind(self, tool: AnyTool) -> AnyBoundTool:
+        return BoundTool(self._executor, self._principal, tool, self._fast_cache)
+
+    def items(self) -> ItemsView[str, AnyBoundTool]:
         """Return the pairs of one consistent moment."""
-        return self._bind_all().items()
+        return {tool.name: self._bind(tool) for tool in self._list_tools()}.items()
 
-    def values(self) -> ValuesView[BoundTool[..., Any]]:
+    def values(self) -> ValuesView[AnyBoundTool]:
         """Return the tools of one consistent moment."""
-        return self._bind_all().values()
+        return {tool.name: self._bind(tool) for tool in self._list_tools()}.values()
 
-    def _bind_all(self) -> dict[str, BoundTool[..., Any]]:
-        tools = self._visibility.list_tools(self._principal)
-        return {tool.name: BoundTool(self._executor, self._principal, tool, self._fast_cache) for tool in tools}
+    def _list_tools(self) -> list[AnyTool]:
+        runtime = self._executor.runtime
+        return list_callable_tools(runtime.access_store.get_current_state(), self._principal, runtime.clock.now())
 
-    # ── calling ──────────────────────────────────────────────────────────────────────────────────
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
-    def call(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
+    def call(self, name: str | AnyTool, /, **arguments: object) -> Any:
         """
         Call a tool, given by its name or itself, and return its value.
 
@@ -225,66 +157,64 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             ToolExecutionError: It raised; also an instance of the built-in class that it raised.
         """
         try:
-            lane = self._sync_functions[name]  # type: ignore[index]  # a tool is no key, and goes the longer way
+            fast_function = self._sync_functions[name]  # type: ignore[index]  # a tool is no key: not the fast path
         except KeyError:
             value = MISS
         else:
             try:
-                value = lane(arguments)
+                value = fast_function(arguments)
             except (Exception, SystemExit) as error:
-                raise self._executor.make_error(lane, error) from error
-        return (
-            value
-            if value is not MISS
-            else self._executor.call(self._principal, _to_name(name), arguments, self._fast_cache)
-        )
+                raise self._executor.make_error(fast_function, error) from error
+        if value is not MISS:
+            return value
+        return self._executor.call(self._principal, _to_name(name), arguments, self._fast_cache)
 
-    async def acall(self, name: str | Tool[..., Any], /, **arguments: Any) -> Any:
+    async def acall(self, name: str | AnyTool, /, **arguments: object) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
-        lane = self._async_functions.get(name)  # type: ignore[arg-type]
-        if lane is not None:
+        fast_function = self._async_functions.get(name)  # type: ignore[arg-type]
+        if fast_function is not None:
             try:
-                value = await lane(arguments)
+                value = await fast_function(arguments)
             except (Exception, SystemExit) as error:
-                raise self._executor.make_error(lane, error) from error
+                raise self._executor.make_error(fast_function, error) from error
             if value is not MISS:
                 return value
         return await self._executor.acall(self._principal, _to_name(name), arguments, self._fast_cache)
 
     def call_json(self, name: str, arguments: str | bytes) -> bytes:
         """Call a tool with JSON text and return its value as JSON text; raises what `call` raises."""
-        given, lane = try_parse_simple(arguments), self._sync_functions.get(name)
-        if lane is not None and given is not None:
+        parsed, fast_function = try_parse_simple(arguments), self._sync_functions.get(name)
+        if fast_function is not None and parsed is not None:
             try:
-                value = lane(given)
+                value = fast_function(parsed)
                 if value is not MISS:
-                    return lane.road.encode_json(value)  # type: ignore[no-any-return]
+                    return fast_function.road.encode_json(value)  # type: ignore[no-any-return]
             except (Exception, SystemExit) as error:
-                raise self._executor.make_error(lane, error) from error
-        value = self._executor.call(self._principal, name, arguments if given is None else given, self._fast_cache)
+                raise self._executor.make_error(fast_function, error) from error
+        value = self._executor.call(self._principal, name, arguments if parsed is None else parsed, self._fast_cache)
         return self._executor.encode_result(name, value)
 
     async def acall_json(self, name: str, arguments: str | bytes) -> bytes:
         """Call a tool from async code with JSON text and return its value as JSON text."""
-        given = try_parse_simple(arguments)
+        parsed = try_parse_simple(arguments)
         value = await self._executor.acall(
-            self._principal, name, arguments if given is None else given, self._fast_cache
+            self._principal, name, arguments if parsed is None else parsed, self._fast_cache
         )
         return self._executor.encode_result(name, value)
 
     def execute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
-        mine = self._complete_call(call)
-        if mine.on_behalf_of != self._principal.chain:
-            return self._dispatcher.execute(mine)  # type: ignore[no-any-return]
-        return self._executor.execute(mine, self._principal, self._fast_cache)
+        call = self._complete_call(call)
+        if call.on_behalf_of != self._principal.chain:
+            return self._dispatcher.execute(call)
+        return self._executor.execute(call, self._principal, self._fast_cache)
 
     async def aexecute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent from async code; every failure is a result."""
-        mine = self._complete_call(call)
-        if mine.on_behalf_of != self._principal.chain:
-            return await self._dispatcher.aexecute(mine)  # type: ignore[no-any-return]
-        return await self._executor.aexecute(mine, self._principal, self._fast_cache)
+        call = self._complete_call(call)
+        if call.on_behalf_of != self._principal.chain:
+            return await self._dispatcher.aexecute(call)
+        return await self._executor.aexecute(call, self._principal, self._fast_cache)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """
@@ -294,36 +224,46 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
             JournalError: The journal could not be written; raised once every other call has ended.
             ReplayMismatchError: A run recorded another call in the place of one of these; raised then, too.
         """
-        return run_batch(self._executor.runtime, [(one, self.execute) for one in calls], max_parallel)
+        return run_batch(self._executor.runtime, [(call, self.execute) for call in calls], max_parallel)
 
     async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await run_batch_async(self._executor.runtime, [(one, self.aexecute) for one in calls], max_parallel)
+        return await run_batch_async(self._executor.runtime, [(call, self.aexecute) for call in calls], max_parallel)
 
     def _complete_call(self, call: ToolCall) -> ToolCall:
+        """Return the call with its agent, or raise `ToolUsageError` where it names another one."""
+        agent, chain = self._principal.agent, self._principal.chain
         if not isinstance(call, ToolCall):
-            raise ToolUsageError(f"{shorten_repr(call)} is no ToolCall: execute(ToolCall(name=…, arguments=…)).")
-        if call.agent is not None and call.agent != self._principal.agent:
-            raise ToolUsageError(
-                f"This toolset is {self._principal.agent!r}'s; the call names {shorten_repr(call.agent)}."
-            )
-        chain = self._principal.chain
+            raise ToolUsageError(f"{shorten_repr(call)} is not a ToolCall: execute(ToolCall(name=…, arguments=…)).")
+        if call.agent is not None and call.agent != agent:
+            raise ToolUsageError(f"This toolset is {agent!r}'s; the call names {shorten_repr(call.agent)}.")
         if call.on_behalf_of and chain and call.on_behalf_of != chain:
             raise ToolUsageError(
-                f"This toolset is {self._principal.agent!r}'s for {', '.join(map(repr, chain))}; "
+                f"This toolset is {agent!r}'s for {', '.join(map(repr, chain))}; "
                 f"the call is on behalf of {shorten_repr(call.on_behalf_of)}."
             )
         return ToolCall(
-            call.tool_call_id, call.name, call.arguments, self._principal.agent, call.run_id,
-            call.on_behalf_of or chain, reason=call.reason, engine=call.engine,
+            call.tool_call_id, call.name, call.arguments, agent, call.run_id, call.on_behalf_of or chain,
+            reason=call.reason, engine=call.engine,
         )  # fmt: skip
 
-    def explain(self, name: str | Tool[..., Any], arguments: Any = None) -> Decision:
+    def explain(self, name: str | AnyTool, arguments: object = None) -> Decision:
         """Say whether the agent may call a tool, and why."""
-        decision: Decision = self._visibility.explain_access(self._principal, get_name(name), arguments)
-        return decision
+        runtime, principal = self._executor.runtime, self._principal
+        state = runtime.access_store.get_current_state()
+        return explain_decision(
+            state,
+            principal,
+            state.resolve_tool_name(get_name(name)),
+            runtime.clock.now(),
+            arguments,
+            lambda tool, raw: bind_arguments(runtime, tool, raw),
+            lambda tool, bound: check_policies(
+                runtime.registry, state, principal.agent, tool, tool.implementation.render_for_review(bound)
+            )[0],
+        )
 
-    # ── showing ──────────────────────────────────────────────────────────────────────────────────
+    # ── exports ──────────────────────────────────────────────────────────────────────────────────
 
     def schemas(
         self, api_format: str | Format = "openai-chat", *, strict: bool = False, tags: Iterable[str] | None = None,
@@ -334,7 +274,7 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
 
         Args:
             api_format: `openai-chat`, `openai-responses`, `anthropic`, `gemini`, `mcp`.
-            strict: For the provider's strict mode; a tool that cannot be strict is in it as it is without.
+            strict: For the provider's strict mode; tools that cannot be strict are exported as non-strict.
             tags: Only tools with one of these.
             exclude_tags: No tools with one of these.
             think_augment: Ask the model for the reason of each call; see `parse_tool_calls`.
@@ -358,54 +298,41 @@ class Toolset(Mapping[str, BoundTool[..., Any]]):
     ) -> bytes:  # fmt: skip
         """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
         if self._exporter is None:
-            self._exporter = self._visibility.make_exporter(self._principal)
+            self._exporter = AgentExporter(self._dispatcher.export_cache, self._executor.runtime, self._principal)
         return self._exporter.export_json(api_format, strict, tags, exclude_tags, think_augment)
 
     def functions(self) -> list[Callable[..., Any]]:
-        """Return real functions, one a tool, for frameworks that want functions; each call is decided anew."""
-        return [_make_function(bound) for bound in self.values()]
+        """Return one real function per tool, for frameworks that want functions; each call is decided anew."""
+        return [make_function(bound) for bound in self.values()]
 
     def __repr__(self) -> str:
         return f"<Toolset of {self._principal.agent!r}: {', '.join(self) or 'empty'}>"
 
 
+def execute_complete(toolset: Toolset, call: ToolCall) -> ToolResult:
+    """Run a call that names the agent of *toolset*, and for whom it acts."""
+    return toolset._executor.execute(call, toolset._principal, toolset._fast_cache)
+
+
+def aexecute_complete(toolset: Toolset, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+    """Run a call that names the agent of *toolset* from async code."""
+    return toolset._executor.aexecute(call, toolset._principal, toolset._fast_cache)
+
+
+def get_executor(toolset: Toolset) -> Executor:
+    """Return what runs the calls of *toolset*; for the package's own modules."""
+    return toolset._executor
+
+
+def refuse_call(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:
+    """Record a call of *toolset*'s agent that is not made, with the *result* that says why."""
+    return toolset._executor.run_pipeline(toolset._complete_call(call), toolset.principal, result)
+
+
+async def refuse_call_async(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:
+    """Record a call that is not made from async code."""
+    return await toolset._executor.run_pipeline_async(toolset._complete_call(call), toolset.principal, result)
+
+
 def _to_name(tool: Any) -> Any:
     return getattr(tool, "name", tool)
-
-
-def _make_function(bound: BoundTool[..., Any]) -> Callable[..., Any]:
-    async def call_async(*args: Any, **kwargs: Any) -> Any:
-        return await bound.acall(*args, **kwargs)
-
-    def call_sync(*args: Any, **kwargs: Any) -> Any:
-        return bound(*args, **kwargs)
-
-    made: Any = call_async if bound.tool.is_async else call_sync
-    definition = bound._definition
-    signature = _build_signature(definition, bound.parameters)
-    made.__name__ = made.__qualname__ = bound.name
-    doc = inspect.cleandoc(bound.tool.doc or "")
-    made.__module__, made.__doc__ = definition.module, doc if doc.startswith(bound.description) else bound.description
-    made.__signature__ = signature
-    hints = {one.name: one.annotation for one in signature.parameters.values()}
-    made.__annotations__ = {name: hint for name, hint in hints.items() if hint is not signature.empty}
-    if definition.supplied_schema is None:
-        made.__annotations__["return"] = signature.return_annotation
-    return made  # type: ignore[no-any-return]
-
-
-def _build_signature(definition: ToolImplementation, parameters: dict[str, Any]) -> inspect.Signature:
-    """Return what a caller may pass, hints resolved; nothing that is injected."""
-    kinds = inspect.Parameter
-    if definition.supplied_schema is not None or not definition.is_compilable:
-        names = parameters.get("properties", ()) if definition.supplied_schema is not None else ()
-        return inspect.Signature([kinds(name, kinds.KEYWORD_ONLY) for name in names if name.isidentifier()])
-    read, shown = definition.signature, []
-    for one in read.parameters:
-        if one.kind == "extra":
-            shown.append(kinds(one.name, kinds.VAR_KEYWORD, annotation=one.hint))
-        elif one.kind == "normal":
-            kind = kinds.KEYWORD_ONLY if one.keyword_only else kinds.POSITIONAL_OR_KEYWORD
-            default = kinds.empty if one.default is NOTHING else one.default
-            shown.append(kinds(one.name, kind, default=default, annotation=one.hint))
-    return inspect.Signature(shown, return_annotation=read.returns)

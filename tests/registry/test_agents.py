@@ -700,7 +700,7 @@ def test_what_is_no_call_is_said_to_be_none() -> None:
     """Junk given to `execute` is an error that names it, and says what is wanted."""
     registry = ToolRegistry()
 
-    with pytest.raises(errors.ToolUsageError, match="'junk' is no ToolCall"):
+    with pytest.raises(errors.ToolUsageError, match="'junk' is not a ToolCall"):
         registry.toolset("ann").execute("junk")  # type: ignore[arg-type]
 
 

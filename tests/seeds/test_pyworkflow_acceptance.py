@@ -305,7 +305,7 @@ class TestAcceptance:
         assert {"class TestDecorator:", "class TestRegistry:"} <= set(
             (here / "test_pyworkflow.py").read_text().split("\n")
         )
-        assert (here.parent / "test_kill.py").exists()
+        assert (here.parent / "guarantees" / "test_kill.py").exists()
 
     def test_integration(self, world: World) -> None:
         """Integration test: tool execution + replay, of an agent whose loop is run twice."""

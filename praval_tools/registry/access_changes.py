@@ -1,0 +1,188 @@
+"""Changes to who may call what, each made in somebody's name: grants, removals, blocks, policies."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TypeVarTuple
+
+from praval_tools.access import commands, grants
+from praval_tools.access.events import PolicyAdded
+from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
+from praval_tools.access.records import Principal
+from praval_tools.access.rules import get_end_reason, resolve_access
+from praval_tools.access.state import AccessState
+from praval_tools.access.store import StateStore
+from praval_tools.clock import Clock
+from praval_tools.errors import AccessWarning, GrantError, UnknownToolWarning, get_user_stacklevel
+from praval_tools.execution.context import resolve_actor
+from praval_tools.names import check_agent_name, check_tool_name, get_name, suggest_names
+
+Details = TypeVarTuple("Details")
+
+
+def warn_unknown_tool(tool: str, known: Iterable[str], effect: str) -> None:
+    """Warn that there is no tool of this name, with the *effect* of that and with similar names."""
+    text = f"Tool {tool!r} not found; {effect}{suggest_names(tool, known)}"
+    warnings.warn(text, UnknownToolWarning, stacklevel=get_user_stacklevel())
+
+
+def _warn_of_access(text: str) -> None:
+    warnings.warn(text, AccessWarning, stacklevel=get_user_stacklevel())
+
+
+class AccessChanges:
+    """
+    Makes the changes of one registry.
+
+    Args:
+        access_store: Holds the state.
+        clock: Time and ids for new grants.
+    """
+
+    def __init__(self, access_store: StateStore, clock: Clock) -> None:
+        self._access_store, self._clock = access_store, clock
+
+    def commit(
+        self, verb: str, by: object, plan: Callable[[AccessState, str], commands.EventList], tool: str | None = None
+    ) -> bool:
+        """
+        Change the state in the name of *by*; None: of who is running.
+
+        Returns:
+            Whether there was something to change.
+        """
+        actor = resolve_actor(by, verb, tool)
+        return bool(self._access_store.commit(lambda state: plan(state, actor)))
+
+    def change_tool(
+        self,
+        verb: str,
+        tool: object,
+        by: object,
+        reason: str,
+        plan: Callable[[AccessState, str, *Details, str, str], commands.EventList],
+        *details: *Details,
+    ) -> bool:
+        """Change the state by what *plan* says of a tool, given by name or as object."""
+        name = get_name(tool)
+        return self.commit(verb, by, lambda state, actor: plan(state, name, *details, actor, reason), name)
+
+    def assign(self, tool: str, agent: str, by: object, terms: GrantTerms) -> bool:
+        """
+        Grant a tool.
+
+        Returns:
+            Whether the grant stands; if not, a warning says why.
+        """
+        known = self._access_store.get_current_state().tools
+        if tool not in known:
+            warn_unknown_tool(tool, known, "nothing was assigned.")
+            return False
+        try:
+            grant = self._commit_grant(tool, agent, by, terms)
+        except grants.AssignmentDeclined as declined:
+            _warn_of_access(str(declined))
+            return False
+        state = self._access_store.get_current_state()
+        if state.get_profile(agent).retired:
+            _warn_of_access(f"Agent {agent!r} is retired and can call nothing; declare it again.")
+            return False
+        record = state.find_grant(grant.id)
+        return record is not None and not get_end_reason(record, self._clock.now())
+
+    def grant(self, tool: str, agent: str, by: object, terms: GrantTerms) -> Grant:
+        """
+        Grant a tool.
+
+        Raises:
+            GrantError: The grant was declined.
+            UnknownToolError: There is no tool of this name.
+        """
+        try:
+            return self._commit_grant(tool, agent, by, terms)
+        except grants.AssignmentDeclined as declined:
+            raise GrantError(tool, [str(declined)]) from None
+
+    def _commit_grant(self, tool: str, agent: str, by: object, terms: GrantTerms) -> Grant:
+        actor, now = resolve_actor(by, "lend", tool), self._clock.now()
+        request = grants.GrantRequest(tool=tool, agent=check_agent_name(agent), **terms)
+        new_id = self._clock.new_id()
+        planned: list[tuple[Grant, str]] = []
+
+        def plan_grant(state: AccessState) -> commands.EventList:
+            events, grant, warning = grants.plan_grant(state, request, actor, now, new_id)
+            planned[:] = [(grant, warning)]
+            return events
+
+        self._access_store.commit(plan_grant)
+        grant, warning = planned[0]
+        if warning:
+            _warn_of_access(warning)
+        return grant
+
+    def remove(self, tool: str, agent: str, by: object, reason: str) -> bool:
+        """
+        Take a tool from an agent.
+
+        Returns:
+            Whether the agent could call it before, and cannot any more.
+        """
+        actor, now = resolve_actor(by, "remove", tool), self._clock.now()
+        was_callable = False
+
+        def plan_removal(state: AccessState) -> commands.EventList:
+            nonlocal was_callable
+            was_callable = resolve_access(state, Principal(agent), tool, now).decision.allowed
+            return grants.plan_removal(state, tool, agent, actor, reason)
+
+        self._access_store.commit(plan_removal)
+        state = self._access_store.get_current_state()
+        if was_callable and (decision := resolve_access(state, Principal(agent), tool, now).decision).allowed:
+            _warn_of_access(
+                f"{agent!r} can still call {tool!r}: {decision.reason} "
+                f"Only the operator ends that; its owner may block it."
+            )
+            return False
+        if tool not in state.tools and tool not in state.get_profile(agent).tools:
+            warn_unknown_tool(tool, state.tools, "it is taken from the agent once there is one.")
+        return was_callable
+
+    def block(self, tool: object, agent: object, by: object, reason: str) -> Block:
+        """Refuse a tool to an agent, whatever permits it."""
+        name = check_tool_name(get_name(tool))
+        blocked_agent = check_agent_name(get_name(agent))
+        block = Block(tool=name, agent=blocked_agent, by=resolve_actor(by, "block an agent from", name), reason=reason)
+        self._access_store.commit(lambda state: commands.plan_block(state, block))
+        return block
+
+    def switch(self, on: bool, name: object, by: object, reason: str, target: SwitchTarget) -> None:
+        """Switch a tool, namespace, category or tag on or off, for everybody."""
+        text = None if name is None else get_name(name)
+        self.commit(
+            "enable" if on else "disable",
+            by,
+            lambda state, actor: commands.plan_switch(state, on, text, target, actor, reason),
+            text,
+        )
+
+    def add_policy(self, policy: Callable[..., object], name: str | None, by: object) -> Callable[[], object]:
+        """
+        Ask *policy* at every call, under a name of its own.
+
+        Returns:
+            A function that removes it.
+        """
+        actor = resolve_actor(by, "add a policy")
+        commands.require_operator(actor, "add a policy")
+        label, added = str(name or getattr(policy, "__name__", type(policy).__name__)), ""
+
+        def plan_addition(state: AccessState) -> commands.EventList:
+            nonlocal added
+            added = commands.make_policy_name(state, label)
+            return [PolicyAdded(name=added, policy=policy, by=actor)]
+
+        self._access_store.commit(plan_addition)
+        return lambda: self.commit(
+            "remove a policy", None, lambda _, remover: commands.plan_policy_removal(added, remover)
+        )

@@ -1,0 +1,155 @@
+"""A tool as one agent gets it: each call is checked; also as a plain function for frameworks that want functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from attrs import NOTHING
+
+from praval_tools.access.records import Principal
+from praval_tools.errors import ToolUsageError
+from praval_tools.tools.implementation import MISS, ToolImplementation
+from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.tool import AnyTool, Tool
+
+if TYPE_CHECKING:
+    from praval_tools.execution.executor import Executor, FastFunctionCache
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class BoundTool(Generic[P, R]):
+    """
+    A tool of one agent; holding it grants nothing, every call is decided anew.
+
+    It takes the function's own Python types as well as JSON.
+    Raises what `Toolset.call` raises.
+    """
+
+    __slots__ = ("_executor", "_fast_cache", "_implementation", "_principal", "_sync_functions", "name", "tool")
+
+    def __init__(self, executor: Executor, principal: Principal, tool: Tool[P, R], cache: FastFunctionCache) -> None:
+        self._executor, self._principal = executor, principal
+        self._fast_cache, self._sync_functions = cache, cache.sync_functions
+        self.tool, self.name, self._implementation = _ToolDescription(tool), tool.name, tool.implementation
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        arguments: dict[str, object] = self._to_keywords(args, kwargs) if args else kwargs
+        try:
+            fast_function = self._sync_functions[self.name]
+        except KeyError:  # the pipeline runs outside of this block: a tool must not see the error in `sys.exc_info()`
+            value = MISS
+        else:
+            try:
+                value = fast_function(arguments)
+            except (Exception, SystemExit) as error:
+                raise self._executor.make_error(fast_function, error) from error
+        if value is not MISS:
+            return value  # type: ignore[no-any-return]
+        return self._executor.call(self._principal, self.name, arguments, self._fast_cache)  # type: ignore[no-any-return]
+
+    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Call the tool from async code."""
+        arguments = self._to_keywords(args, kwargs) if args else kwargs
+        return await self._executor.acall(self._principal, self.name, arguments, self._fast_cache)
+
+    def _to_keywords(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+        names = _list_positional_names(self._implementation)
+        if len(args) > len(names):
+            raise ToolUsageError(f"Tool {self.name!r} takes {len(names)} arguments by position, not {len(args)}.")
+        repeated = [name for name in names[: len(args)] if name in kwargs]
+        if repeated:
+            raise ToolUsageError(f"Tool {self.name!r} got {repeated[0]!r} twice: by its position and by its name.")
+        return {**dict(zip(names, args, strict=False)), **kwargs}
+
+    @property
+    def description(self) -> str:
+        """What a model reads."""
+        return str(self.tool.description)
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        """The tool's metadata."""
+        metadata: ToolMetadata = self.tool.metadata
+        return metadata
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON Schema of the arguments."""
+        return dict(self.tool.parameters)
+
+    def __repr__(self) -> str:
+        return f"<BoundTool {self.name} for {self._principal.agent!r}>"
+
+
+def make_function(bound: BoundTool[P, R]) -> Callable[P, Any]:
+    """Return a real function with the tool's signature; each call is decided anew."""
+
+    async def call_async(*args: P.args, **kwargs: P.kwargs) -> object:
+        return await bound.acall(*args, **kwargs)
+
+    def call_sync(*args: P.args, **kwargs: P.kwargs) -> object:
+        return bound(*args, **kwargs)
+
+    implementation = bound._implementation
+    function: Any = call_async if bound.tool.is_async else call_sync
+    function.__name__ = function.__qualname__ = bound.name
+    doc = inspect.cleandoc(bound.tool.doc or "")
+    function.__module__ = implementation.module
+    function.__doc__ = doc if doc.startswith(bound.description) else bound.description
+    function.__signature__ = signature = _build_signature(implementation, bound.parameters)
+    hints = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
+    function.__annotations__ = {name: hint for name, hint in hints.items() if hint is not signature.empty}
+    if implementation.supplied_schema is None:
+        function.__annotations__["return"] = signature.return_annotation
+    return function  # type: ignore[no-any-return]
+
+
+_DESCRIBED_ATTRIBUTES = frozenset(
+    (
+        "name", "description", "parameters", "metadata", "doc", "signature", "is_async", "namespace", "method_name",
+        "qualified_name", "json_schema", "definition", "fingerprint", "result_schema",
+    )
+)  # fmt: skip
+
+
+class _ToolDescription:
+    """What a bound tool shows of its tool: everything but the function."""
+
+    __slots__ = ("__tool",)
+
+    def __init__(self, tool: AnyTool) -> None:
+        self.__tool = tool
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _DESCRIBED_ATTRIBUTES:
+            return getattr(self.__tool, name)
+        raise AttributeError(f"{name!r} is not shown of a bound tool; ask the registry for the tool itself")
+
+
+def _list_positional_names(implementation: ToolImplementation) -> list[str]:
+    """Return the names of the parameters that can be passed by position."""
+    if implementation.supplied_schema is not None or not implementation.is_compilable:
+        return list((implementation.supplied_schema or {}).get("properties", ()))
+    parameters = implementation.signature.parameters
+    return [parameter.name for parameter in parameters if parameter.kind == "normal" and not parameter.keyword_only]
+
+
+def _build_signature(implementation: ToolImplementation, schema: dict[str, Any]) -> inspect.Signature:
+    """Return what a caller may pass, hints resolved, without parameters that are injected."""
+    kinds = inspect.Parameter
+    if implementation.supplied_schema is not None or not implementation.is_compilable:
+        names = schema.get("properties", ()) if implementation.supplied_schema is not None else ()
+        return inspect.Signature([kinds(name, kinds.KEYWORD_ONLY) for name in names if name.isidentifier()])
+    signature, shown = implementation.signature, []
+    for parameter in signature.parameters:
+        if parameter.kind == "extra":
+            shown.append(kinds(parameter.name, kinds.VAR_KEYWORD, annotation=parameter.hint))
+        elif parameter.kind == "normal":
+            kind = kinds.KEYWORD_ONLY if parameter.keyword_only else kinds.POSITIONAL_OR_KEYWORD
+            default = kinds.empty if parameter.default is NOTHING else parameter.default
+            shown.append(kinds(parameter.name, kind, default=default, annotation=parameter.hint))
+    return inspect.Signature(shown, return_annotation=signature.returns)
