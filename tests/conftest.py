@@ -1,8 +1,10 @@
 """
 Hypothesis profiles, and the fixtures that several files share.
 
-The profile `ci` looks further than the default, `fuzz` further still and elsewhere at every run.
-The first two draw the same examples at every run, so that a red run is always about the change that was made.
+The profile `ci` looks further than the default, `fuzz` further still and elsewhere at every run; `fast` takes a glance.
+All but `fuzz` draw the same examples at every run, so that a red run is always about the change that was made.
+
+`make test-fast` leaves out the tests that are marked `slow`: those of the files and classes in `SLOW`, too.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # run in the background: 
 os.environ.setdefault("PRAVAL_TOOLS_PLUGINS", "")  # what happens to be installed here is no matter of the tests
 
 KEPT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("fast", max_examples=5, derandomize=True, **KEPT)
 settings.register_profile("default", max_examples=50, derandomize=True, **KEPT)
 settings.register_profile("ci", max_examples=200, derandomize=True, **KEPT)
 settings.register_profile("fuzz", max_examples=1_000, **KEPT)
