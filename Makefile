@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test plugins lint types docs bench build wheel-test clean
+.PHONY: demo test test-fast plugins lint types docs bench build wheel-test clean
 
 $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -27,6 +27,10 @@ demo: $(INSTALLED)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What to run at every change, in less than a minute: all but the tests that are marked slow, with few examples each.
+test-fast: $(READY)
+	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 # The packages in plugins/, each in an environment of its own.
 plugins: $(READY) build

@@ -67,9 +67,7 @@ class TestPictures:
         A call with a journal, an approval, a limit, bounds and a count enters the functions as the picture orders them.
         """
         entered = follow_call()
-        expected = [
-            function for step in STEPS if step.title not in NOT_IN_THIS_CALL for function in step.functions
-        ]
+        expected = [function for step in STEPS if step.title not in NOT_IN_THIS_CALL for function in step.functions]
 
         assert expected == [function for function in entered if function in expected]
 

@@ -27,7 +27,11 @@ CHANGES = (
 
 def find_files(text: str) -> list[str]:
     """Return the paths in a text: what stands between back quotes and has a slash or an ending."""
-    return [name for name in re.findall(r"`([\w./-]+)`", text) if "/" in name.strip("/") or name.endswith((".md", ".yml", ".toml"))]
+    return [
+        name
+        for name in re.findall(r"`([\w./-]+)`", text)
+        if "/" in name.strip("/") or name.endswith((".md", ".yml", ".toml"))
+    ]
 
 
 def find_missing(text: str) -> list[str]:
@@ -58,7 +62,12 @@ class TestContributing:
     def test_each_command_exists(self) -> None:
         """Every `make` target that the page names is one."""
         targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-        named = {name for line in re.findall(r"\bmake ([a-z -]+)", TEXT) for name in line.split() if "-" in name or name in targets}
+        named = {
+            name
+            for line in re.findall(r"\bmake ([a-z -]+)", TEXT)
+            for name in line.split()
+            if "-" in name or name in targets
+        }
 
         assert set() == named - targets
         assert {"test", "test-fast"} <= named

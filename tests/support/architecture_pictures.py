@@ -74,12 +74,28 @@ STEPS = (
     Step("Access", ("access.rules:resolve_access",), "The one resolver: which rule permits the call, or refuses it."),
     Step("Arguments", ("execution.pipeline:bind_arguments",), "Checked against the schema, repaired, converted."),
     Step("Bounds", ("access.rules:choose_path",), "The first permission whose bounds the arguments meet."),
-    Step("Policies", ("execution.policies:check_policies",), "Functions of the host may refuse, or ask for an approval."),
+    Step(
+        "Policies", ("execution.policies:check_policies",), "Functions of the host may refuse, or ask for an approval."
+    ),
     Step("Limits", ("execution.limits:Limits.acquire",), "How many calls at once, in a minute, in a run."),
-    Step("Approval", ("execution.approvals:Approvals.take_answer",), "A person or a handler answers; then all is decided again."),
-    Step("Engine", ("execution.effects:RunTool.run",), "In this thread, in a thread of the registry, or on a plugin's engine."),
-    Step("Admission", ("execution.effects:RunTool.admit",), "The last look at the state; counted grants are spent; then the function runs."),
-    Step("Result", ("execution.results:build_success_result",), "Value or error become a ToolResult; some are retried."),
+    Step(
+        "Approval",
+        ("execution.approvals:Approvals.take_answer",),
+        "A person or a handler answers; then all is decided again.",
+    ),
+    Step(
+        "Engine",
+        ("execution.effects:RunTool.run",),
+        "In this thread, in a thread of the registry, or on a plugin's engine.",
+    ),
+    Step(
+        "Admission",
+        ("execution.effects:RunTool.admit",),
+        "The last look at the state; counted grants are spent; then the function runs.",
+    ),
+    Step(
+        "Result", ("execution.results:build_success_result",), "Value or error become a ToolResult; some are retried."
+    ),
     Step("Hooks", ("execution.hooks:notify_after_call",), "Plugins take note, once the result is in the journal."),
 )
 """The way of a call, in the order in which the functions are entered first."""
