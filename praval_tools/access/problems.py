@@ -15,7 +15,7 @@ from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
 from praval_tools.errors import ToolDefinitionError
 from praval_tools.names import shorten_repr, suggest_names
-from praval_tools.schema.type_handler import JsonSchema
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.compatibility import compare
 from praval_tools.tools.metadata import ToolMetadata
 

@@ -21,7 +21,8 @@ from praval_tools.execution.pipeline import make_pipeline
 from praval_tools.execution.results import build_cancelled_result, build_timeout_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.encode import encode, to_json_bytes
-from praval_tools.schema.json_input import SCALAR_TYPES, try_parse_simple
+from praval_tools.schema.json_input import try_parse_simple
+from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.implementation import MISS
 

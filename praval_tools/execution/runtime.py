@@ -39,7 +39,8 @@ from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.names import OPERATOR
-from praval_tools.schema.json_input import MAX_BYTES, MAX_DEPTH
+from praval_tools.schema.json_input import MAX_BYTES
+from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.metadata import iter_invalid_values
 from praval_tools.tools.tool import Tool
 

@@ -11,7 +11,6 @@ from praval_tools.formats.format import (
     WireObject,
     encode_base64,
     get_content_blocks,
-    replace_surrogates,
     require_call_id,
     to_arguments_object,
 )
@@ -19,6 +18,7 @@ from praval_tools.formats.response_fields import assign_call_ids, get_index, get
 from praval_tools.formats.schema_root import flatten_root
 from praval_tools.formats.strict import StrictCost, StrictRules
 from praval_tools.names import to_wire_name
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content
 

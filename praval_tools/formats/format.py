@@ -9,10 +9,10 @@ import msgspec
 from attrs import frozen
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.formats.response_fields import replace_surrogates_in_json
 from praval_tools.formats.strict import StrictCost, StrictRules
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
+from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content, to_content_blocks
 
@@ -109,11 +109,6 @@ def to_arguments_object(call: ToolCall) -> dict[str, Any]:
         raw = call.arguments
         text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
         return {"INVALID_JSON": text.encode("utf-8", "replace").decode()}
-
-
-def replace_surrogates(text: str) -> str:
-    """Return *text* without halves of surrogate pairs, which no wire carries."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def make_data_url(block: Content) -> str:

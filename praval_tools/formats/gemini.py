@@ -11,13 +11,13 @@ from praval_tools.formats.format import (
     WireObject,
     encode_base64,
     get_content_blocks,
-    replace_surrogates,
     to_arguments_object,
     to_json_value,
 )
 from praval_tools.formats.response_fields import assign_call_ids, get_items, get_member, get_text
 from praval_tools.formats.schema_root import flatten_root
 from praval_tools.names import to_wire_name
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content, describe_blocks
 

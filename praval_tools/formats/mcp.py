@@ -11,12 +11,12 @@ from praval_tools.formats.format import (
     WireObject,
     encode_base64,
     get_content_blocks,
-    replace_surrogates,
     require_call_id,
     to_arguments_object,
     to_json_value,
 )
 from praval_tools.formats.response_fields import assign_call_ids, get_items, get_member, get_text
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from praval_tools.formats.format import Format, Offer, WireObject, replace_surrogates, require_call_id
+from praval_tools.formats.format import Format, Offer, WireObject, require_call_id
 from praval_tools.formats.openai_common import STRICT_RULES, prepare_schema, to_arguments_text
 from praval_tools.formats.response_fields import assign_call_ids, get_items, get_member, get_text
 from praval_tools.names import to_wire_name
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall, ToolResult
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from praval_tools.formats.format import replace_surrogates, to_arguments_object
+from praval_tools.formats.format import to_arguments_object
 from praval_tools.formats.schema_root import add_missing_items, flatten_root
 from praval_tools.formats.strict import StrictRules
 from praval_tools.schema.encode import to_json_bytes
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall
 
 

@@ -50,15 +50,6 @@ def to_plain_data(value: Any) -> Any:
     return [to_plain_data(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def replace_surrogates_in_json(value: Any) -> Any:
-    """Return JSON without halves of surrogate pairs, which no wire carries."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {replace_surrogates_in_json(key): replace_surrogates_in_json(one) for key, one in value.items()}
-    return list(map(replace_surrogates_in_json, value)) if isinstance(value, list) else value
-
-
 def assign_call_ids(calls: Iterable[ToolCall]) -> list[ToolCall]:
     """
     Return *calls* with an id each, and no id twice; the same for the same reply.

@@ -10,14 +10,9 @@ from praval_tools.errors import ModelError
 from praval_tools.formats import Format, parse_tool_calls
 from praval_tools.formats.format import to_arguments_object
 from praval_tools.formats.openai_common import to_arguments_text
-from praval_tools.formats.response_fields import (
-    get_items,
-    get_member,
-    get_text,
-    replace_surrogates_in_json,
-    to_plain_data,
-)
+from praval_tools.formats.response_fields import get_items, get_member, get_text, to_plain_data
 from praval_tools.loop.values import ModelReply
+from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall
 
 

@@ -15,6 +15,7 @@ from praval_tools.errors import UnknownFormatError
 from praval_tools.execution.runtime import Runtime
 from praval_tools.lazy_import import load
 from praval_tools.schema.encode import to_json_bytes
+from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.tool import AnyTool
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _export_tool(form: Format, tool: AnyTool, bounds: tuple[Bounds, ...], *, str
     try:
         return to_json_bytes(schema), cost
     except UnicodeEncodeError:  # half of a surrogate pair somewhere in a schema
-        return to_json_bytes(formats.response_fields.replace_surrogates_in_json(schema)), cost
+        return to_json_bytes(replace_surrogates_in_json(schema)), cost
 
 
 class AgentExporter:

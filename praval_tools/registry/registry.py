@@ -38,7 +38,8 @@ from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make
 from praval_tools.registry.dispatch import CallDispatcher
 from praval_tools.registry.journal_attachment import JournalAttachment
 from praval_tools.registry.toolset import Toolset
-from praval_tools.schema.json_input import MAX_BYTES, MAX_DEPTH
+from praval_tools.schema.json_input import MAX_BYTES
+from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.from_object import make_tool, make_tools_from_object

@@ -27,7 +27,7 @@ from praval_tools.journal.value_codec import is_plain_json
 from praval_tools.runs import call_records
 from praval_tools.runs.matching import CallMatcher, get_parent_id
 from praval_tools.runs.open_run import OpenRun
-from praval_tools.schema.json_input import SCALAR_TYPES
+from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.implementation import ToolImplementation

@@ -15,9 +15,9 @@ import msgspec
 from attrs import NOTHING
 
 from praval_tools.schema.constraints import read_constraints
-from praval_tools.schema.json_values import INT_LIMIT
+from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.signature import Parameter, Signature
-from praval_tools.schema.type_handler import Mismatch, is_utf8_encodable
+from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import is_union
 
 DecoderGetter = Callable[[Any], Callable[[Any], Any]]

@@ -17,7 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.schema.json_values import to_canonical_json
-from praval_tools.schema.type_handler import JsonSchema, Mismatch
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.type_handler import Mismatch
 
 _NUMBER_KEYWORDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _LENGTH_KEYWORDS: Final = {

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal, get_origin
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
 from praval_tools.schema.json_values import make_equality_key, sort_json_items
 from praval_tools.schema.scalars import make_unencodable_error
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
     EncodeHook,
     EncodeHookFactory,
-    JsonSchema,
     Mismatch,
     SchemaBuilder,
     TypeHandler,

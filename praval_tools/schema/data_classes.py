@@ -20,12 +20,12 @@ from praval_tools.schema.class_fields import (
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
 from praval_tools.schema.json_values import check_json
 from praval_tools.schema.scalars import make_unencodable_error
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
     EncodeHook,
     EncodeHookFactory,
-    JsonSchema,
     Mismatch,
     SchemaBuilder,
     TypeHandler,

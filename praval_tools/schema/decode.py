@@ -7,18 +7,19 @@ from functools import cache, cached_property
 from typing import Any
 
 from praval_tools.schema.hook_dispatch import HookDispatcher
-from praval_tools.schema.json_values import iter_containers
+from praval_tools.schema.json_values import check_json
 from praval_tools.schema.type_handler import DecodeHook, Mismatch
+from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 
 
 class Decoder:
     """
-    Makes structure hooks; one per tool, because it remembers the classes that it met.
+    Makes decode hooks; one per tool, because it remembers the classes that it has handled.
 
     Args:
         exact: Values must come in their own JSON type; an integer is no float.
-        shared: It is the one that all tools share, for hints of Python's own types.
+        shared: It is shared by all tools, for hints of Python's own types.
     """
 
     def __init__(self, *, exact: bool = False, shared: bool = False) -> None:
@@ -32,21 +33,21 @@ class Decoder:
     def _exact_decoder(self) -> Decoder:
         return self if self.exact else Decoder(exact=True, shared=self._shared)
 
-    def get_hook(self, hint: Any) -> DecodeHook:
+    def get_hook(self, hint: Hint) -> DecodeHook:
         """Return the hook of *hint*."""
         if not self._shared and has_only_builtin_types(hint):
             return _get_shared_decoder(self.exact).get_hook(hint)
         return self._dispatcher.get_hook(hint)
 
-    def get_exact_hook(self, hint: Any) -> DecodeHook:
+    def get_exact_hook(self, hint: Hint) -> DecodeHook:
         """Return the hook of *hint* that does not widen."""
         return self._exact_decoder.get_hook(hint)
 
 
 def with_recursion_guard(hook: DecodeHook) -> Callable[[Any], Any]:
-    """Return *hook* for one value, with what only hostile values cause turned into `Mismatch`."""
+    """Return *hook* as a function of one value that raises `Mismatch` where the value is nested too deeply."""
 
-    def decode(value: Any) -> Any:
+    def decode(value: object) -> Any:
         try:
             return hook(value, None)
         except RecursionError:
@@ -55,15 +56,14 @@ def with_recursion_guard(hook: DecodeHook) -> Callable[[Any], Any]:
     return decode
 
 
-def with_depth_check(structure: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return *structure* for a hint that may contain itself: how deep a value is has to be looked at first."""
+def with_depth_check(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return *decode* for a hint that may contain itself: the depth of a value is checked first."""
 
-    def decode_shallow(value: Any) -> Any:
-        for _ in iter_containers(value):
-            pass
-        return structure(value)
+    def decode_checked(value: object) -> Any:
+        check_json(value)
+        return decode(value)
 
-    return decode_shallow
+    return decode_checked
 
 
 @cache

@@ -13,13 +13,13 @@ from uuid import UUID
 
 from praval_tools.schema.json_values import to_key_text
 from praval_tools.schema.scalars import is_choice, list_choices, make_unencodable_error
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.text_formats import make_text_decode_hook
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
     EncodeHook,
     EncodeHookFactory,
-    JsonSchema,
     Mismatch,
     SchemaBuilder,
     TypeHandler,

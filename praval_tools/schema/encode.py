@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.schema.hook_dispatch import HookDispatcher
-from praval_tools.schema.json_values import sort_json_items, to_key_text
+from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS
 from praval_tools.schema.type_handler import EncodeHook, Unencodable
+from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import (
     can_hold_any_object,
     find_type_handler,
@@ -24,11 +25,11 @@ _BUILTIN_TYPES: Final = (str, int, float, dict, list, tuple, set, frozenset)
 
 class Encoder:
     """
-    Makes encode hooks; one per tool, because it remembers the classes that it met.
+    Makes encode hooks; one per tool, because it remembers the classes that it has handled.
 
     Args:
         keep_decimal: Leave `Decimal` as it is, for exact comparison.
-        shared: It is the one that all tools share, for hints of Python's own types.
+        shared: It is shared by all tools, for hints of Python's own types.
     """
 
     def __init__(self, *, keep_decimal: bool = False, shared: bool = False) -> None:
@@ -38,13 +39,13 @@ class Encoder:
     def _dispatcher(self) -> HookDispatcher[EncodeHook]:
         return HookDispatcher("unstructure", lambda hint: get_type_handler(hint).make_encode_hook(hint, self))
 
-    def get_hook(self, hint: Any) -> EncodeHook:
+    def get_hook(self, hint: Hint) -> EncodeHook:
         """Return the encode hook of *hint*."""
         if not self._shared and has_only_builtin_types(hint) and not can_hold_any_object(hint):
             return _get_shared_encoder(self.keep_decimal).get_hook(hint)
         return self._dispatcher.get_hook(hint)
 
-    def encode_value(self, value: Any) -> Any:
+    def encode_value(self, value: object) -> Any:
         """
         Encode *value* by its own type, and what is in it by theirs.
 
@@ -68,27 +69,27 @@ class Encoder:
             return self.get_hook(kind)(value)
         return self._encode_foreign(value)
 
-    def _encode_mapping(self, value: abc.Mapping[Any, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for key, one in value.items():
+    def _encode_mapping(self, value: abc.Mapping[object, object]) -> dict[str, Any]:
+        encoded: dict[str, Any] = {}
+        for key, item in value.items():
             try:
                 name = SCALAR_ENCODE_HOOKS[str](key if type(key) is str else to_key_text(self._encode_any(key)))
-                made[name] = self._encode_any(one)
+                encoded[name] = self._encode_any(item)
             except Unencodable as error:
                 raise error.prepend_step(str(key)) from None
-        return made
+        return encoded
 
-    def _encode_items(self, value: abc.Iterable[Any]) -> list[Any]:
-        made: list[Any] = []
+    def _encode_items(self, value: abc.Iterable[object]) -> list[Any]:
+        encoded: list[Any] = []
         try:
-            for one in value:
-                made.append(self._encode_any(one))
+            for item in value:
+                encoded.append(self._encode_any(item))
         except Unencodable as error:
-            raise error.prepend_step(len(made)) from None
-        return sort_json_items(made) if isinstance(value, abc.Set) else made
+            raise error.prepend_step(len(encoded)) from None
+        return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
 
     def _encode_foreign(self, value: Any) -> Any:
-        """Encode what another library made, an array, a scalar or a table, and subclasses of what we know."""
+        """Encode arrays, scalars and tables of other libraries, and subclasses of supported types."""
         for name in ("to_dicts", "tolist"):
             if callable(method := getattr(value, name, None)):
                 return self._encode_any(method())
@@ -111,17 +112,15 @@ def _get_shared_encoder(keep_decimal: bool) -> Encoder:
     return Encoder(keep_decimal=keep_decimal, shared=True)
 
 
-def to_json_bytes(value: Any) -> bytes:
+def to_json_bytes(value: object) -> bytes:
     """Return *value*, which is JSON already, as JSON text."""
     try:
         return msgspec.json.encode(value)
     except (OverflowError, ValueError):  # integers of more than 64 bits
-        import json
-
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return to_compact_json(value).encode()
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> Any:
     """
     Encode *value* by its own type, and what is in it by theirs.
 

@@ -1,4 +1,4 @@
-"""From hint to hook through a cattrs converter that knows the rows of our table, and nothing else."""
+"""Dispatch from type hint to decode or encode hook, by a cattrs converter that uses our type table only."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, Generic, Literal, TypeVar, get_origin
 
-from praval_tools.schema.type_hints import is_class, is_type_alias, make_hint_key
+from praval_tools.schema.type_hints import Hint, is_class, is_type_alias, make_hint_key
 
 HookT = TypeVar("HookT", bound=Callable[..., Any])
 
 _BUILTIN_MODULES: Final = ("builtins", "collections.abc", "types")
 
 
-def _is_user_type(hint: Any) -> bool:
+def _is_user_type(hint: Hint) -> bool:
     kind = get_origin(hint) or hint
     return is_type_alias(hint) or (isinstance(kind, type) and kind.__module__ not in _BUILTIN_MODULES)
 
@@ -22,14 +22,14 @@ class HookDispatcher(Generic[HookT]):
     """
     Finds the hook of a hint, made once per class or alias, which may contain themselves.
 
-    A converter remembers every class that it met, so classes of the program's get one per tool.
+    A converter remembers every class that it has handled, so the program's own classes get one per tool.
 
     Args:
-        side: Which hooks of the converter are meant.
-        make: Makes the hook of a hint from the table.
+        side: Which hooks of the converter are used.
+        make: Makes the hook of a hint from the type table.
     """
 
-    def __init__(self, side: Literal["structure", "unstructure"], make: Callable[[Any], HookT]) -> None:
+    def __init__(self, side: Literal["structure", "unstructure"], make: Callable[[Hint], HookT]) -> None:
         from pathlib import Path
 
         from cattrs import BaseConverter
@@ -38,24 +38,24 @@ class HookDispatcher(Generic[HookT]):
         # cattrs finds their hooks before it asks a predicate, for their subclasses as well: bool is one of int
         self._cattrs_types = (str, bytes, int, float, Path)
         self._make_hook = make
-        self._register_hook: Callable[[Any, HookT], None] = getattr(converter, f"register_{side}_hook")
+        self._register_hook: Callable[[Hint, HookT], None] = getattr(converter, f"register_{side}_hook")
         self._find_hook: Callable[..., HookT] = getattr(converter, f"get_{side}_hook")
-        self._hooks_by_key: dict[Any, HookT] = {}
-        self._keys_in_progress: set[Any] = set()
+        self._hooks_by_key: dict[object, HookT] = {}
+        self._keys_in_progress: set[object] = set()
         self._lock = threading.RLock()
         getattr(converter, f"register_{side}_hook_factory")(lambda hint: True, make)
         for kind in (*self._cattrs_types, bool):
             self._register_hook(kind, make(kind))
 
-    def get_hook(self, hint: Any) -> HookT:
-        """Return the hook of *hint*; `TypeError` if it has no row."""
+    def get_hook(self, hint: Hint) -> HookT:
+        """Return the hook of *hint*; `TypeError` if it has no handler."""
         if not _is_user_type(hint):
             return self._find_hook(hint, cache_result=False)
         key = make_hint_key(hint)
-        found = self._hooks_by_key.get(key)
-        return self._build_hook(key, hint) if found is None else found
+        hook = self._hooks_by_key.get(key)
+        return self._build_hook(key, hint) if hook is None else hook
 
-    def _build_hook(self, key: Any, hint: Any) -> HookT:
+    def _build_hook(self, key: object, hint: Hint) -> HookT:
         with self._lock:
             if key in self._hooks_by_key:
                 return self._hooks_by_key[key]
@@ -65,17 +65,17 @@ class HookDispatcher(Generic[HookT]):
             try:
                 if is_class(hint) and issubclass(hint, self._cattrs_types):
                     self._register_hook(hint, self._make_hook(hint))
-                found = self._hooks_by_key[key] = self._find_hook(hint, cache_result=False)
+                hook = self._hooks_by_key[key] = self._find_hook(hint, cache_result=False)
             finally:
                 self._keys_in_progress.discard(key)
-            return found
+            return hook
 
-    def _make_deferred_hook(self, key: Any) -> HookT:
+    def _make_deferred_hook(self, key: object) -> HookT:
         """Return a stand-in for a hook that is being made, for a class inside itself."""
 
-        def call_hook(*given: Any) -> Any:
-            with self._lock:  # another thread may still be at it
-                found = self._hooks_by_key[key]
-            return found(*given)
+        def call_hook(*args: Any) -> Any:
+            with self._lock:  # another thread may still be making it
+                hook = self._hooks_by_key[key]
+            return hook(*args)
 
         return call_hook  # type: ignore[return-value]

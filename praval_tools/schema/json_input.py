@@ -1,8 +1,8 @@
-"""What a caller gave as arguments → a JSON object, or every reason why it is none."""
+"""Arguments as a caller gives them: parsed into a JSON object, or every reason why they are not one."""
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
@@ -11,24 +11,19 @@ import msgspec
 
 from praval_tools.errors import Problem
 from praval_tools.names import shorten_repr
-from praval_tools.schema.json_values import MAX_CONTAINERS
+from praval_tools.schema.json_values import INT_LIMIT, MAX_DEPTH, SCALAR_TYPES, iter_json_problems
 
 MAX_BYTES: Final = 1 << 20
-MAX_DEPTH: Final = 64
 _MAX_PREVIEW: Final = 400
 _SHALLOW_LENGTH: Final = 120
 """Text of this length cannot be nested too deeply: a level takes two characters."""
 _MAX_SIMPLE_LENGTH: Final = 65_536
-SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
-"""Values of these types are JSON, whatever the hints say, and nobody changes them."""
-_INT_LIMIT: Final = 10**4300
-"""Python writes no integer of more digits as text, so none travels as JSON."""
 
 _decode_json: Final = msgspec.json.Decoder().decode
 
 
 class MalformedArgumentsError(Exception):
-    """What was given is no JSON object; `problems` says why."""
+    """The given arguments are not a JSON object; `problems` says why."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -37,15 +32,15 @@ class MalformedArgumentsError(Exception):
 
 def make_malformed_error(reason: str, *, given: object = None) -> MalformedArgumentsError:
     """Return the error for one problem."""
-    shown = "" if given is None else shorten_repr(given)
-    return MalformedArgumentsError([Problem(path="$", reason=reason, given=shown, wanted="a JSON object")])
+    preview = "" if given is None else shorten_repr(given)
+    return MalformedArgumentsError([Problem(path="$", reason=reason, given=preview, wanted="a JSON object")])
 
 
 def try_parse_simple(raw: object) -> dict[str, Any] | None:
     """
-    Return the JSON object that *raw* spells, or None where only `parse` can tell.
+    Return the JSON object that *raw* spells, or None where only `parse_arguments` can tell.
 
-    As many colons as keys: then no key stands twice, and nothing but empty objects and lists is inside.
+    With as many colons as keys, no key stands twice, and nothing but empty objects and lists is inside.
     """
     text: Any = raw
     if type(raw) is bytes:
@@ -75,11 +70,11 @@ def parse_arguments(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int =
         max_depth: How deep values may be nested.
 
     Raises:
-        BadArguments: It is something else; too long, too deep, with a key twice, or with what JSON cannot carry.
+        MalformedArgumentsError: It is something else; too long, too deep, with a key twice, or with what JSON cannot carry.
     """
     if isinstance(raw, dict):
-        checked: dict[str, Any] = normalize_json(raw, max_depth)
-        return checked
+        normalized: dict[str, Any] = normalize_json(raw, max_depth)
+        return normalized
     if raw is None:
         return {}
     if not isinstance(raw, str | bytes | bytearray):
@@ -99,7 +94,7 @@ def parse_json(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max
     Return the JSON value that *text* spells; empty text is None.
 
     Raises:
-        BadArguments: It is malformed, too long or too deep, has a key twice, or a number that JSON cannot carry.
+        MalformedArgumentsError: It is malformed, too long or too deep, has a key twice, or a number that JSON cannot carry.
     """
     try:
         data = text.encode() if isinstance(text, str) else bytes(text)
@@ -119,16 +114,16 @@ def parse_json(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max
         return _parse_refused_json(data, error, max_depth)
     except RecursionError:
         raise make_malformed_error(f"is nested more than {max_depth} levels deep") from None
-    opened = data.count(b"{")
-    if opened + data.count(b"[") > max_depth:
+    object_count = data.count(b"{")
+    if object_count + data.count(b"[") > max_depth:
         normalize_json(value, max_depth)
-    if opened > 1 or (opened == 1 and (type(value) is not dict or data.count(b":") != len(value))):
+    if object_count > 1 or (object_count == 1 and (type(value) is not dict or data.count(b":") != len(value))):
         _parse_without_duplicates(data)
     return value
 
 
 def _parse_refused_json(data: bytes, error: Exception, max_depth: int) -> Any:
-    """Take integers that the fast decoder refuses; say what is wrong with everything else."""
+    """Accept integers that the fast decoder refuses; say what is wrong with everything else."""
     if isinstance(error, msgspec.ValidationError) and "Integer" in str(error):
         return normalize_json(_parse_without_duplicates(data), max_depth)
     reason = "holds a number that is too large" if "out of range" in str(error) else f"is not JSON: {error}"
@@ -139,14 +134,14 @@ def _parse_refused_json(data: bytes, error: Exception, max_depth: int) -> Any:
 
 def _parse_without_duplicates(data: bytes) -> Any:
     """Decode once more, looking for keys that stand twice in one object."""
-    twice: list[str] = []
+    duplicates: list[str] = []
 
     def collect_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(members)
-        if len(made) != len(members):
-            seen: set[str] = set()
-            twice.extend(key for key, _ in members if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        return made
+        collected = dict(members)
+        if len(collected) != len(members):
+            counts = Counter(key for key, _ in members)
+            duplicates.extend(key for key, count in counts.items() if count > 1)
+        return collected
 
     import json
 
@@ -155,12 +150,12 @@ def _parse_without_duplicates(data: bytes) -> Any:
     except RecursionError:
         raise make_malformed_error("is nested too deeply") from None
     except ValueError as error:
-        said = "holds a number of too many digits" if "digits" in str(error) else f"is not usable JSON: {error}"
-        raise make_malformed_error(said[:120]) from None
-    if twice:
+        reason = "holds a number of too many digits" if "digits" in str(error) else f"is not usable JSON: {error}"
+        raise make_malformed_error(reason[:120]) from None
+    if duplicates:
         raise MalformedArgumentsError(
             Problem(path="$", reason=f"has the key {shorten_repr(key)} twice in one object", wanted="each key once")
-            for key in dict.fromkeys(twice[:20])
+            for key in dict.fromkeys(duplicates[:20])
         )
     return value
 
@@ -169,50 +164,23 @@ def normalize_json(value: Any, max_depth: int = MAX_DEPTH) -> Any:
     """
     Return *value* if all in it is JSON, tuples as lists and other mappings as dicts.
 
-    Without recursion, so that no depth can hurt.
-
     Raises:
-        BadArguments: With the first twenty places that are not.
+        MalformedArgumentsError: With the first twenty places that are not.
     """
-    problems: list[Problem] = []
-    foreign = False
-    stack: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
-    left = MAX_CONTAINERS
-    while stack and len(problems) < 20:
-        here, path = stack.pop()
-        left -= 1
-        if left < 0:
-            problems = [Problem(path="$", reason=f"holds more than {MAX_CONTAINERS} lists and objects")]
-            break
-        if len(path) > max_depth:
-            problems = [
-                Problem(path=format_json_path(path[:3]) + "…", reason=f"is nested more than {max_depth} levels deep")
-            ]
-            break
-        kind = type(here)
-        if kind in SCALAR_TYPES:
-            reason = _find_scalar_problem(here, kind)
-            if reason:
-                problems.append(Problem(path=format_json_path(path), reason=reason, given=shorten_repr(here)))
-        elif isinstance(here, dict):
-            foreign = foreign or kind is not dict
-            for key, item in here.items():
-                if type(key) is not str or _find_scalar_problem(key, str):
-                    reason = f"has the key {shorten_repr(key)}, which is no text"
-                    problems.append(Problem(path=format_json_path(path), reason=reason))
-                elif type(item) not in SCALAR_TYPES or _find_scalar_problem(item, type(item)):
-                    stack.append((item, (*path, key)))
-        elif isinstance(here, list | tuple):
-            foreign = foreign or kind is not list
-            for index, item in enumerate(here):
-                if type(item) not in SCALAR_TYPES or _find_scalar_problem(item, type(item)):
-                    stack.append((item, (*path, index)))
-        else:
-            problems.append(Problem(path=format_json_path(path), reason=f"is no JSON value but {kind.__name__}",
-                                    given=shorten_repr(here)))  # fmt: skip
+    if next(iter_json_problems(value, max_depth), None) is None:
+        return value
+    found = islice(iter_json_problems(value, max_depth, exact=False), 20)
+    problems = [
+        Problem(
+            path=format_json_path(path) if len(path) <= max_depth else f"{format_json_path(path[:3])}…",
+            reason=reason,
+            given="" if item is None else shorten_repr(item),
+        )
+        for path, reason, item in found
+    ]
     if problems:
-        raise MalformedArgumentsError(sorted(problems, key=lambda one: one.path))
-    return copy_json(value) if foreign else value
+        raise MalformedArgumentsError(sorted(problems, key=lambda problem: problem.path))
+    return copy_json(value)
 
 
 def copy_json(value: Any) -> Any:
@@ -224,59 +192,41 @@ def copy_json(value: Any) -> Any:
     return value
 
 
-def _find_scalar_problem(value: Any, kind: type) -> str:
-    if kind is str:
-        return "" if value.isascii() or _is_utf8_encodable(value) else "holds half of a surrogate pair"
-    if kind is float:
-        return "" if math.isfinite(value) else "is not a finite number"
-    if kind is int:
-        return "" if -_INT_LIMIT < value < _INT_LIMIT else "has more than 4300 digits"
-    return ""
-
-
-def _is_utf8_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def preview_json(value: Any) -> str:
+def preview_json(value: object) -> str:
     """Return *value* as JSON text of at most 80 characters."""
     import json
 
     text = ""
     for piece in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(_truncate_value(value)):
         text += piece
-        if len(text) > _MAX_PREVIEW:  # what is longer is not written to its end
+        if len(text) > _MAX_PREVIEW:  # longer text is not written to its end
             return f"{text[:56]}…"
     return text if len(text) <= 80 else f"{text[:56]}…{text[-20:]}"
 
 
-def _truncate_value(value: Any, left: int = 4) -> Any:
+def _truncate_value(value: Any, levels: int = 4) -> Any:
     """Return the beginning of *value*, as much as could be shown, so that long texts and large numbers cost nothing."""
     if isinstance(value, str):
         return value[:_MAX_PREVIEW]
     if isinstance(value, int):
-        return value if -_INT_LIMIT < value < _INT_LIMIT else "a number of more than 4300 digits"
-    if isinstance(value, dict | list) and left == 0:
+        return value if -INT_LIMIT < value < INT_LIMIT else "a number of more than 4300 digits"
+    if isinstance(value, dict | list) and levels == 0:
         return value if not value else "…"
     if isinstance(value, dict):
         return {
-            _truncate_value(key): _truncate_value(one, left - 1) for key, one in islice(value.items(), _MAX_PREVIEW)
+            _truncate_value(key): _truncate_value(item, levels - 1) for key, item in islice(value.items(), _MAX_PREVIEW)
         }
-    return [_truncate_value(one, left - 1) for one in value[:_MAX_PREVIEW]] if isinstance(value, list) else value
+    return [_truncate_value(item, levels - 1) for item in value[:_MAX_PREVIEW]] if isinstance(value, list) else value
 
 
 def format_json_path(steps: Iterable[str | int]) -> str:
-    """Return a JSON path: `$.rows[3].amount`; keys that are no identifiers are quoted."""
-    made = "$"
+    """Return a JSON path: `$.rows[3].amount`; keys that are not identifiers are quoted."""
+    text = "$"
     for step in steps:
         if isinstance(step, int):
-            made += f"[{step}]"
+            text += f"[{step}]"
         elif step.isidentifier() and step.isascii() and len(step) <= 64:
-            made += f".{step}"
+            text += f".{step}"
         else:
-            made += f"[{shorten_repr(step, 64)}]"
-    return made
+            text += f"[{shorten_repr(step, 64)}]"
+    return text

@@ -10,8 +10,9 @@ from attrs import NOTHING
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.decode import Decoder
 from praval_tools.schema.encode import Encoder
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature
-from praval_tools.schema.type_handler import JsonSchema, Mismatch
+from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import make_hint_key
 from praval_tools.schema.type_lookup import get_type_handler
 

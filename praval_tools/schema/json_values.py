@@ -1,4 +1,4 @@
-"""Plain JSON values: what is one, when two are equal, and their canonical text."""
+"""Plain JSON values: what is one, when two are equal, their canonical text, and text that UTF-8 cannot carry."""
 
 from __future__ import annotations
 
@@ -7,84 +7,115 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
-from praval_tools.schema.type_handler import Mismatch, Unencodable, is_utf8_encodable
+from praval_tools.names import shorten_repr
+from praval_tools.schema.type_handler import Mismatch, Unencodable
 
 INT_LIMIT: Final = 10**4300
 """Python writes no integer of more digits as text, so none travels as JSON."""
 
 MAX_DEPTH: Final = 64
 MAX_CONTAINERS: Final = 1_000_000
+SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
+"""Values of these types are JSON, whatever the hints say, and nobody changes them."""
+
 _MAX_EXACT_FLOAT: Final = 2.0**53
 
+JsonPath = tuple[str | int, ...]
 
-def check_json(value: Any) -> None:
+
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_utf8_encodable(text: str) -> bool:
+    """Tell whether *text* can be written as UTF-8: no lone surrogates."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def replace_surrogates(text: str) -> str:
+    """Return *text* without halves of surrogate pairs, which UTF-8 cannot carry."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def replace_surrogates_in_json(value: Any) -> Any:
+    """Return a JSON value without halves of surrogate pairs, which UTF-8 cannot carry."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, dict):
+        return {replace_surrogates_in_json(key): replace_surrogates_in_json(item) for key, item in value.items()}
+    return list(map(replace_surrogates_in_json, value)) if isinstance(value, list) else value
+
+
+# ── what is a JSON value ─────────────────────────────────────────────────────────────────────────
+
+
+def find_scalar_problem(value: Any) -> str:
+    """Return why *value*, of one of JSON's scalar types, is not a JSON value; empty where it is one."""
+    kind = type(value)
+    if kind is str:
+        return "" if value.isascii() or is_utf8_encodable(value) else "holds half of a surrogate pair"
+    if kind is float:
+        return "" if math.isfinite(value) else "is not a finite number"
+    if kind is int:
+        return "" if -INT_LIMIT < value < INT_LIMIT else "has more than 4300 digits"
+    return ""
+
+
+def iter_json_problems(
+    value: object, max_depth: int = MAX_DEPTH, *, exact: bool = True
+) -> Iterator[tuple[JsonPath, str, object]]:
+    """
+    Yield each place in *value* that is not JSON, with the reason and what is there; without recursion.
+
+    Args:
+        value: What may be a JSON value.
+        max_depth: How many lists and objects may be around a list or an object.
+        exact: Only `list` and `dict` themselves count as containers, not their subclasses, nor tuples.
+    """
+    stack: list[tuple[Any, JsonPath]] = [(value, ())]
+    count = 0
+    while stack:
+        item, path = stack.pop()
+        kind = type(item)
+        if kind in SCALAR_TYPES:
+            if reason := find_scalar_problem(item):
+                yield path, reason, item
+            continue
+        if kind is not list and kind is not dict and (exact or not isinstance(item, list | tuple | dict)):
+            yield path, f"is not a JSON value but {kind.__name__}", item
+            continue
+        count += 1
+        if len(path) > max_depth:
+            yield path, f"is nested more than {max_depth} levels deep", None
+            return
+        if count > MAX_CONTAINERS:
+            yield (), f"holds more than {MAX_CONTAINERS} lists and objects", None
+            return
+        is_object = isinstance(item, dict)
+        for step, member in item.items() if is_object else enumerate(item):
+            if is_object and (type(step) is not str or find_scalar_problem(step)):
+                yield path, f"has the key {shorten_repr(step)}, which is not text", step
+            elif type(member) not in SCALAR_TYPES or find_scalar_problem(member):
+                stack.append((member, (*path, step)))
+
+
+def check_json(value: object) -> None:
     """
     Accept *value* if it is made of JSON values only, at most 64 levels deep.
 
     Raises:
         Mismatch: Naming a place where it is not.
     """
-    kind = type(value)
-    if kind is str:
-        if not value.isascii() and not is_utf8_encodable(value):
-            raise Mismatch("holds half of a surrogate pair")
-    elif kind is float:
-        if not math.isfinite(value):
-            raise Mismatch("is not a finite number")
-    elif kind is int:
-        if not -INT_LIMIT < value < INT_LIMIT:
-            raise Mismatch("has more than 4300 digits")
-    elif kind is list or kind is dict:
-        for inner, path in iter_containers(value):
-            _check_members(inner, path)
-    elif kind is not bool and value is not None:
-        raise Mismatch(f"is no JSON value but {kind.__name__}")
+    for path, reason, _ in iter_json_problems(value, MAX_DEPTH - 1):
+        raise Mismatch(reason, *reversed(path))
 
 
-JsonSteps = tuple[Any, ...]
-
-
-def iter_containers(value: Any) -> Iterator[tuple[Any, JsonSteps]]:
-    """
-    Yield every list and dict in *value*, itself included, with the steps that lead there.
-
-    Without recursion, and not for ever where one list is held many times.
-
-    Raises:
-        Mismatch: They are nested more than 64 levels deep, or there are more than a million.
-    """
-    stack: list[tuple[Any, JsonSteps]] = [(value, ())]
-    count = 0
-    while stack:
-        here, path = stack.pop()
-        kind, count = type(here), count + 1
-        if kind is not list and kind is not dict:
-            continue
-        if len(path) >= MAX_DEPTH or count > MAX_CONTAINERS:
-            raise Mismatch("is nested too deeply" if len(path) >= MAX_DEPTH else "holds too many lists and objects")
-        yield here, path
-        steps = enumerate(here) if kind is list else here.items()
-        stack += [(one, (*path, step)) for step, one in steps if type(one) is list or type(one) is dict]
-
-
-def _check_members(value: Any, path: JsonSteps) -> None:
-    steps = enumerate(value) if type(value) is list else value.items()
-    for step, one in steps:
-        try:
-            if type(value) is dict:
-                _check_key(step)
-            if type(one) is not list and type(one) is not dict:
-                check_json(one)
-        except Mismatch as error:
-            for outer in (step, *reversed(path)):
-                error.prepend_step(outer if type(outer) in (int, str) else repr(outer))
-            raise
-
-
-def _check_key(key: Any) -> None:
-    if type(key) is not str:
-        raise Mismatch(f"has a key that is no text but {type(key).__name__}")
-    check_json(key)
+# ── comparing and writing ────────────────────────────────────────────────────────────────────────
 
 
 def make_equality_key(value: Any) -> Any:
@@ -101,29 +132,31 @@ def make_equality_key(value: Any) -> Any:
     if kind is list:
         return (list, *map(make_equality_key, value))
     if kind is dict:
-        return (dict, frozenset((key, make_equality_key(one)) for key, one in value.items()))
-    if kind is str or kind is int or kind is float or value is None:
+        return (dict, frozenset((key, make_equality_key(item)) for key, item in value.items()))
+    if kind in SCALAR_TYPES:
         return value
-    raise Mismatch(f"is no JSON value but {kind.__name__}")
+    raise Mismatch(f"is not a JSON value but {kind.__name__}")
 
 
-def to_canonical_json(value: Any) -> str:
+def to_canonical_json(value: object) -> str:
     """Return *value* as JSON text that is the same for equal values: sorted keys, no spaces."""
-    import json
-
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _write_json(value, sort_keys=True)
 
 
-def to_compact_json(value: Any) -> str:
+def to_compact_json(value: object) -> str:
     """Return *value* as JSON text without spaces, keys in their own order."""
+    return _write_json(value, sort_keys=False)
+
+
+def _write_json(value: object, *, sort_keys: bool) -> str:
     import json
 
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def to_key_text(value: Any) -> str:
+def to_key_text(value: object) -> str:
     """
-    Return *value*, one of JSON's, as the text of a key.
+    Return *value*, a JSON value, as the text of a key.
 
     Raises:
         Unencodable: It is a list or an object.
@@ -138,14 +171,14 @@ def to_key_text(value: Any) -> str:
 def sort_json_items(items: list[Any]) -> list[Any]:
     """Return *items* in an order that does not depend on hashing."""
     try:
-        if len({type(one) for one in items}) == 1:
+        if len(set(map(type, items))) == 1:
             return sorted(items)
     except TypeError:
         pass
     return sorted(items, key=_make_sort_key)
 
 
-def _make_sort_key(item: Any) -> str:
+def _make_sort_key(item: object) -> str:
     try:
         return to_canonical_json(item)
     except (TypeError, ValueError):

@@ -8,18 +8,17 @@ from enum import Enum, Flag
 from typing import Any, Final, Literal, get_origin
 
 from praval_tools.names import shorten_repr
-from praval_tools.schema.json_values import INT_LIMIT, check_json, make_equality_key
+from praval_tools.schema.json_values import INT_LIMIT, check_json, is_utf8_encodable, make_equality_key
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
     EncodeHook,
     EncodeHookFactory,
-    JsonSchema,
     Mismatch,
     SchemaBuilder,
     TypeHandler,
     Unencodable,
-    is_utf8_encodable,
 )
 
 

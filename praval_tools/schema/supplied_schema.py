@@ -1,18 +1,20 @@
-"""Schemas that were given with a tool instead of derived: checked when the tool is defined."""
+"""Checks of a parameters schema that is given with a tool instead of derived from its hints."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-from praval_tools.names import find_similar_names, shorten_repr
-from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
+from praval_tools.names import shorten_repr, suggest_names
+from praval_tools.schema.json_input import MalformedArgumentsError, format_json_path, normalize_json
 from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.validator import compile_schema, shorten_text
 
 _JSON_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MAX_NODES: Final = 100_000
+_VALUE_KEYWORDS: Final = ("enum", "const", "default", "examples")
 _DIALECTS: Final = (
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -29,64 +31,63 @@ _SHORTHAND_EXCLUDED: Final = frozenset(
 )  # fmt: skip
 
 
-def check_supplied_schema(schema: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+def check_supplied_schema(schema: object) -> tuple[JsonSchema, tuple[str, ...]]:
     """
-    Return the schema as it will be used, and every reason why it cannot be.
+    Return the schema as it will be used, and every reason why it cannot be used.
 
     `{}` means no parameters; `{"q": "string"}` is short for required properties.
     """
     if not isinstance(schema, Mapping):
-        return {}, (f"parameters: {shorten_repr(schema)} is no JSON Schema",)
+        return {}, (f"parameters: {shorten_repr(schema)} is not a JSON Schema",)
     try:
-        made = copy.deepcopy(normalize_json(dict(schema)))
-    except MalformedArgumentsError as bad:
-        return {}, tuple(f"parameters: {one.path}: {one.reason}" for one in bad.problems)
-    if not made:
+        checked: JsonSchema = copy.deepcopy(normalize_json(dict(schema)))
+    except MalformedArgumentsError as error:
+        return {}, tuple(f"parameters: {problem.path}: {problem.reason}" for problem in error.problems)
+    if not checked:
         return {"type": "object", "properties": {}, "additionalProperties": False}, ()
-    if made.keys() - _SHORTHAND_EXCLUDED and all(isinstance(one, str) for one in made.values()):
-        return _expand_shorthand(made)
-    problems = list(_find_root_problems(made))
-    problems.extend(_find_reference_problems(made))
-    if not problems and _count_remaining_nodes(made, made, [_MAX_NODES], ()) < 0:
+    if checked.keys() - _SHORTHAND_EXCLUDED and all(isinstance(value, str) for value in checked.values()):
+        return _expand_shorthand(checked)
+    problems = list(_find_root_problems(checked))
+    problems.extend(_find_reference_problems(checked))
+    if not problems and _count_down_nodes(checked, checked, [_MAX_NODES], ()) < 0:
         problems.append("parameters: it is too large once its references are followed")
     if not problems:
-        problems.extend(_find_meta_schema_problems(made))
-    if "type" not in made:
-        made = {"type": "object", **made}
-    return made, tuple(problems)
+        problems.extend(_find_meta_schema_problems(checked))
+    if "type" not in checked:
+        checked = {"type": "object", **checked}
+    return checked, tuple(problems)
 
 
-def _expand_shorthand(given: dict[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _expand_shorthand(types: dict[str, str]) -> tuple[JsonSchema, tuple[str, ...]]:
     problems = []
-    for name, kind in given.items():
+    for name, kind in types.items():
         if kind not in _JSON_TYPES:
-            match = find_similar_names(kind, _JSON_TYPES)
-            hint = f"; did you mean {match[0]!r}?" if match else f"; use one of {', '.join(_JSON_TYPES)}"
+            hint = suggest_names(kind, _JSON_TYPES, "; did you mean ") or f"; use one of {', '.join(_JSON_TYPES)}"
             problems.append(f"parameters: {name!r} has the unknown type {shorten_repr(kind)}{hint}")
-    properties = {name: {"type": kind} for name, kind in given.items()}
-    made = {"type": "object", "properties": properties, "required": list(given), "additionalProperties": False}
-    return made, tuple(problems)
+    properties = {name: {"type": kind} for name, kind in types.items()}
+    schema = {"type": "object", "properties": properties, "required": list(types), "additionalProperties": False}
+    return schema, tuple(problems)
 
 
-def _count_remaining_nodes(schema: Any, root: dict[str, Any], left: list[int], within: tuple[str, ...]) -> int:
-    """Return how many places are left once the references of *schema* are followed, each into itself but once."""
-    left[0] -= 1
-    if left[0] < 0:
-        return left[0]
+def _count_down_nodes(schema: object, root: JsonSchema, remaining: list[int], open_references: tuple[str, ...]) -> int:
+    """Return what remains of a budget of nodes once references are followed, each into itself only once."""
+    remaining[0] -= 1
+    if remaining[0] < 0:
+        return remaining[0]
     if isinstance(schema, list):
-        for one in schema:
-            _count_remaining_nodes(one, root, left, within)
+        for item in schema:
+            _count_down_nodes(item, root, remaining, open_references)
     elif isinstance(schema, dict):
-        for key, one in schema.items():
-            if key in ("$ref", "$dynamicRef") and isinstance(one, str):
-                if one not in within:
-                    _count_remaining_nodes(resolve_pointer(root, one), root, left, (*within, one))
-            elif key not in ("enum", "const", "default", "examples", "$defs", "definitions"):
-                _count_remaining_nodes(one, root, left, within)
-    return left[0]
+        for key, item in schema.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(item, str):
+                if item not in open_references:
+                    _count_down_nodes(resolve_pointer(root, item), root, remaining, (*open_references, item))
+            elif key not in (*_VALUE_KEYWORDS, "$defs", "definitions"):
+                _count_down_nodes(item, root, remaining, open_references)
+    return remaining[0]
 
 
-def _find_root_problems(schema: dict[str, Any]) -> Iterator[str]:
+def _find_root_problems(schema: JsonSchema) -> Iterator[str]:
     kind = schema.get("type")
     if kind is None and not schema.keys() & {"properties", "allOf", "anyOf", "oneOf", "$ref", "required"}:
         yield "parameters: the root says no type; it must be an object with properties"
@@ -94,42 +95,41 @@ def _find_root_problems(schema: dict[str, Any]) -> Iterator[str]:
         yield f"parameters: the root is {shorten_repr(kind)}, but arguments are always an object"
 
 
-def _find_reference_problems(schema: dict[str, Any]) -> Iterator[str]:
+def _find_reference_problems(schema: JsonSchema) -> Iterator[str]:
     for place, reference in _iter_references(schema):
         if not isinstance(reference, str):
-            yield f"parameters: {place} is no text"
+            yield f"parameters: {place} is not text"
         elif not reference.startswith("#"):
             yield f"parameters: {place} leads outside of the schema ({shorten_repr(reference)}); it is never fetched"
         elif reference != "#" and (reference.startswith("#/") and resolve_pointer(schema, reference) is None):
-            yield f"parameters: {place} leads nowhere ({shorten_repr(reference)})"
+            yield f"parameters: {place} is unresolved ({shorten_repr(reference)})"
 
 
-def _iter_references(schema: Any) -> Iterator[tuple[str, Any]]:
-    stack = [("$", schema)]
+def _iter_references(schema: JsonSchema) -> Iterator[tuple[str, object]]:
+    stack: list[tuple[str, object]] = [("$", schema)]
     while stack:
-        place, here = stack.pop()
-        if isinstance(here, dict):
-            for key, item in here.items():
+        place, node = stack.pop()
+        if isinstance(node, dict):
+            for key, item in node.items():
                 if key in ("$ref", "$dynamicRef") and not place.endswith((".properties", ".$defs", ".definitions")):
                     yield f"{place}.{key}", item
-                elif key not in ("enum", "const", "default", "examples"):
+                elif key not in _VALUE_KEYWORDS:
                     stack.append((f"{place}.{key}", item))
-        elif isinstance(here, list):
-            stack.extend((f"{place}[{index}]", item) for index, item in enumerate(here))
+        elif isinstance(node, list):
+            stack.extend((f"{place}[{index}]", item) for index, item in enumerate(node))
 
 
-def _find_meta_schema_problems(schema: dict[str, Any]) -> Iterator[str]:
+def _find_meta_schema_problems(schema: JsonSchema) -> Iterator[str]:
     import jsonschema_rs
 
     dialect = schema.get("$schema", _DIALECTS[0])
-    if not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS:  # an unknown one would be fetched
+    if not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS:  # an unknown dialect would be fetched
         yield f"parameters: $.$schema: {shorten_repr(dialect)} is unknown; leave it out"
         return
     try:
         jsonschema_rs.meta.validate(schema)
         compile_schema(schema)
     except jsonschema_rs.ValidationError as error:
-        place = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-        yield f"parameters: {place} is no valid JSON Schema: {shorten_text(str(error.message))}"
+        yield f"parameters: {format_json_path(error.instance_path)} is not valid JSON Schema: {shorten_text(error.message)}"
     except (ValueError, RecursionError) as error:
-        yield f"parameters: no valid JSON Schema: {shorten_text(str(error))}"
+        yield f"parameters: not valid JSON Schema: {shorten_text(str(error))}"

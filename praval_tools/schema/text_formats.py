@@ -18,19 +18,18 @@ from uuid import UUID
 import msgspec
 
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.schema.json_values import INT_LIMIT
+from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.scalars import make_unencodable_error
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
     EncodeHook,
     EncodeHookFactory,
-    JsonSchema,
     Mismatch,
     SchemaBuilder,
     TypeHandler,
     Unencodable,
-    is_utf8_encodable,
 )
 from praval_tools.schema.type_hints import is_path_type
 

@@ -1,4 +1,4 @@
-"""What one row of the table of types is, and what its parts are given to work with."""
+"""Type handlers: what one row of the type table is, the builders it works with, and the errors of decoding."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from praval_tools.lazy_regex import LazyRegex
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.type_hints import Hint
 
 DecodeHook = Callable[[Any, Any], Any]
-"""JSON value, hint → Python value: the shape that cattrs calls. The hint is ignored by ours."""
+"""JSON value, hint → Python value: the signature that cattrs calls. Our hooks ignore the hint."""
 
 EncodeHook = Callable[[Any], Any]
 """Python value → JSON value."""
-
-JsonSchema = dict[str, Any]
 
 _IDENTIFIER_KEY: Final = LazyRegex(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -26,7 +26,7 @@ class Mismatch(Exception):
 
     Args:
         reason: What is wrong, in a few words.
-        steps: Keys and indexes from the whole to the place, the innermost first.
+        steps: Keys and indexes that lead to the place, the innermost first.
     """
 
     def __init__(self, reason: str, *steps: str | int) -> None:
@@ -34,7 +34,7 @@ class Mismatch(Exception):
         self.reason, self.steps = reason, list(steps)
 
     def prepend_step(self, step: str | int) -> Mismatch:
-        """Return the same, seen from one level further out."""
+        """Return this error with a path that starts one level further out."""
         self.steps.append(step)
         return self
 
@@ -58,83 +58,74 @@ def _format_path_step(step: str | int) -> str:
 
 
 class SchemaBuilder(Protocol):
-    """What a row needs to write a schema."""
+    """What a type handler needs to build a schema."""
 
-    def build(self, hint: Any) -> JsonSchema:
+    def build(self, hint: Hint) -> JsonSchema:
         """Return the schema of *hint*."""
 
-    def build_reference(self, hint: Any, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
-        """Return a reference to the schema that *build* makes once for *hint*."""
+    def build_reference(self, hint: Hint, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
+        """Return a reference to the schema of *hint*, which *build* makes at the first reference."""
 
-    def replace_definition(self, hint: Any, schema: JsonSchema) -> None:
+    def replace_definition(self, hint: Hint, schema: JsonSchema) -> None:
         """Replace the schema that was made for *hint*, for schemas that refer to each other."""
 
-    def add_default(self, hint: Any, value: Any, into: JsonSchema) -> None:
+    def add_default(self, hint: Hint, value: object, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there."""
 
 
 class DecodeHookFactory(Protocol):
-    """What a row needs to make a structure hook."""
+    """What a type handler needs to make a decode hook."""
 
     exact: bool
     """No widening: each value must come in the JSON type that is its own."""
 
-    def get_hook(self, hint: Any) -> DecodeHook:
+    def get_hook(self, hint: Hint) -> DecodeHook:
         """Return the hook of *hint*, in the same mode."""
 
-    def get_exact_hook(self, hint: Any) -> DecodeHook:
+    def get_exact_hook(self, hint: Hint) -> DecodeHook:
         """Return the hook of *hint* that does not widen."""
 
 
 class EncodeHookFactory(Protocol):
-    """What a row needs to make an encode hook."""
+    """What a type handler needs to make an encode hook."""
 
     keep_decimal: bool
     """Leave `Decimal` as it is, for exact comparison."""
 
-    def get_hook(self, hint: Any) -> EncodeHook:
+    def get_hook(self, hint: Hint) -> EncodeHook:
         """Return the encode hook of *hint*."""
 
-    def encode_value(self, value: Any) -> Any:
+    def encode_value(self, value: object) -> Any:
         """Encode *value* by its own type."""
 
 
-def match_nothing(hint: Any) -> bool:
-    """Tell that *hint* does not belong to a row, whatever it is."""
+def match_nothing(hint: Hint) -> bool:
+    """Match no hint: the default of handlers that are looked up by type only."""
     return False
 
 
 class TypeHandler(msgspec.Struct, frozen=True, kw_only=True):
     """
-    One row of the table of types: a kind of hint, in schema and in structuring and back.
+    One row of the type table: how a kind of type hint is described, decoded and encoded.
 
     Args:
         name: What it is called in errors.
-        types: Classes and origins that it stands for; looked up before any predicate is asked.
-        fits: Tells whether a hint that is in no row's `types` belongs here.
-        takes: The JSON types to which constraints can apply: `number`, `string`, `array`, `object`.
-        parts: The hints inside a hint, which need forms, too.
-        problem: Why a hint cannot be used although it belongs here, or None.
-        schema: Writes the schema.
-        structure: Makes the hook from JSON.
-        encode: Makes the hook to JSON.
+        types: Classes and origins that it handles; looked up before any predicate is asked.
+        matches: Tells whether it handles a hint that is in no handler's `types`.
+        constrainable_types: The JSON types to which constraints can apply: `number`, `string`, `array`, `object`.
+        get_inner_hints: Returns the hints inside a hint, which need handlers, too.
+        find_problem: Returns why a hint cannot be used although it is handled here, or None.
+        build_schema: Builds the JSON Schema of a hint.
+        make_decode_hook: Makes the function from JSON to Python.
+        make_encode_hook: Makes the function from Python to JSON.
     """
 
     name: str
-    types: tuple[Any, ...] = ()
-    matches: Callable[[Any], bool] = match_nothing
+    types: tuple[Hint, ...] = ()
+    matches: Callable[[Hint], bool] = match_nothing
     constrainable_types: frozenset[str] = frozenset()
-    get_inner_hints: Callable[[Any], Iterable[Any]] = lambda hint: ()
-    find_problem: Callable[[Any], str | None] = lambda hint: None
-    build_schema: Callable[[Any, SchemaBuilder], JsonSchema]
-    make_decode_hook: Callable[[Any, DecodeHookFactory], DecodeHook]
-    make_encode_hook: Callable[[Any, EncodeHookFactory], EncodeHook]
-
-
-def is_utf8_encodable(text: str) -> bool:
-    """Tell whether *text* can be written as UTF-8: no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    get_inner_hints: Callable[[Hint], Iterable[Hint]] = lambda hint: ()
+    find_problem: Callable[[Hint], str | None] = lambda hint: None
+    build_schema: Callable[[Hint, SchemaBuilder], JsonSchema]
+    make_decode_hook: Callable[[Hint, DecodeHookFactory], DecodeHook]
+    make_encode_hook: Callable[[Hint, EncodeHookFactory], EncodeHook]

@@ -1,4 +1,4 @@
-"""Type hints as values: resolved from text, taken apart, and written as Python text."""
+"""Type hints as values: resolved from text, unwrapped, written as Python text, and the `Secret` mark."""
 
 from __future__ import annotations
 
@@ -20,10 +20,16 @@ from typing import (
     Never,
     NewType,
     NoReturn,
+    TypeAlias,
     TypeVar,
     Union,
-    get_origin,
 )
+
+Hint: TypeAlias = Any
+"""A type hint: Python has no static type for what `int`, `list[int]` and `int | None` have in common."""
+
+get_origin: Final[Callable[[Hint], Hint]] = typing.get_origin
+"""`typing.get_origin` without its overloads, which know no such thing as any hint."""
 
 _UNIONS: Final = (Union, types.UnionType)
 _ALIASES: Final = tuple(
@@ -38,7 +44,7 @@ class UnresolvedHintError(Exception):
 
 
 class InvalidHintError(Exception):
-    """A hint in text form is no Python expression, or fails when evaluated."""
+    """A hint in text form is not a Python expression, or fails when evaluated."""
 
 
 @lru_cache(maxsize=2048)
@@ -46,20 +52,19 @@ def _compile_hint(text: str) -> types.CodeType:
     return compile(text.strip(), "<hint>", "eval", dont_inherit=True)
 
 
-def evaluate_hint(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
+def evaluate_hint(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Hint:
     """
-    Return what the hint *text* means where *names* are the globals and *inner* the names nearer to it.
+    Evaluate the hint *text* with *names* as its globals and *inner* as its locals.
 
     Raises:
-        Unresolved: A name in it is not defined there.
-        BadHint: It is no expression, or evaluating it fails.
+        UnresolvedHintError: A name in it is not defined there.
+        InvalidHintError: It is not an expression, or evaluating it fails.
     """
     if inner is None and text.isidentifier():
         if text in names:
             return names[text]
-        found = getattr(builtins, text, names)
-        if found is not names:
-            return found
+        if hasattr(builtins, text):
+            return getattr(builtins, text)
     try:
         return eval(_compile_hint(text), dict(names) if type(names) is not dict else names, inner)  # noqa: S307
     except (NameError, AttributeError) as error:
@@ -68,7 +73,7 @@ def evaluate_hint(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] 
         raise InvalidHintError(f"the hint {text!r} cannot be evaluated ({type(error).__name__}: {error})") from None
 
 
-def resolve_hint(hint: Any, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Any:
+def resolve_hint(hint: Hint, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Hint:
     """Return *hint* with every text and forward reference in it replaced by what it means."""
     if type(hint) is str:
         return resolve_hint(evaluate_hint(hint, names, inner), names, inner)
@@ -79,8 +84,8 @@ def resolve_hint(hint: Any, names: Mapping[str, Any], inner: Mapping[str, Any] |
     return _map_type_arguments(hint, lambda part: resolve_hint(part, names, inner))
 
 
-def substitute_type_variables(hint: Any, values: Mapping[Any, Any]) -> Any:
-    """Return *hint* with type variables replaced by what *values* gives for them."""
+def substitute_type_variables(hint: Hint, values: Mapping[Hint, Hint]) -> Hint:
+    """Return *hint* with its type variables replaced by their *values*."""
     if isinstance(hint, TypeVar) or hint is typing.Self:
         return values.get(hint, hint)
     if not values or is_class(hint):
@@ -88,16 +93,16 @@ def substitute_type_variables(hint: Any, values: Mapping[Any, Any]) -> Any:
     return _map_type_arguments(hint, lambda part: substitute_type_variables(part, values))
 
 
-def _map_type_arguments(hint: Any, change: Callable[[Any], Any]) -> Any:
+def _map_type_arguments(hint: Hint, change: Callable[[Hint], Hint]) -> Hint:
     """Return *hint* with *change* applied to its arguments; the same object where nothing changes."""
     args = getattr(hint, "__args__", None)
-    origin: Any = get_origin(hint)
+    origin: Hint = get_origin(hint)
     if not args or origin is Literal:
         return hint
     if origin is Annotated:
         inner = change(hint.__origin__)
         return hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]
-    changed = tuple(change(one) if not isinstance(one, list) else one for one in args)
+    changed = tuple(arg if isinstance(arg, list) else change(arg) for arg in args)
     if all(map(operator.is_, changed, args)):
         return hint
     if origin in _UNIONS:
@@ -105,41 +110,38 @@ def _map_type_arguments(hint: Any, change: Callable[[Any], Any]) -> Any:
     return types.GenericAlias(origin, changed) if isinstance(hint, types.GenericAlias) else hint.copy_with(changed)
 
 
-def is_class(hint: Any) -> bool:
+def is_class(hint: Hint) -> bool:
     """Tell whether *hint* is a class, not a parametrised one."""
     return isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
 
 
-def is_path_type(hint: Any) -> bool:
+def is_path_type(hint: Hint) -> bool:
     """Tell whether *hint* is a path, by the names of its bases: `pathlib` is not imported for it."""
     return isinstance(hint, type) and any(
-        one.__name__ == "PurePath" and one.__module__.partition(".")[0] == "pathlib" for one in hint.__mro__
+        base.__name__ == "PurePath" and base.__module__.partition(".")[0] == "pathlib" for base in hint.__mro__
     )
 
 
-def is_union(hint: Any) -> bool:
+def is_union(hint: Hint) -> bool:
     """Tell whether *hint* is `X | Y`, `Union[X, Y]` or `Optional[X]`."""
     return get_origin(hint) in _UNIONS
 
 
-def is_type_alias(hint: Any) -> bool:
+def is_type_alias(hint: Hint) -> bool:
     """Tell whether *hint* was made by a `type` statement or by `TypeAliasType`."""
     return isinstance(hint, _ALIASES) or isinstance(get_origin(hint), _ALIASES)
 
 
-def resolve_alias(hint: Any) -> Any:
+def resolve_alias(hint: Hint) -> Hint:
     """Return what the type alias *hint* stands for, its parameters filled in."""
     alias = hint if isinstance(hint, _ALIASES) else get_origin(hint)
     names = vars(sys.modules.get(alias.__module__, builtins))
     value = resolve_hint(alias.__value__, names, {alias.__name__: alias})
-    return (
-        value
-        if alias is hint
-        else substitute_type_variables(value, dict(zip(alias.__type_params__, hint.__args__, strict=False)))
-    )
+    arguments = {} if alias is hint else dict(zip(alias.__type_params__, hint.__args__, strict=False))
+    return substitute_type_variables(value, arguments)
 
 
-def unwrap_hint(hint: Any) -> Any:
+def unwrap_hint(hint: Hint) -> Hint:
     """Return *hint* without `Annotated`, `NewType` and alias around it."""
     while True:
         if get_origin(hint) is Annotated:
@@ -152,7 +154,7 @@ def unwrap_hint(hint: Any) -> Any:
             return hint
 
 
-def make_hint_key(hint: Any) -> Any:
+def make_hint_key(hint: Hint) -> Any:
     """
     Return a hashable key for *hint* that tells apart what must not share a hook.
 
@@ -162,13 +164,13 @@ def make_hint_key(hint: Any) -> Any:
     if origin is Annotated:
         return (Annotated, make_hint_key(hint.__origin__), repr(hint.__metadata__))
     if origin is Literal:
-        return (Literal, *((type(one), one) for one in hint.__args__))
+        return (Literal, *((type(value), value) for value in hint.__args__))
     if origin is None:
         return hint
     return (origin, *map(make_hint_key, getattr(hint, "__args__", ())))
 
 
-def format_hint(hint: Any) -> str:
+def format_hint(hint: Hint) -> str:
     """Return *hint* as Python text: `float`, `list[int]`, `int | None`; the same for a hint given as text."""
     if hint is None or hint is type(None):
         return "None"
@@ -179,7 +181,7 @@ def format_hint(hint: Any) -> str:
     return _format_compound_hint(hint)
 
 
-def _format_compound_hint(hint: Any) -> str:
+def _format_compound_hint(hint: Hint) -> str:
     origin = get_origin(hint)
     if origin is Annotated:
         return format_hint(hint.__origin__)
@@ -199,13 +201,13 @@ def _format_compound_hint(hint: Any) -> str:
     return f"{format_hint(origin)}[{', '.join(map(_format_type_argument, args))}]"
 
 
-def _format_type_argument(part: Any) -> str:
+def _format_type_argument(part: Hint) -> str:
     if type(part) is list:
         return f"[{', '.join(map(format_hint, part))}]"
     return "..." if part is ... else format_hint(part)
 
 
-def _format_literal(value: Any) -> str:
+def _format_literal(value: object) -> str:
     return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
 
 
@@ -219,20 +221,19 @@ _ITERATOR_TYPES: Final = (
 _AWAITABLE_TYPES: Final = (abc.Awaitable, abc.Coroutine)
 
 
-def unwrap_return_hint(hint: Any) -> Any:
+def unwrap_return_hint(hint: Hint) -> Hint:
     """
-    Return the hint of what a call gives in the end.
+    Return the hint of the result of a call, for a return hint.
 
-    The items of a generator form a list; what is awaited is given itself; what never returns gives nothing.
+    A generator's result is the list of its items, an awaitable's what it gives; a function that never returns has None.
     """
     if hint is NoReturn or hint is Never:
         return None
     origin = get_origin(hint) or hint
+    args = getattr(hint, "__args__", ()) if origin is not hint else ()
     if origin in _ITERATOR_TYPES:
-        args = getattr(hint, "__args__", ()) if origin is not hint else ()
         return list[args[0]] if args else list  # type: ignore[valid-type]
     if origin in _AWAITABLE_TYPES:
-        args = getattr(hint, "__args__", ()) if origin is not hint else ()
         return unwrap_return_hint(args[-1]) if args else Any
     return hint
 
@@ -241,7 +242,7 @@ class Secret:
     """
     Marks a parameter as secret: `Annotated[str, Secret]`.
 
-    The tool gets the value as it is; the journal gets a marker that tells equal values from different ones.
+    The tool gets the value as it is; the journal gets a marker that is the same for equal values.
     Also inside classes, lists, dicts and unions. The schema says `writeOnly`.
     """
 
@@ -251,6 +252,6 @@ class Secret:
         return "Secret()"
 
 
-def has_secret_mark(metadata: Iterable[Any]) -> bool:
+def has_secret_mark(metadata: Iterable[object]) -> bool:
     """Tell whether the metadata of an `Annotated` holds the mark, as the class or as an instance of it."""
-    return any(one is Secret or type(one) is Secret for one in metadata)
+    return any(mark is Secret or type(mark) is Secret for mark in metadata)

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, NewType, TypeVar, Union, get_origin
 
 from praval_tools.schema.constraints import Constraints, make_checker, read_constraints
 from praval_tools.schema.scalars import make_unencodable_error
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
     EncodeHook,
     EncodeHookFactory,
-    JsonSchema,
     Mismatch,
     SchemaBuilder,
     TypeHandler,

@@ -10,7 +10,7 @@ import msgspec
 
 from praval_tools.schema.constraints import compile_cached_validator
 from praval_tools.schema.json_values import to_canonical_json
-from praval_tools.schema.type_handler import JsonSchema
+from praval_tools.schema.schema_tree import JsonSchema
 
 Compatibility = Literal["compatible", "breaking", "unknown"]
 MaybeBool = bool | None

@@ -16,8 +16,9 @@ from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.json_input import normalize_json
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature
-from praval_tools.schema.type_handler import EncodeHook, JsonSchema, Mismatch, Unencodable
+from praval_tools.schema.type_handler import EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.schema.validator import Validator
 

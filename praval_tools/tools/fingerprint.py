@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from praval_tools.schema.json_values import to_canonical_json
-from praval_tools.schema.type_handler import JsonSchema
+from praval_tools.schema.schema_tree import JsonSchema
 
 
 def compute_fingerprint(

@@ -13,15 +13,8 @@ from attrs import NOTHING
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.encode import Encoder
-from praval_tools.schema.json_input import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    SCALAR_TYPES,
-    MalformedArgumentsError,
-    copy_json,
-    parse_arguments,
-    preview_json,
-)
+from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, copy_json, parse_arguments, preview_json
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_lookup import has_only_builtin_types

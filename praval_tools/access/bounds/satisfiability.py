@@ -1,110 +1,164 @@
-"""Whether anything can meet several schemas at once: no only where that is certain."""
+"""What is certain about the values of JSON Schemas: their types, their properties, and that none can meet them all."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from praval_tools.access.bounds.bound_schema import ALL_TYPES, get_possible_types
+from praval_tools.schema.schema_tree import JsonSchema, SchemaPart
 from praval_tools.schema.validator import compile_schema
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-_SIZE_LIMITS: Final = (
-    ("array", "minItems", "maxItems"),
-    ("string", "minLength", "maxLength"),
-    ("object", "minProperties", "maxProperties"),
-)
+_ALL_TYPES: Final = frozenset({"null", "boolean", "number", "string", "array", "object"})
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    type(None): "null", bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object",
+}  # fmt: skip
+_SIZE_LIMITS: Final = {
+    "array": ("minItems", "maxItems"),
+    "string": ("minLength", "maxLength"),
+    "object": ("minProperties", "maxProperties"),
+}
 
 
-def can_all_hold(schemas: Sequence[Any]) -> bool:
+# ── what a schema says ───────────────────────────────────────────────────────────────────────────
+
+
+def list_or_empty(value: object) -> list[Any]:
+    """Return *value* if it is a list; a keyword of an invalid schema may hold anything."""
+    return value if isinstance(value, list) else []
+
+
+def _list_branches(schema: JsonSchema) -> list[Any]:
+    """Return the schemas of which a value may follow one; the schema itself where it has no branches."""
+    branches = [branch for keyword in ("anyOf", "oneOf") for branch in list_or_empty(schema.get(keyword))]
+    return [
+        inner
+        for branch in branches
+        for inner in (_list_branches(branch) if isinstance(branch, dict) else [branch])
+    ] or [schema]  # fmt: skip
+
+
+def get_possible_types(schema: object) -> frozenset[str]:
+    """Return the JSON types that values of *schema* may have, `integer` as `number`; all where it does not say."""
+    if not isinstance(schema, dict):
+        return frozenset() if schema is False else _ALL_TYPES
+    types, branches = _ALL_TYPES, _list_branches(schema)
+    if branches != [schema]:
+        types = frozenset[str]().union(*map(get_possible_types, branches))
+    for part in list_or_empty(schema.get("allOf")):
+        types &= get_possible_types(part)
+    if "type" in schema:
+        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        types &= frozenset("number" if name == "integer" else name for name in names)
+    if "const" in schema or isinstance(schema.get("enum"), list):
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        types &= frozenset(_TYPE_NAMES.get(type(value), "number") for value in values)
+    return types
+
+
+def find_property_schema(schema: SchemaPart, name: str) -> SchemaPart | None:
+    """
+    Look up what *schema* says about the property *name*.
+
+    Returns:
+        Its schema; True where it may be anything; None where there can be no such property.
+    """
+    if not isinstance(schema, dict):
+        return True
+    open_parts = []
+    for part in [*_list_branches(schema), *list_or_empty(schema.get("allOf"))]:
+        if isinstance(part, dict) and "object" in get_possible_types(part):
+            properties = part.get("properties")
+            if isinstance(properties, dict) and name in properties:
+                known: SchemaPart = properties[name]
+                return known
+            open_parts.append(part.get("additionalProperties", True) is not False or "patternProperties" in part)
+    return True if any(open_parts) or not open_parts else None
+
+
+def list_property_names(schema: SchemaPart) -> list[str]:
+    """Return the properties that *schema* names."""
+    if not isinstance(schema, dict):
+        return []
+    parts = [schema, *_list_branches(schema), *list_or_empty(schema.get("allOf"))]
+    return list(
+        dict.fromkeys(name for part in parts if isinstance(part, dict) for name in part.get("properties") or ())
+    )
+
+
+# ── whether schemas can hold together ────────────────────────────────────────────────────────────
+
+
+def can_all_hold(schemas: Sequence[SchemaPart]) -> bool:
     """Return False only where no JSON value is valid under all *schemas*, which have no references."""
-    parts = list(_iter_conjuncts(schemas))
-    if any(part is False or (isinstance(part, dict) and part.get("not") in (True, {})) for part in parts):
+    conjuncts = list(_iter_conjuncts(schemas))
+    parts = [part for part in conjuncts if isinstance(part, dict)]
+    if False in conjuncts or any(part.get("not") in (True, {}) for part in parts):
         return False
-    flat = [part for part in parts if isinstance(part, dict)]
-    for part in flat:
+    for part in parts:
         if "const" in part or isinstance(part.get("enum"), list):
             candidates = [part["const"]] if "const" in part else part["enum"]
-            return any(all(_is_valid(one, value) for one in schemas) for value in candidates)
-    kinds = ALL_TYPES
-    for part in flat:
-        kinds &= get_possible_types(part)
-    return any(_has_value_of_type(kind, flat) for kind in kinds)
+            return any(all(_is_valid(schema, value) for schema in schemas) for value in candidates)
+    types = _ALL_TYPES.intersection(*map(get_possible_types, parts))
+    return any(_has_value_of_type(name, parts) for name in types)
 
 
-def _iter_conjuncts(schemas: Iterable[Any]) -> Iterable[Any]:
-    """Yield the schemas and what they demand by `allOf`; branches that may be chosen are left alone."""
-    for one in schemas:
-        yield one
-        if isinstance(one, dict) and isinstance(one.get("allOf"), list):
-            yield from _iter_conjuncts(one["allOf"])
+def _iter_conjuncts(schemas: Iterable[SchemaPart]) -> Iterator[SchemaPart]:
+    """Yield the schemas and what they demand by `allOf`; branches of which one is chosen are left alone."""
+    for schema in schemas:
+        yield schema
+        if isinstance(schema, dict):
+            yield from _iter_conjuncts(list_or_empty(schema.get("allOf")))
 
 
-def _is_valid(schema: Any, value: Any) -> bool:
+def _is_valid(schema: SchemaPart, value: object) -> bool:
     try:
-        return bool(compile_schema(schema).is_valid(value))
+        return compile_schema(schema).is_valid(value)
     except ValueError:
         return True
 
 
-def _has_value_of_type(kind: str, parts: list[dict[str, Any]]) -> bool:
+def _has_value_of_type(type_name: str, parts: list[JsonSchema]) -> bool:
     """Tell whether some value of this type may meet the simple limits."""
-    if kind == "number":
+    if type_name == "number":
         return _has_number(parts)
-    for of, least, most in _SIZE_LIMITS:
-        if kind == of:
-            low = max((part[least] for part in parts if least in part), default=0)
-            high = min((part[most] for part in parts if most in part), default=math.inf)
-            if low > high:
-                return False
-    if kind == "object":
-        return all(can_all_hold(together) for together in _iter_required_property_schemas(parts))
-    return True
+    if type_name in _SIZE_LIMITS:
+        least, most = _SIZE_LIMITS[type_name]
+        if max((part.get(least, 0) for part in parts), default=0) > min(
+            (part.get(most, math.inf) for part in parts), default=math.inf
+        ):
+            return False
+    return type_name != "object" or all(map(can_all_hold, _iter_required_property_schemas(parts)))
 
 
-def _iter_required_property_schemas(parts: list[dict[str, Any]]) -> Iterable[list[Any]]:
-    """Yield what has to hold together for each property that is required."""
-    names = {name for part in parts for name in part.get("required") or ()}
-    for name in sorted(names):
-        found = [part["properties"][name] for part in parts if name in (part.get("properties") or {})]
+def _iter_required_property_schemas(parts: list[JsonSchema]) -> Iterator[list[SchemaPart]]:
+    """Yield what has to hold together for each required property; not where a default, which may break it, counts."""
+    for name in dict.fromkeys(name for part in parts for name in part.get("required") or ()):
+        schemas: list[SchemaPart] = []
         for part in parts:
-            closed = part.get("additionalProperties") is False and "patternProperties" not in part
-            if closed and name not in (part.get("properties") or {}):
-                found.append(False)
-        values = [{"const": one["default"]} for one in found if isinstance(one, dict) and "default" in one]
-        if found and not (values and _can_default_hold(found, values)):
-            yield found
+            if name in (part.get("properties") or {}):
+                schemas.append(part["properties"][name])
+            elif part.get("additionalProperties") is False and "patternProperties" not in part:
+                schemas.append(False)
+        if not any(isinstance(schema, dict) and "default" in schema for schema in schemas):
+            yield schemas
 
 
-def _can_default_hold(found: list[Any], values: list[Any]) -> bool:
-    """Tell whether a default may stand there: it is not judged by its own schema."""
-    others = [one for one in found if not (isinstance(one, dict) and "default" in one)]
-    return any(can_all_hold([*others, value]) for value in values)
-
-
-def _has_number(parts: list[dict[str, Any]]) -> bool:
-    low, low_open, high, high_open = -math.inf, False, math.inf, False
-    whole = False
-    for part in parts:
-        whole = whole or part.get("type") == "integer"
-        for keyword, open_ in (("minimum", False), ("exclusiveMinimum", True)):
-            if keyword in part and (part[keyword], open_) > (low, low_open):
-                low, low_open = part[keyword], open_
-        for keyword, open_ in (("maximum", False), ("exclusiveMaximum", True)):
-            if keyword in part and (part[keyword], not open_) < (high, not high_open):
-                high, high_open = part[keyword], open_
-    if low > high or (low == high and (low_open or high_open)):
+def _has_number(parts: list[JsonSchema]) -> bool:
+    low = max((part["minimum"] for part in parts if "minimum" in part), default=-math.inf)
+    above = max((part["exclusiveMinimum"] for part in parts if "exclusiveMinimum" in part), default=-math.inf)
+    high = min((part["maximum"] for part in parts if "maximum" in part), default=math.inf)
+    below = min((part["exclusiveMaximum"] for part in parts if "exclusiveMaximum" in part), default=math.inf)
+    if low > high or above >= high or low >= below or above >= below:
         return False
     steps = [_to_fraction(part["multipleOf"]) for part in parts if "multipleOf" in part]
-    steps += [_to_fraction(1)] if whole else []
-    if low == -math.inf or high == math.inf:
+    steps += [_to_fraction(1)] if any(part.get("type") == "integer" for part in parts) else []
+    if max(low, above) == -math.inf or min(high, below) == math.inf:
         return True
-    return all(
-        _has_multiple_in_range(step, _to_fraction(low), low_open, _to_fraction(high), high_open) for step in steps
-    )
+    return all(_has_multiple_in_range(step, low, above, high, below) for step in steps)
 
 
 def _to_fraction(number: float) -> Fraction:
@@ -114,9 +168,10 @@ def _to_fraction(number: float) -> Fraction:
     return Fraction(number) if isinstance(number, int) else Fraction(str(number))
 
 
-def _has_multiple_in_range(step: Fraction, low: Fraction, low_open: bool, high: Fraction, high_open: bool) -> bool:
-    """Tell whether a multiple of *step* lies in the range."""
-    first = math.ceil(low / step)
-    if low_open and first * step == low:
-        first += 1
-    return first * step < high or (first * step == high and not high_open)
+def _has_multiple_in_range(step: Fraction, low: float, above: float, high: float, below: float) -> bool:
+    """Tell whether a multiple of *step* is at least *low*, over *above*, at most *high* and under *below*."""
+    least = max(_to_fraction(limit) / step for limit in (low, above) if limit != -math.inf)
+    first = math.ceil(least) * step
+    if above != -math.inf and first == _to_fraction(above):
+        first += step
+    return (high == math.inf or first <= _to_fraction(high)) and (below == math.inf or first < _to_fraction(below))

@@ -1,13 +1,15 @@
-"""Bounds for one tool: compiled for its schema, and refused where they could not see what they speak of."""
+"""Bounds for one tool: compiled for its schema, and refused where they cannot see what they are about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from praval_tools.access.bounds.bounds import Bounds
-from praval_tools.access.bounds.write_only import find_write_only_fields
 from praval_tools.errors import GrantError
+from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass
+from praval_tools.schema.type_hints import Hint, is_union, unwrap_hint
+from praval_tools.schema.type_lookup import find_type_handler
 from praval_tools.tools.implementation import ToolImplementation
 
 
@@ -15,19 +17,47 @@ def compile_tool_bounds(definition: ToolImplementation, where: Mapping[str, Any]
     """
     Return what *where* bounds for the tool of this name and definition.
 
+    Bounds are checked on what the tool gets, as JSON again: what a class takes and does not give back cannot be bounded.
+
     Raises:
         GrantError: With every reason why it cannot be enforced, or nothing could meet it.
-        ToolDefinitionError: A hint of the tool leads nowhere.
+        ToolDefinitionError: A type hint of the tool is unresolved.
     """
     bounds = Bounds.compile(where, definition.compiled.parameters_schema, tool)
-    if unseen := list(_iter_unreadable_fields(definition, bounds)):
-        raise GrantError(tool, unseen)
+    problems = [
+        f"where: {lost} cannot be read back from what the tool gets, so no bounds on {parameter.name!r} hold"
+        for parameter in (definition.signature.parameters if definition.supplied_schema is None else ())
+        if bounds.parameter_names is None or parameter.name in bounds.parameter_names
+        for lost in dict.fromkeys(_iter_write_only_fields(parameter.hint, []))
+    ]
+    if problems:
+        raise GrantError(tool, problems)
     return bounds
 
 
-def _iter_unreadable_fields(definition: ToolImplementation, bounds: Bounds) -> Iterator[str]:
-    """Yield what the bounds speak of and could not see: they are checked on what the tool gets, as JSON again."""
-    for one in definition.signature.parameters if definition.supplied_schema is None else ():
-        if bounds.arguments_schema is not None or one.name in bounds.parameter_schemas:
-            for lost in find_write_only_fields(one.hint):
-                yield f"where: {lost} cannot be read back from what the tool gets, so no bounds on {one.name!r} hold"
+def _iter_write_only_fields(hint: Hint, enclosing: list[Hint]) -> Iterator[str]:
+    """Yield each field in *hint* that is lost when a value is written as JSON again, as `Order.amount`."""
+    inner = unwrap_hint(hint)
+    if any(outer is inner for outer in enclosing):
+        return
+    enclosing = [*enclosing, inner]
+    if isinstance(inner, type) and hasattr(inner, "model_fields"):
+        yield from _iter_write_only_model_fields(inner, enclosing)
+        return
+    if is_attrs_or_dataclass(inner):
+        yield from (f"{inner.__name__}.{item.key}" for item in get_fields(inner) if not item.readable)
+    handler = find_type_handler(inner)
+    parts = get_args(inner) if is_union(inner) else handler.get_inner_hints(inner) if handler is not None else ()
+    for part in parts:
+        yield from _iter_write_only_fields(part, enclosing)
+
+
+def _iter_write_only_model_fields(model: Any, enclosing: list[Hint]) -> Iterator[str]:
+    by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
+    for name, item in model.model_fields.items():
+        taken = item.validation_alias or item.alias or name
+        written = item.serialization_alias or item.alias or name
+        is_hidden = item.exclude or getattr(item, "exclude_if", None) is not None
+        if is_hidden or taken != written or (by_name and name != written):
+            yield f"{model.__name__}.{name}"
+        yield from _iter_write_only_fields(item.annotation, enclosing)

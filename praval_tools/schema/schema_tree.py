@@ -1,0 +1,80 @@
+"""JSON Schema as a tree: which keywords hold schemas, the walk over them, and references put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from praval_tools.schema.json_pointer import resolve_pointer
+
+JsonSchema: TypeAlias = dict[str, Any]
+SchemaPart: TypeAlias = JsonSchema | bool
+"""A schema inside of another one: True allows everything, False nothing."""
+
+_SCHEMA_KEYWORDS: Final = frozenset(
+    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "additionalItems",
+     "unevaluatedItems", "unevaluatedProperties", "contentSchema"}
+)  # fmt: skip
+_SCHEMA_LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+_SCHEMA_MAP_KEYWORDS: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+_MAX_INLINED_SCHEMAS: Final = 10_000
+_UNRESOLVED: Final = object()
+
+
+def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> JsonSchema:
+    """Return a copy of *schema* with *change* applied to each schema directly inside of it."""
+    changed: JsonSchema = {}
+    for keyword, value in schema.items():
+        if keyword in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+            changed[keyword] = [change(item) for item in value]
+        elif keyword in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+            changed[keyword] = {name: change(item) for name, item in value.items()}
+        else:
+            changed[keyword] = change(value) if keyword in _SCHEMA_KEYWORDS else value
+    return changed
+
+
+def iter_schemas(schema: object) -> Iterator[JsonSchema]:
+    """Yield *schema* and every schema inside of it, boolean schemas left out."""
+    inner: list[object] = []
+    if isinstance(schema, dict):
+        yield schema
+        map_subschemas(schema, inner.append)
+        for item in inner:
+            yield from iter_schemas(item)
+
+
+def inline_references(schema: SchemaPart, root: Mapping[str, Any]) -> SchemaPart:
+    """
+    Return *schema* with the schemas that its references lead to in their place.
+
+    Returns:
+        True, which allows everything, where a reference is unresolved, leads into itself, or makes the schema too large.
+    """
+    remaining = _MAX_INLINED_SCHEMAS
+
+    def inline(part: Any, open_references: frozenset[str]) -> Any:
+        nonlocal remaining
+        remaining -= 1
+        if remaining < 0:
+            raise RecursionError
+        if not isinstance(part, dict):
+            return part
+        plain = {key: value for key, value in part.items() if key not in ("$ref", "$defs", "definitions")}
+        inlined = map_subschemas(plain, lambda inner: inline(inner, open_references))
+        if "$ref" not in part:
+            return inlined
+        reference = part["$ref"]
+        target = resolve_pointer(root, reference, _UNRESOLVED)
+        if target is _UNRESOLVED or reference in open_references:
+            raise RecursionError
+        target = inline(target, open_references | {reference})
+        return {**inlined, "allOf": [*inlined.get("allOf", ()), target]} if inlined else target
+
+    try:
+        inlined: SchemaPart = inline(schema, frozenset())
+    except RecursionError:
+        return True
+    return inlined
