@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
+
+_Bucket: TypeAlias = dict[K, V]
+_Row: TypeAlias = "list[dict[K, V] | list[dict[K, V]]]"
+_Root: TypeAlias = "dict[K, V] | list[_Row[K, V]]"
 
 _MAX_DICT_SIZE: Final = 64
 """How many keys a dict holds before they are spread over several."""
@@ -21,24 +25,23 @@ class PersistentMap(Mapping[K, V]):
     """
     An immutable mapping whose `set` and `discard` cost microseconds at any size in practice.
 
-    A small map is one dict. A larger one is 16 rows of 16 dicts, told apart by a key's hash;
-    in the place of a dict that has grown stand 16 more.
-    A change copies one dict, and the lists that lead to it.
+    A small map is one dict. A larger one is 16 rows of 16 dicts, told apart by a key's hash; a dict that has grown is
+    replaced by 16 more. A change copies one dict, and the lists that lead to it.
     Iteration order is not meaningful: keep a sequence number where order counts.
     """
 
     __slots__ = ("_root", "_size")
 
-    def __init__(self, root: dict[K, V] | list[Any] = {}, size: int = 0) -> None:  # noqa: B006  # it is never changed
+    def __init__(self, root: _Root[K, V] = {}, size: int = 0) -> None:  # noqa: B006  # it is never changed
         self._root, self._size = root, size
 
-    def _find_bucket(self, key: object) -> dict[K, V]:
-        root: Any = self._root
-        if type(root) is dict:
+    def _find_bucket(self, key: object) -> _Bucket[K, V]:
+        root = self._root
+        if isinstance(root, dict):
             return root
-        at = hash(key)
-        found = root[at & 15][at >> 4 & 15]
-        return found if type(found) is dict else found[at >> 8 & 15]
+        digits = hash(key)
+        node = root[digits & 15][digits >> 4 & 15]
+        return node if isinstance(node, dict) else node[digits >> 8 & 15]
 
     def __getitem__(self, key: K) -> V:
         return self._find_bucket(key)[key]
@@ -54,85 +57,81 @@ class PersistentMap(Mapping[K, V]):
         return self._size
 
     def __iter__(self) -> Iterator[K]:
-        return chain.from_iterable(_iter_buckets(self._root))
+        return chain.from_iterable(self._iter_buckets())
+
+    def _iter_buckets(self) -> Iterator[_Bucket[K, V]]:
+        if isinstance(self._root, dict):
+            yield self._root
+            return
+        for node in chain.from_iterable(self._root):
+            yield from (node,) if isinstance(node, dict) else node
 
     def set(self, key: K, value: V) -> PersistentMap[K, V]:
         """Return a map in which *key* is *value*."""
-        root: Any = self._root
-        if type(root) is dict:
-            new = root.copy()
-            new[key] = value
-            return PersistentMap(new if len(new) <= _MAX_DICT_SIZE else _build_rows(new), len(new))
-        at = hash(key)
-        high, low = at & 15, at >> 4 & 15
-        rows = root.copy()
-        rows[high] = row = rows[high].copy()
-        row[low] = new = row[low].copy()
-        if type(new) is list:
-            row, low = new, at >> 8 & 15
-            row[low] = new = row[low].copy()
-        size = self._size - len(new)
-        new[key] = value
-        if len(new) > _MAX_DICT_SIZE and row is rows[high]:
-            row[low] = _split_bucket(new, 8)
-        return PersistentMap(rows, size + len(new))
+        root = self._root
+        if isinstance(root, dict):
+            bucket = root.copy()
+            bucket[key] = value
+            return _make_small_map(bucket)
+        digits = hash(key)
+        rows, bucket = _copy_path(root, digits)
+        size = self._size - len(bucket)
+        bucket[key] = value
+        if len(bucket) > _MAX_DICT_SIZE:
+            _split_if_shallow(rows, digits, bucket)
+        return PersistentMap(rows, size + len(bucket))
 
     def update(self, pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
         """Return a map with all the *pairs* set."""
-        root: Any = self._root
-        if type(root) is dict:
-            new = root.copy()
-            new.update(pairs)
-            return PersistentMap(new if len(new) <= _MAX_DICT_SIZE else _build_rows(new), len(new))
-        if len(pairs) < _MIN_BATCH_SIZE:
-            made = self
-            for key, value in pairs:
-                made = made.set(key, value)
-            return made
-        return self._update_batch(pairs)
-
-    def _update_batch(self, pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
-        """Return a map with all the *pairs* set, for which each dict and each list is copied once."""
-        root: Any = self._root
-        rows, size = [row.copy() for row in root], self._size
-        mine: set[int] = set()
+        root = self._root
+        if isinstance(root, dict):
+            bucket = root.copy()
+            bucket.update(pairs)
+            return _make_small_map(bucket)
+        if len(pairs) >= _MIN_BATCH_SIZE:
+            return self._update_batch(root, pairs)
+        result = self
         for key, value in pairs:
-            at = hash(key)
-            row, low = rows[at & 15], at >> 4 & 15
-            if at & 255 not in mine:
-                mine.add(at & 255)
-                row[low] = row[low].copy()
-            new = row[low]
-            if type(new) is list:
-                row, low = new, at >> 8 & 15
-                if (sub := at & 4095 | 4096) not in mine:
-                    mine.add(sub)
-                    row[low] = row[low].copy()
-                new = row[low]
-            size += key not in new
-            new[key] = value
-            if len(new) > _MAX_DICT_SIZE and row is rows[at & 15]:
-                row[low] = _split_bucket(new, 8)
+            result = result.set(key, value)
+        return result
+
+    def _update_batch(self, root: list[_Row[K, V]], pairs: Sequence[tuple[K, V]]) -> PersistentMap[K, V]:
+        """Return a map with all the *pairs* set, for which each dict and each list is copied once."""
+        rows, size = [row.copy() for row in root], self._size
+        copied: set[int] = set()
+        for key, value in pairs:
+            digits = hash(key)
+            row, column = rows[digits & 15], digits >> 4 & 15
+            if digits & 255 not in copied:
+                copied.add(digits & 255)
+                row[column] = row[column].copy()
+            node = row[column]
+            if isinstance(node, dict):
+                bucket = node
+            else:
+                if (place := digits & 4095 | 4096) not in copied:
+                    copied.add(place)
+                    node[digits >> 8 & 15] = node[digits >> 8 & 15].copy()
+                bucket = node[digits >> 8 & 15]
+            size += key not in bucket
+            bucket[key] = value
+            if len(bucket) > _MAX_DICT_SIZE:
+                _split_if_shallow(rows, digits, bucket)
         return PersistentMap(rows, size)
 
     def discard(self, key: K) -> PersistentMap[K, V]:
         """Return a map without *key*; this one where it is absent."""
-        old = self._find_bucket(key)
-        if key not in old:
+        root = self._root
+        if key not in self._find_bucket(key):
             return self
-        root: Any = self._root
-        new = old.copy()
-        del new[key]
-        if root is old or self._size == 1:
-            return PersistentMap(new, len(new))
-        at = hash(key)
-        high, low = at & 15, at >> 4 & 15
-        rows = root.copy()
-        rows[high] = row = rows[high].copy()
-        if type(row[low]) is list:
-            row[low] = row = row[low].copy()
-            low = at >> 8 & 15
-        row[low] = new
+        if isinstance(root, dict):
+            rest = root.copy()
+            del rest[key]
+            return PersistentMap(rest, len(rest))
+        if self._size == 1:
+            return PersistentMap()
+        rows, bucket = _copy_path(root, hash(key))
+        del bucket[key]
         return PersistentMap(rows, self._size - 1)
 
     def __eq__(self, other: object) -> bool:
@@ -144,25 +143,40 @@ class PersistentMap(Mapping[K, V]):
         return f"PersistentMap({dict(self)!r})"
 
 
-def _iter_buckets(part: Any) -> Iterator[dict[Any, Any]]:
-    if type(part) is dict:
-        yield part
-    else:
-        for one in part:
-            yield from _iter_buckets(one)
-
-
-def _split_bucket(grown: dict[Any, Any], bits: int) -> list[dict[Any, Any]]:
-    """Return sixteen dicts that hold what *grown* holds, told apart by the *bits* of a hash that follow."""
-    made: list[dict[Any, Any]] = [{} for _ in range(16)]
-    for key, value in grown.items():
-        made[hash(key) >> bits & 15][key] = value
-    return made
-
-
-def _build_rows(grown: dict[Any, Any]) -> list[Any]:
-    """Return the sixteen rows in which a map is that was one dict; many keys at once are spread further."""
-    rows: list[Any] = [_split_bucket(row, 4) for row in _split_bucket(grown, 0)]
+def _make_small_map(bucket: _Bucket[K, V]) -> PersistentMap[K, V]:
+    """Return the map of what was one dict; many keys at once are spread at once."""
+    if len(bucket) <= _MAX_DICT_SIZE:
+        return PersistentMap(bucket, len(bucket))
+    rows: list[_Row[K, V]] = [[*_split_bucket(row, 4)] for row in _split_bucket(bucket, 0)]
     for row in rows:
-        row[:] = [one if len(one) <= _MAX_DICT_SIZE else _split_bucket(one, 8) for one in row]
-    return rows
+        row[:] = [
+            _split_bucket(node, 8) if isinstance(node, dict) and len(node) > _MAX_DICT_SIZE else node for node in row
+        ]
+    return PersistentMap(rows, len(bucket))
+
+
+def _copy_path(root: list[_Row[K, V]], digits: int) -> tuple[list[_Row[K, V]], _Bucket[K, V]]:
+    """Return a copy of *root* with the lists and the dict copied that a key of this hash leads to, and that dict."""
+    rows = root.copy()
+    high, low = digits & 15, digits >> 4 & 15
+    rows[high] = row = rows[high].copy()
+    node = row[low] = row[low].copy()
+    if isinstance(node, dict):
+        return rows, node
+    bucket = node[digits >> 8 & 15] = node[digits >> 8 & 15].copy()
+    return rows, bucket
+
+
+def _split_if_shallow(rows: list[_Row[K, V]], digits: int, bucket: _Bucket[K, V]) -> None:
+    """Replace a dict of the second level by sixteen; those of the third level grow on."""
+    row, low = rows[digits & 15], digits >> 4 & 15
+    if row[low] is bucket:
+        row[low] = _split_bucket(bucket, 8)
+
+
+def _split_bucket(bucket: _Bucket[K, V], bits: int) -> list[_Bucket[K, V]]:
+    """Return sixteen dicts that hold what *bucket* holds, told apart by the *bits* of a hash that follow."""
+    parts: list[_Bucket[K, V]] = [{} for _ in range(16)]
+    for key, value in bucket.items():
+        parts[hash(key) >> bits & 15][key] = value
+    return parts

@@ -11,9 +11,9 @@ from praval_tools.errors import InvalidNameError
 from praval_tools.names import OPERATOR, check_agent_name, shorten_repr
 
 if TYPE_CHECKING:
-    from praval_tools.tools.declaration_site import DeclarationSite
     from praval_tools.tools.implementation import ToolImplementation
     from praval_tools.tools.metadata import ToolMetadata
+    from praval_tools.tools.source import DeclarationSite
     from praval_tools.tools.tool import AnyTool
 
 MAX_CHAIN_LENGTH: Final = 32

@@ -110,7 +110,7 @@ def build_sync_function(
     definition: ToolImplementation, ledger: StateStore, state: AccessState, gauge: InFlightCounter, site: FrameScope
 ) -> FastFunction:
     """Return the lane of a sync tool."""
-    make = definition._fast_path_factory or _compile_factory(definition, _SYNC_TEMPLATE)
+    make = definition.fast_path_factory or _compile_factory(definition, _SYNC_TEMPLATE)
     return make(ledger, state, gauge, site)
 
 
@@ -125,7 +125,7 @@ def build_async_function(
     """Return the lane of an async tool, awaited in place under a shared deadline timer."""
     from asyncio import CancelledError
 
-    make = definition._fast_path_factory or _compile_factory(
+    make = definition.fast_path_factory or _compile_factory(
         definition, _ASYNC_TEMPLATE, CancelledError=CancelledError, StoppedError=CallCancelledError, interrupted=is_self_cancelled,
         into=store_result, DONE=DONE,
     )  # fmt: skip
@@ -159,8 +159,8 @@ def _compile_factory(definition: ToolImplementation, template: str, **more: Any)
         call=call,
     )
     exec(compile(source, f"<lane of {definition.name}>", "exec"), scope)  # noqa: S102
-    definition._fast_path_factory = scope["make"]
-    return definition._fast_path_factory
+    definition.fast_path_factory = scope["make"]
+    return definition.fast_path_factory
 
 
 def _is_concrete_return_type(returns: Any) -> bool:

@@ -25,7 +25,7 @@ from praval_tools.registry.decorator_arguments import ToolDecoratorFactory
 from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.declaration_site import DeclarationSite, find_calling_site, find_declaration_site
+from praval_tools.tools.source import DeclarationSite, find_calling_site, find_declaration_site
 from praval_tools.tools.tool import AnyTool, Tool
 
 DelegationMode = Literal["intersect", "inherit", "own"]

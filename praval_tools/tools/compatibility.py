@@ -1,20 +1,21 @@
-"""Whether a new definition of a tool can take the place of an old one."""
+"""Compare two definitions of a tool: whether the new one can replace the old one."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from praval_tools.schema.constraints import compile_cached_validator
 from praval_tools.schema.json_values import to_canonical_json
-from praval_tools.schema.schema_tree import JsonSchema
 
 Compatibility = Literal["compatible", "breaking", "unknown"]
-MaybeBool = bool | None
+Answer: TypeAlias = bool | None
 """True, False, or None for what cannot be decided."""
+
+Schema: TypeAlias = Mapping[str, Any]
+SchemaOrBool: TypeAlias = Schema | bool
 
 _ALL_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ANNOTATION_KEYWORDS: Final = frozenset(
@@ -28,9 +29,9 @@ _UNDERSTOOD_KEYWORDS: Final = frozenset(
 )
 
 
-def compare(old: Any, new: Any) -> Compatibility:
+def compare(old: object, new: object) -> Compatibility:
     """
-    Tell whether *new* can take the place of *old* for whoever calls it and reads its results.
+    Tell whether *new* can replace *old* for whoever calls it and reads its results.
 
     It can if it takes every argument that the old one took, and gives no result that the old one could not give.
     Descriptions do not count; a changed default is `unknown`, because it says nothing about what it changes.
@@ -39,31 +40,27 @@ def compare(old: Any, new: Any) -> Compatibility:
         old: A tool, what is compiled of one, or a dict with `parameters` and perhaps `result`.
         new: The same of the new one.
     """
-    answers = [
-        _schema_covers(_find_schema(new, "parameters"), _find_schema(old, "parameters")),
-        _has_same_defaults(_find_schema(old, "parameters"), _find_schema(new, "parameters")),
-        _compare_results(_find_schema(old, "result"), _find_schema(new, "result")),
-    ]
-    return {True: "compatible", False: "breaking", None: "unknown"}[_all_true(answers)]  # type: ignore[return-value]
+    old_parameters, new_parameters = _find_schema(old, "parameters") or {}, _find_schema(new, "parameters") or {}
+    old_result, new_result = _find_schema(old, "result"), _find_schema(new, "result")
+    result = None if new_result is None and old_result is not None else _covers(old_result or {}, new_result or {})
+    answer = _all_true(
+        [_covers(new_parameters, old_parameters), _has_same_defaults(old_parameters, new_parameters), result]
+    )
+    return "unknown" if answer is None else "compatible" if answer else "breaking"
 
 
-def _find_schema(one: Any, part: str) -> Any:
+def _find_schema(definition: object, part: str) -> Schema | None:
     for name in (f"{part}_schema", part):
-        found = one.get(name) if isinstance(one, Mapping) else getattr(one, name, None)
-        if isinstance(found, Mapping):
-            return found
+        schema = definition.get(name) if isinstance(definition, Mapping) else getattr(definition, name, None)
+        if isinstance(schema, Mapping):
+            return schema
     return None
 
 
-def _compare_results(old: Any, new: Any) -> MaybeBool:
-    if old is None:
-        return True
-    return None if new is None else _schema_covers(old, new)
-
-
-def _has_same_defaults(old: JsonSchema, new: JsonSchema) -> MaybeBool:
-    for name, before in ((old or {}).get("properties") or {}).items():
-        after = ((new or {}).get("properties") or {}).get(name)
+def _has_same_defaults(old: Schema, new: Schema) -> Answer:
+    old_properties, new_properties = old.get("properties") or {}, new.get("properties") or {}
+    for name, before in old_properties.items():
+        after = new_properties.get(name)
         if name in old.get("required", ()) or not isinstance(before, Mapping) or not isinstance(after, Mapping):
             continue
         if to_canonical_json([before.get("default")]) != to_canonical_json([after.get("default")]):
@@ -71,169 +68,158 @@ def _has_same_defaults(old: JsonSchema, new: JsonSchema) -> MaybeBool:
     return True
 
 
-def _all_true(answers: Iterable[MaybeBool]) -> MaybeBool:
-    known = list(answers)
+def _all_true(answers: Iterable[Answer]) -> Answer:
+    known = set(answers)
     return False if False in known else None if None in known else True
 
 
-def _any_true(answers: Iterable[MaybeBool]) -> MaybeBool:
-    known = list(answers)
+def _any_true(answers: Iterable[Answer]) -> Answer:
+    known = set(answers)
     return True if True in known else None if None in known else False
 
 
-def _schema_covers(wide: Any, narrow: Any) -> MaybeBool:
+def _covers(wide: Schema, narrow: Schema) -> Answer:
     """Tell whether every value that *narrow* accepts is accepted by *wide*."""
-    wide, narrow = wide or {}, narrow or {}
     return _SchemaComparer(wide.get("$defs", {}), narrow.get("$defs", {})).covers(wide, narrow)
 
 
-def _drop_annotations(schema: Any) -> Any:
-    return (
-        {key: one for key, one in schema.items() if key not in _ANNOTATION_KEYWORDS}
-        if isinstance(schema, Mapping)
-        else schema
-    )
+def _drop_annotations(schema: SchemaOrBool) -> SchemaOrBool:
+    if isinstance(schema, bool):
+        return schema
+    return {key: value for key, value in schema.items() if key not in _ANNOTATION_KEYWORDS}
 
 
-def _get_types(schema: Mapping[str, Any]) -> frozenset[str]:
+def _get_types(schema: Schema) -> frozenset[str]:
     named = schema.get("type", _ALL_TYPES)
-    found = frozenset({named} if isinstance(named, str) else named)
-    return found | {"integer"} if "number" in found else found
+    types = frozenset({named} if isinstance(named, str) else named)
+    return types | {"integer"} if "number" in types else types
 
 
 class _SchemaComparer(msgspec.Struct):
     """Compares schemas, each side with its own `$defs`; a pair inside itself counts as covered."""
 
-    wide_defs: Mapping[str, Any]
-    narrow_defs: Mapping[str, Any]
+    wide_definitions: Schema
+    narrow_definitions: Schema
     visited_pairs: set[tuple[str, str]] = msgspec.field(default_factory=set)
 
-    def covers(self, wide: Any, narrow: Any) -> MaybeBool:
+    def covers(self, wide: SchemaOrBool, narrow: SchemaOrBool) -> Answer:
         """Tell whether *wide* accepts whatever *narrow* accepts."""
         wide, narrow = _drop_annotations(wide), _drop_annotations(narrow)
-        if wide in (True, {}) or narrow is False:
+        if wide is True or wide == {} or narrow is False:
             return True
-        if wide is False:
+        if isinstance(wide, bool):
             return False
-        narrow = {} if narrow is True else narrow
+        narrow = {} if isinstance(narrow, bool) else narrow
         if "$ref" in wide or "$ref" in narrow:
             return self._covers_references(wide, narrow)
         for key in ("anyOf", "oneOf"):
             if set(narrow) == {key}:
-                return _all_true([self.covers(wide, one) for one in narrow[key]])
+                return _all_true([self.covers(wide, branch) for branch in narrow[key]])
         if "enum" in narrow or "const" in narrow:
             return self._covers_values(wide, narrow.get("enum", [narrow.get("const")]))
         if set(wide) == {"anyOf"}:
             return self._covers_by_branches(wide["anyOf"], narrow)
         return self._covers_by_keywords(wide, narrow)
 
-    def _covers_references(self, wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> MaybeBool:
+    def _covers_references(self, wide: Schema, narrow: Schema) -> Answer:
         pair = (to_canonical_json(wide), to_canonical_json(narrow))
         if pair in self.visited_pairs:
             return True
         self.visited_pairs.add(pair)
-        return self.covers(_follow_reference(wide, self.wide_defs), _follow_reference(narrow, self.narrow_defs))
-
-    def _covers_values(self, wide: Mapping[str, Any], values: Iterable[Any]) -> MaybeBool:
-        takes: Callable[[Any], bool] = compile_cached_validator(
-            to_canonical_json({**wide, "$defs": self.wide_defs})
-        ).is_valid
-        return all(map(takes, values))
-
-    def _covers_by_branches(self, wides: Iterable[Any], narrow: Mapping[str, Any]) -> MaybeBool:
-        kinds = _get_types(narrow)
-        each = (
-            [{**narrow, "type": kind} for kind in sorted(kinds)] if len(kinds) > 1 and kinds != _ALL_TYPES else [narrow]
+        return self.covers(
+            _follow_reference(wide, self.wide_definitions), _follow_reference(narrow, self.narrow_definitions)
         )
-        return _all_true([_any_true([self.covers(wide, one) for wide in wides]) for one in each])
 
-    def _covers_by_keywords(self, wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> MaybeBool:
-        if not _get_types(narrow) <= _get_types(wide):
+    def _covers_values(self, wide: Schema, values: Iterable[object]) -> Answer:
+        schema = to_canonical_json({**wide, "$defs": self.wide_definitions})
+        is_valid: Callable[[object], bool] = compile_cached_validator(schema).is_valid
+        return all(map(is_valid, values))
+
+    def _covers_by_branches(self, branches: Iterable[SchemaOrBool], narrow: Schema) -> Answer:
+        types = _get_types(narrow)
+        parts = [narrow]
+        if len(types) > 1 and types != _ALL_TYPES:
+            parts = [{**narrow, "type": name} for name in sorted(types)]
+        return _all_true([_any_true([self.covers(branch, part) for branch in branches]) for part in parts])
+
+    def _covers_by_keywords(self, wide: Schema, narrow: Schema) -> Answer:
+        types = _get_types(narrow)
+        if not types <= _get_types(wide) or "enum" in wide or "const" in wide:
             return False
-        if "enum" in wide or "const" in wide:
-            return False
-        if "anyOf" in wide or "anyOf" in narrow or "oneOf" in wide or "oneOf" in narrow:
-            return None if wide != narrow else True
-        answers: list[MaybeBool] = [_covers_limits(wide, narrow)]
-        for key in wide.keys() - _UNDERSTOOD_KEYWORDS:
-            answers.append(
-                True
-                if wide[key] == narrow.get(key)
-                else None
-                if key in narrow
-                else _compare_missing_keyword(key, narrow)
-            )
-        if "object" in _get_types(narrow):
+        if {"anyOf", "oneOf"} & {*wide, *narrow}:
+            return True if wide == narrow else None
+        answers = [_covers_limits(wide, narrow)]
+        answers += [_covers_unknown_keyword(key, wide, narrow) for key in wide.keys() - _UNDERSTOOD_KEYWORDS]
+        if "object" in types:
             answers.append(self._covers_objects(wide, narrow))
-        if "array" in _get_types(narrow):
+        if "array" in types:
             answers.append(self._covers_arrays(wide, narrow))
         return _all_true(answers)
 
-    def _covers_objects(self, wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> MaybeBool:
+    def _covers_objects(self, wide: Schema, narrow: Schema) -> Answer:
         if not set(wide.get("required", ())) <= set(narrow.get("required", ())):
             return False
-        ours, theirs = wide.get("properties", {}), narrow.get("properties", {})
-        rest, their_rest = wide.get("additionalProperties", True), narrow.get("additionalProperties", True)
-        return _all_true(
-            [
-                self.covers(rest, their_rest),
-                *(self.covers(ours.get(name, rest), theirs.get(name, their_rest)) for name in {**ours, **theirs}),
-            ]
-        )
+        wide_parts, narrow_parts = wide.get("properties", {}), narrow.get("properties", {})
+        wide_rest, narrow_rest = wide.get("additionalProperties", True), narrow.get("additionalProperties", True)
+        pairs = [
+            (wide_parts.get(name, wide_rest), narrow_parts.get(name, narrow_rest))
+            for name in {**wide_parts, **narrow_parts}
+        ]
+        return _all_true([self.covers(*pair) for pair in [(wide_rest, narrow_rest), *pairs]])
 
-    def _covers_arrays(self, wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> MaybeBool:
+    def _covers_arrays(self, wide: Schema, narrow: Schema) -> Answer:
         if wide.get("uniqueItems") and not narrow.get("uniqueItems"):
             return bool(narrow.get("maxItems", 2) < 2)
-        ours, theirs = wide.get("prefixItems", []), narrow.get("prefixItems", [])
-        rest, their_rest = wide.get("items", True), narrow.get("items", True)
-        places = max(len(ours), len(theirs))
-        most = narrow.get("maxItems", places + 1)
-        pairs = [
-            (ours[index] if index < len(ours) else rest, theirs[index] if index < len(theirs) else their_rest)
-            for index in range(min(places, most))
-        ]
-        if most > places:
-            pairs.append((rest, their_rest))
-        return _all_true([self.covers(*pair) for pair in pairs])
+        length = max(len(wide.get("prefixItems", ())), len(narrow.get("prefixItems", ())))
+        longest = narrow.get("maxItems", length + 1)
+        indexes = range(min(longest, length + 1))  # the last one stands for all that follow
+        return _all_true([self.covers(_get_item_schema(wide, at), _get_item_schema(narrow, at)) for at in indexes])
 
 
-def _follow_reference(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Any:
+def _get_item_schema(schema: Schema, index: int) -> SchemaOrBool:
+    items = schema.get("prefixItems", ())
+    item: SchemaOrBool = items[index] if index < len(items) else schema.get("items", True)
+    return item
+
+
+def _follow_reference(schema: Schema, definitions: Schema) -> SchemaOrBool:
     if "$ref" not in schema:
         return schema
-    target = _drop_annotations(defs.get(str(schema["$ref"]).removeprefix("#/$defs/"), {}))
-    beside = {key: one for key, one in schema.items() if key != "$ref"}
-    return {**target, **beside} if isinstance(target, Mapping) else target
+    target = _drop_annotations(definitions.get(str(schema["$ref"]).removeprefix("#/$defs/"), {}))
+    siblings = {key: value for key, value in schema.items() if key != "$ref"}
+    return target if isinstance(target, bool) else {**target, **siblings}
 
 
-def _compare_missing_keyword(key: str, narrow: Mapping[str, Any]) -> MaybeBool:
-    """Answer for a keyword that only the wide one has: it refuses something, unless others imply it."""
-    return None if narrow.keys() & {"pattern", "format"} or key not in ("pattern", "format") else False
+def _covers_unknown_keyword(key: str, wide: Schema, narrow: Schema) -> Answer:
+    """Answer for a keyword that is not analysed: where only *wide* has it, it refuses something, unless others imply it."""
+    if key in narrow:
+        return True if wide[key] == narrow[key] else None
+    return False if key in ("pattern", "format") and not narrow.keys() & {"pattern", "format"} else None
 
 
-def _covers_limits(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> MaybeBool:
-    for key in _LOWER_LIMITS:
-        if key in wide and not _find_lower_limit(narrow, key) >= wide[key]:
-            return False
-    for key in _UPPER_LIMITS:
-        if key in wide and not _find_upper_limit(narrow, key) <= wide[key]:
-            return False
+def _covers_limits(wide: Schema, narrow: Schema) -> Answer:
+    lower = (_find_lower_limit(narrow, key) >= wide[key] for key in _LOWER_LIMITS if key in wide)
+    upper = (_find_upper_limit(narrow, key) <= wide[key] for key in _UPPER_LIMITS if key in wide)
+    if not all(lower) or not all(upper):
+        return False
     step = wide.get("multipleOf")
     if step is None or step == narrow.get("multipleOf"):
         return True
     return None if "multipleOf" in narrow else False
 
 
-def _find_lower_limit(narrow: Mapping[str, Any], key: str) -> float:
+def _find_lower_limit(narrow: Schema, key: str) -> float:
     """Return a bound below which *narrow* accepts nothing, as strict as *key* asks."""
-    same = [key, "exclusiveMinimum"] if key == "minimum" else [key]
-    floor = 0 if key.startswith("min") and key != "minimum" else float("-inf")
-    if key == "minItems":
-        floor = 0
-    return functools.reduce(max, (narrow[one] for one in same if one in narrow), floor)
+    keys = ("minimum", "exclusiveMinimum") if key == "minimum" else (key,)
+    floor = 0.0 if key in ("minLength", "minItems", "minProperties") else float("-inf")
+    limits: list[float] = [narrow[name] for name in keys if name in narrow]
+    return max([floor, *limits])
 
 
-def _find_upper_limit(narrow: Mapping[str, Any], key: str) -> float:
+def _find_upper_limit(narrow: Schema, key: str) -> float:
     """Return a bound above which *narrow* accepts nothing, as strict as *key* asks."""
-    same = [key, "exclusiveMaximum"] if key == "maximum" else [key]
-    ceiling = float(len(narrow["prefixItems"])) if key == "maxItems" and narrow.get("items") is False else float("inf")
-    return functools.reduce(min, (narrow[one] for one in same if one in narrow), ceiling)
+    keys = ("maximum", "exclusiveMaximum") if key == "maximum" else (key,)
+    is_closed = key == "maxItems" and narrow.get("items") is False
+    ceiling = float(len(narrow["prefixItems"])) if is_closed else float("inf")
+    limits: list[float] = [narrow[name] for name in keys if name in narrow]
+    return min([ceiling, *limits])

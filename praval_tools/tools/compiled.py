@@ -1,11 +1,11 @@
-"""Everything that is made of a signature at first use: schemas, structuring, encoding, the fast lane's lines."""
+"""Compile a signature at first use: JSON Schemas, decoding, encoding, and the code of the fast path."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from attrs import NOTHING
@@ -22,10 +22,16 @@ from praval_tools.schema.type_handler import EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.schema.validator import Validator
 
+ValueHook: TypeAlias = Callable[[object], object]
+"""Converts one value, or raises `Mismatch` or `Unencodable`."""
+
+Converted: TypeAlias = dict[str, Any]
+"""Arguments by name, after a conversion."""
+
 
 class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     """
-    What a tool's function takes and gives, ready for use; each part is made when first asked for.
+    What a tool's function takes and returns, ready for use; each part is made when first asked for.
 
     Args:
         signature: What was read at the declaration; without problems.
@@ -34,7 +40,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     """
 
     signature: Signature
-    function: Any
+    function: Callable[..., object]
     doc: str = ""
 
     @cached_property
@@ -53,68 +59,77 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def parameters_schema(self) -> JsonSchema:
         """The JSON Schema of the arguments; not to be changed."""
-        walk = JsonSchemaBuilder(self._encoder, self._decoder)
-        return build_parameters_schema(walk, self.signature, extract_parameter_descriptions(self.doc))
+        builder = JsonSchemaBuilder(self._encoder, self._decoder)
+        return build_parameters_schema(builder, self.signature, extract_parameter_descriptions(self.doc))
 
     @cached_property
     def validator(self) -> Validator:
-        """What judges arguments by it."""
+        """The validator of the arguments."""
         return Validator(self.parameters_schema)
 
     @cached_property
     def result_schema(self) -> JsonSchema | None:
-        """The JSON Schema of the result; None where anything may come."""
-        walk = JsonSchemaBuilder(self._encoder, self._decoder)
-        return walk.finish(walk.build(self._result_hint)) or None
+        """The JSON Schema of the result; None where it may be anything."""
+        return self._build_schema(self._result_hint) or None
+
+    def _build_schema(self, hint: object) -> JsonSchema:
+        builder = JsonSchemaBuilder(self._encoder, self._decoder)
+        return builder.finish(builder.build(hint))
 
     @cached_property
-    def _decode_hooks(self) -> dict[str, Callable[[Any], Any]]:
-        normal = [one for one in self.signature.parameters if one.kind == "normal"]
-        return {one.name: with_recursion_guard(self._decoder.get_hook(one.hint)) for one in normal}
+    def _decode_hooks(self) -> dict[str, ValueHook]:
+        """The hook of each parameter that a model sees, that of `**kwargs` under `**`."""
+        return {
+            parameter.name if parameter.kind == "normal" else "**": self._make_decode_hook(parameter.hint)
+            for parameter in self.signature.parameters
+            if parameter.kind != "context"
+        }
 
-    @cached_property
-    def _extra_decode_hook(self) -> Callable[[Any], Any] | None:
-        found = [one.hint for one in self.signature.parameters if one.kind == "extra"]
-        return with_recursion_guard(self._decoder.get_hook(found[0])) if found else None
+    def _make_decode_hook(self, hint: object) -> ValueHook:
+        return with_recursion_guard(self._decoder.get_hook(hint))
+
+    def _find_decode_hook(self, name: str) -> ValueHook | None:
+        return self._decode_hooks.get(name) or self._decode_hooks.get("**")
 
     @cached_property
     def _reserved_names(self) -> frozenset[str]:
         return collect_bound_names(self.signature)
 
-    def decode_arguments(self, json_args: Mapping[str, Any]) -> dict[str, Any]:
+    def decode_arguments(self, arguments: Mapping[str, object]) -> Converted:
         """
-        Return the keyword arguments that *json_args* stands for; defaults are not added.
+        Return the keyword arguments that *arguments*, as JSON, stand for; defaults are not added.
 
         Raises:
             Mismatch: The first value that does not fit, with its place.
         """
-        for one in self.signature.parameters:
-            if one.kind == "normal" and one.default is NOTHING and one.name not in json_args:
-                raise Mismatch("is missing", one.name)
-        made: dict[str, Any] = {}
-        for name, value in json_args.items():
-            structure = self._decode_hooks.get(name) or self._extra_decode_hook
-            if structure is None or name in self._reserved_names:
-                raise Mismatch("is no known parameter", str(name))
+        for parameter in self.signature.parameters:
+            if parameter.kind == "normal" and parameter.default is NOTHING and parameter.name not in arguments:
+                raise Mismatch("is missing", parameter.name)
+        values: Converted = {}
+        for name, value in arguments.items():
+            decode = self._find_decode_hook(name)
+            if decode is None or name in self._reserved_names:
+                raise Mismatch("is not a known parameter", str(name))
+            if type(name) is not str:
+                raise Mismatch("is not a text", repr(name)).prepend_step(name)
             try:
-                made[_check_text_key(name)] = structure(value)
+                values[name] = decode(value)
             except Mismatch as error:
                 raise error.prepend_step(name) from None
-        return made
+        return values
 
-    def find_mismatches(self, json_args: Mapping[str, Any]) -> list[Mismatch]:
-        """Return why arguments that fit the schema cannot be structured: one reason for each parameter."""
-        found = []
-        for name, value in json_args.items():
-            structure = self._decode_hooks.get(name) or self._extra_decode_hook
+    def find_mismatches(self, arguments: Mapping[str, object]) -> list[Mismatch]:
+        """Return why arguments that fit the schema cannot be decoded: one reason for each parameter."""
+        mismatches = []
+        for name, value in arguments.items():
             try:
-                if structure is not None:
-                    structure(value)
+                if (decode := self._find_decode_hook(name)) is not None:
+                    decode(value)
             except Mismatch as error:
-                found.append(error.prepend_step(name))
-        return found
+                mismatches.append(error.prepend_step(name))
+        return mismatches
 
-    def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def encode_arguments(self, values: Mapping[str, object]) -> Converted:
         """
         Return *values*, Python keyword arguments, as JSON, `Decimal` left as it is.
 
@@ -123,19 +138,19 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         Raises:
             Unencodable: Another value has none.
         """
-        made: dict[str, Any] = {}
+        encoded: Converted = {}
         for name, value in values.items():
             if name in self._context_names:
                 continue
-            default, encode = self._default_and_encode_hooks.get(name) or self._default_and_encode_hooks["**"]
+            default, encode = self._defaults_and_encode_hooks.get(name) or self._defaults_and_encode_hooks["**"]
             try:
-                made[name] = encode(value)
+                encoded[name] = encode(value)
             except Unencodable as error:
                 if value is not default:
                     raise error.prepend_step(name) from None
-        return made
+        return encoded
 
-    def try_encode_argument(self, name: str, value: Any) -> Any:
+    def try_encode_argument(self, name: str, value: object) -> object:
         """Return *value* of a parameter as JSON, if it has the parameter's Python type; else as it is."""
         encode = self._encode_hooks.get(name)
         try:
@@ -145,23 +160,30 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _encode_hooks(self) -> dict[str, EncodeHook]:
-        return {one.name: self._encoder.get_hook(one.hint) for one in self.signature.parameters if one.kind == "normal"}
+        parameters = [parameter for parameter in self.signature.parameters if parameter.kind == "normal"]
+        return {parameter.name: self._encoder.get_hook(parameter.hint) for parameter in parameters}
 
     @cached_property
     def _context_names(self) -> frozenset[str]:
-        return frozenset(one.name for one in self.signature.parameters if one.kind == "context")
+        return frozenset(parameter.name for parameter in self.signature.parameters if parameter.kind == "context")
 
     @cached_property
-    def _default_and_encode_hooks(self) -> dict[str, tuple[Any, EncodeHook]]:
+    def _defaults_and_encode_hooks(self) -> dict[str, tuple[object, EncodeHook]]:
         encoder = Encoder(keep_decimal=True)
-        names = {one.name if one.kind == "normal" else "**": one for one in self.signature.parameters}
-        return {name: (one.default, encoder.get_hook(one.hint)) for name, one in names.items() if one.kind != "context"}
+        return {
+            parameter.name if parameter.kind == "normal" else "**": (
+                parameter.default,
+                encoder.get_hook(parameter.hint),
+            )
+            for parameter in self.signature.parameters
+            if parameter.kind != "context"
+        }
 
     @cached_property
-    def _result_decode_hook(self) -> Callable[[Any], Any]:
-        return with_recursion_guard(self._decoder.get_hook(self._result_hint))
+    def _result_decode_hook(self) -> ValueHook:
+        return self._make_decode_hook(self._result_hint)
 
-    def decode_result(self, json: Any) -> Any:
+    def decode_result(self, json: object) -> object:
         """Return the Python value that a recorded result stands for."""
         return self._result_decode_hook(json)
 
@@ -169,9 +191,9 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _result_encode_hook(self) -> EncodeHook:
         return self._encoder.get_hook(self._result_hint)
 
-    def encode_result(self, value: Any) -> Any:
+    def encode_result(self, value: object) -> object:
         """
-        Return what the function gave as JSON, in its declared form.
+        Return what the function returned as JSON, in its declared form.
 
         Raises:
             Unencodable: It has no JSON form, or another one than declared; naming the place.
@@ -187,30 +209,30 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             return plain
 
     @cached_property
-    def encode_result_text(self) -> Callable[[Any], bytes]:
+    def encode_result_text(self) -> Callable[[object], bytes]:
         """
-        Turns what the function gave into JSON text, in its declared form.
+        Turns what the function returned into JSON text, in its declared form.
 
         Raises:
             Unencodable: It has no JSON form, or another one than declared; naming the place.
         """
         encode, write, encode_otherwise = self._result_encode_hook, msgspec.json.encode, self.encode_result
 
-        def encode_result_text(value: Any) -> bytes:
+        def encode_result_text(value: object) -> bytes:
             try:
-                made = encode(value)
+                encoded = encode(value)
             except Unencodable:
-                made = encode_otherwise(value)
+                encoded = encode_otherwise(value)
             try:
-                return write(made)
-            except (OverflowError, ValueError):  # not around what encodes: what it reads may come only once
-                return to_json_bytes(made)
+                return write(encoded)
+            except (OverflowError, ValueError):  # not around the encoding: an iterator can be read only once
+                return to_json_bytes(encoded)
 
         return encode_result_text
 
     @cached_property
     def fast_path_code(self) -> FastPathBody:
-        """The lines of the fast lane."""
+        """The code of the fast path."""
         plain = isinstance(self.function, FunctionType | MethodType) and not hasattr(self.function, "__wrapped__")
         return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=not plain)
 
@@ -219,76 +241,55 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The same, with a call that names every argument."""
         return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=True)
 
-    def _make_fast_path_decode_hook(self, hint: Any) -> Callable[[Any], Any]:
-        structure = with_recursion_guard(self._decoder.get_hook(hint))
-        walk = JsonSchemaBuilder(self._encoder, self._decoder)
-        return with_depth_check(structure) if "$defs" in walk.finish(walk.build(hint)) else structure
+    def _make_fast_path_decode_hook(self, hint: object) -> ValueHook:
+        decode = self._make_decode_hook(hint)
+        return with_depth_check(decode) if "$defs" in self._build_schema(hint) else decode
 
 
 class SuppliedSchema:
-    """What `Compiled` is to a function, for a tool whose JSON Schema was given: values stay JSON."""
+    """The counterpart of `CompiledSignature` for a tool whose JSON Schema was supplied: values stay JSON."""
 
     result_schema: None = None
 
-    def __init__(self, schema: dict[str, Any]) -> None:
+    def __init__(self, schema: JsonSchema) -> None:
         self.parameters_schema = schema
         self.validator = Validator(schema)
-        self.encode_result: Callable[[Any], Any] = Encoder().encode_value
+        self.encode_result: ValueHook = Encoder().encode_value
+        self.fast_path_code = self.keyword_fast_path_code = FastPathBody(
+            lines=_SUPPLIED_SCHEMA_LINES,
+            call="function(**arguments)",
+            namespace={
+                "is_valid": self.validator.is_valid, "fill": self.validator.fill_defaults, "check": normalize_json,
+            },
+        )  # fmt: skip
 
-    def decode_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def decode_arguments(self, arguments: Mapping[str, object]) -> Converted:
         """Return the arguments with declared defaults filled in."""
-        filled: dict[str, Any] = self.validator.fill_defaults(dict(arguments))
-        return filled
+        return self.validator.fill_defaults(dict(arguments))
 
-    def try_encode_argument(self, name: str, value: Any) -> Any:
-        """Return the value: it is JSON."""
-        return value
-
-    def find_mismatches(self, arguments: Mapping[str, Any]) -> list[Mismatch]:
-        """Return nothing: what the schema takes, the function gets."""
+    def find_mismatches(self, arguments: Mapping[str, object]) -> list[Mismatch]:
+        """Return nothing: what the schema accepts, the function gets."""
         return []
 
-    def encode_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def encode_arguments(self, values: Mapping[str, object]) -> Converted:
         """Return the values: they are JSON."""
         return dict(values)
 
-    def encode_result_text(self, value: Any) -> bytes:
-        """Return what the function gave as JSON text."""
-        return to_json_bytes(self.encode_result(value))
-
-    def decode_result(self, value: Any) -> Any:
+    def try_encode_argument(self, name: str, value: object) -> object:
         """Return the value: it is JSON."""
         return value
 
-    @property
-    def keyword_fast_path_code(self) -> FastPathBody:
-        """The lines of the fast lane, with a call that names every argument."""
-        return self.fast_path_code
+    def encode_result_text(self, value: object) -> bytes:
+        """Return what the function returned as JSON text."""
+        return to_json_bytes(self.encode_result(value))
 
-    @property
-    def fast_path_code(self) -> FastPathBody:
-        """The lines of the fast lane."""
-        return FastPathBody(
-            lines=(
-                # whatever is wrong with a caller's objects, the pipeline says it
-                "try:\n    if not is_valid(check(arguments)): return MISS\nexcept Exception: return MISS",
-                "arguments = fill(arguments)",
-            ),
-            call="function(**arguments)",
-            namespace={
-                "is_valid": self.validator.is_valid,
-                "fill": self.validator.fill_defaults,
-                "check": normalize_json,
-            },
-        )
+    def decode_result(self, value: object) -> object:
+        """Return the value: it is JSON."""
+        return value
 
 
-def _check_text_key(name: Any) -> str:
-    if type(name) is not str:
-        raise Mismatch("is no text", repr(name))
-    return name
-
-
-def compile_signature(signature: Signature, function: Any, docstring: str = "") -> CompiledSignature:
-    """Return what is made of *signature* at first use; *description_doc* is the docstring of *function*."""
-    return CompiledSignature(signature, function, docstring or "")
+_SUPPLIED_SCHEMA_LINES: Final = (
+    # whatever is wrong with a caller's objects, the pipeline reports it
+    "try:\n    if not is_valid(check(arguments)): return MISS\nexcept Exception: return MISS",
+    "arguments = fill(arguments)",
+)

@@ -14,16 +14,15 @@ from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, copy_json, parse_arguments, preview_json
-from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, to_canonical_json
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
-from praval_tools.tools.compiled import CompiledSignature, SuppliedSchema, compile_signature
+from praval_tools.tools.compiled import CompiledSignature, SuppliedSchema
 from praval_tools.tools.context import ToolContext
-from praval_tools.tools.declaration_site import DeclarationSite
-from praval_tools.tools.fingerprint import compute_fingerprint
 from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.source import DeclarationSite
 
 MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
 """What the fast check answers where the arguments are not a strict match as they stand."""
@@ -31,9 +30,12 @@ MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})
 
 class BoundArguments(msgspec.Struct, frozen=True):
     """
-    Arguments that fit: as JSON after repairs, as the keywords of the function, and what was repaired.
+    Arguments that fit.
 
-    `filled` is what the tool will get as JSON, defaults included: what bounds are checked against.
+    Args:
+        arguments: As JSON, after repairs.
+        values: As the keywords of the function.
+        repairs: What was repaired.
     """
 
     arguments: dict[str, Any]
@@ -46,28 +48,42 @@ _COMPILE_LOCK: Final = threading.RLock()
 
 
 def _describe_unresolved_hints(signature: Signature) -> list[str]:
-    hints = [(f"parameter {one.name!r}", one.hint) for one in signature.parameters] + [("return", signature.returns)]
-    found = [f"{what}: the hint {hint!r} names something that is not defined" for what, hint in hints
-             if isinstance(hint, str)]  # fmt: skip
-    return [f"{one}; import or define it" for one in found or ["a hint names something that is not defined"]]
+    hints = {f"parameter {parameter.name!r}": parameter.hint for parameter in signature.parameters}
+    problems = [
+        f"{place}: the hint {hint!r} names something that is not defined"
+        for place, hint in {**hints, "return": signature.returns}.items()
+        if isinstance(hint, str)
+    ]
+    return [f"{text}; import or define it" for text in problems or ["a hint names something that is not defined"]]
 
 
-def _render_given_value(arguments: Any, wrong: Mismatch) -> str:
+def _render_given_value(arguments: Any, mismatch: Mismatch) -> str:
     """Return what was given at the place of a mismatch, as far as its steps lead into the arguments."""
-    here = arguments
-    for step in reversed(wrong.steps):
+    value = arguments
+    for step in reversed(mismatch.steps):
         try:
-            here = here[step]
+            value = value[step]
         except (KeyError, IndexError, TypeError):
             break
-    return preview_json(here)
+    return preview_json(value)
 
 
 class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     """
     What a tool runs and takes; made once per declaration, compiled at first use.
 
-    `otherwise` is the schema that it has where a hint leads nowhere at first use; None: that is an error.
+    Args:
+        function: What is called.
+        name: The name of the tool at its declaration.
+        metadata: The metadata of the tool at its declaration.
+        signature: What was read of the function.
+        site: Where it was declared.
+        supplied_schema: The JSON Schema of the arguments, where it was supplied.
+        docstring: The function's.
+        strict: Whether a missing type hint is an error.
+        discoverable: Whether discovery registers it.
+        fallback_schema: The schema that it has where a type hint is unresolved at first use; None: that is an error.
+        fast_path_factory: What the fast path compiled of it; made by that.
     """
 
     function: Callable[..., Any]
@@ -80,11 +96,11 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     strict: bool = True
     discoverable: bool = True
     fallback_schema: dict[str, Any] | None = None
+    fast_path_factory: Callable[..., Any] | None = None
     _compiled: CompiledSignature | SuppliedSchema | None = None
     _fingerprints: dict[tuple[str, str], str] | None = None
-    _fast_path_factory: Any = None
     _runs_user_code: bool | None = None
-    _exact_match_binder: Any = None
+    _exact_match_binder: Callable[[dict[str, Any]], Any] | None = None
 
     @property
     def compiled(self) -> CompiledSignature | SuppliedSchema:
@@ -110,12 +126,9 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
                 self.supplied_schema = self.fallback_schema
             else:
                 self.signature = signature
-        made: CompiledSignature | SuppliedSchema
         if self.supplied_schema is not None:
-            made = SuppliedSchema(self.supplied_schema)
-        else:
-            made = compile_signature(signature, self.function, self.docstring or "")
-        return made
+            return SuppliedSchema(self.supplied_schema)
+        return CompiledSignature(signature, self.function, self.docstring or "")
 
     @property
     def module(self) -> str:
@@ -129,7 +142,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     @property
     def is_compilable(self) -> bool:
-        """Whether it can be compiled; not where a hint leads nowhere, and `compiled` then says why."""
+        """Whether it can be compiled; not where a type hint is unresolved: `compiled` then raises why."""
         try:
             return self._compiled is not None or self.compiled is not None
         except ToolDefinitionError:
@@ -141,14 +154,17 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         return self.compiled.validator
 
     def compute_fingerprint(self, name: str, description: str) -> str:
-        """Return SHA-256 over name, description and schemas in canonical JSON."""
+        """Return the SHA-256 of name, description and schemas: equal exactly if all of it is equal."""
         known = self._fingerprints or {}
-        made = known.get((name, description))
-        if made is None:
-            compiled = self.compiled
-            made = compute_fingerprint(name, description, compiled.parameters_schema, compiled.result_schema)
-            self._fingerprints = {**known, (name, description): made}
-        return made
+        fingerprint = known.get((name, description))
+        if fingerprint is None:
+            from hashlib import sha256  # loads OpenSSL: only who asks pays for it
+
+            parameters, result = self.compiled.parameters_schema, self.compiled.result_schema
+            whole = {"name": name, "description": description, "parameters": parameters, "result": result}
+            fingerprint = sha256(to_canonical_json(whole).encode()).hexdigest()
+            self._fingerprints = {**known, (name, description): fingerprint}
+        return fingerprint
 
     def bind(
         self, raw: object, *, strict: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
@@ -163,7 +179,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     def bind_coerced(self, arguments: dict[str, Any], repairs: tuple[Repair, ...]) -> BoundArguments:
         """
-        Return what `mended` gave as the function's keywords.
+        Return what `coerce_arguments` gave as the function's keywords.
 
         Raises:
             ToolArgumentsError: A class of a parameter refuses its value.
@@ -174,10 +190,10 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         try:
             values = self.compiled.decode_arguments(arguments)
         except Mismatch as first:
-            wrong = self.compiled.find_mismatches(arguments) or [first]
-            problems = tuple(
-                Problem(path=one.path, reason=one.reason, given=_render_given_value(arguments, one)) for one in wrong
-            )
+            problems = [
+                Problem(path=mismatch.path, reason=mismatch.reason, given=_render_given_value(arguments, mismatch))
+                for mismatch in self.compiled.find_mismatches(arguments) or [first]
+            ]
             raise ToolArgumentsError(self.name, problems) from first
         return BoundArguments(arguments, values, repairs)
 
@@ -190,14 +206,11 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         Raises:
             ToolArgumentsError: With every problem at once.
         """
-        usual = max_bytes >= MAX_BYTES and max_depth == MAX_DEPTH
-        if (
-            type(raw) is dict
-            and usual
-            and not self.runs_user_code
-            and (copied := self.copy_exact_match(raw)) is not None
-        ):
-            return copied, ()
+        has_usual_limits = max_bytes >= MAX_BYTES and max_depth == MAX_DEPTH
+        if type(raw) is dict and has_usual_limits and not self.runs_user_code:
+            copied = self.copy_exact_match(raw)
+            if copied is not None:
+                return copied, ()
         validator = self.validator
         repairs: tuple[Repair, ...] = ()
         try:
@@ -208,8 +221,8 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             if problems and not strict:
                 arguments, repairs = validator.repair(arguments)
                 problems = validator.find_problems(arguments) if repairs else problems
-        except MalformedArgumentsError as bad:
-            raise ToolArgumentsError(self.name, bad.problems) from None
+        except MalformedArgumentsError as error:
+            raise ToolArgumentsError(self.name, error.problems) from None
         except Exception as error:  # the seam to whatever objects a caller gave
             reason = f"cannot be read as JSON: {type(error).__name__}"
             raise ToolArgumentsError(self.name, [Problem(path="$", reason=reason)]) from error
@@ -232,12 +245,12 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             body = self.compiled.keyword_fast_path_code
             lines = "\n".join(f"    {line}" for block in body.lines for line in block.split("\n"))
             scope = {**body.namespace, "MISS": MISS, "function": dict, "context": None}
-            source = f"def quick(arguments):\n{lines}\n    return {body.call}"
+            source = f"def bind(arguments):\n{lines}\n    return {body.call}"
             exec(compile(source, f"<arguments of {self.name}>", "exec"), scope)  # noqa: S102
-            self._exact_match_binder = scope["quick"]
+            self._exact_match_binder = scope["bind"]
         try:
             return self._exact_match_binder(arguments)
-        except Exception:  # the seam to whatever objects a caller gave: the long way says what is wrong with them
+        except Exception:  # the seam to whatever objects a caller gave: `coerce_arguments` says what is wrong with them
             return MISS
 
     def fill_defaults(self, bound: BoundArguments) -> dict[str, Any]:
@@ -251,22 +264,22 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         return self.compiled.encode_arguments(values)
 
     def _encode_function_defaults(self) -> dict[str, Any]:
-        """Return, for a given schema, what the function itself fills in, as far as it has a JSON form."""
-        made: dict[str, Any] = {}
-        for one in self.signature.parameters:
-            if one.kind == "normal" and one.default is not NOTHING:
+        """Return, for a supplied schema, what the function itself fills in, as far as it has a JSON form."""
+        defaults: dict[str, Any] = {}
+        for parameter in self.signature.parameters:
+            if parameter.kind == "normal" and parameter.default is not NOTHING:
                 with suppress(Unencodable):
-                    made[one.name] = Encoder().encode_value(one.default)
-        return made
+                    defaults[parameter.name] = Encoder().encode_value(parameter.default)
+        return defaults
 
     def render_for_review(self, bound: BoundArguments) -> dict[str, Any]:
-        """Return what policies and approvers are shown: as bounds see it, and what cannot be read back as given."""
+        """Return what policies and approvers are shown: the arguments with defaults, as given where they have no JSON form."""
         try:
             return {**bound.arguments, **self.fill_defaults(bound)}
         except Unencodable:
             return bound.arguments
 
-    def encode_keywords(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def encode_keywords(self, values: Mapping[str, object]) -> dict[str, Any]:
         """Return arguments of the function's own Python types as JSON; what is JSON already stays."""
         if SCALAR_TYPES.issuperset(map(type, values.values())) or not self.is_compilable:
             return dict(values)
@@ -274,14 +287,14 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether a class that a parameter takes may run code of its own while arguments are structured."""
+        """Whether a class that a parameter takes may run code of its own while arguments are decoded."""
         if self._runs_user_code is None:
             self._runs_user_code = self.supplied_schema is None and not all(
-                has_only_builtin_types(one.hint) for one in self.signature.parameters
+                has_only_builtin_types(parameter.hint) for parameter in self.signature.parameters
             )
         return self._runs_user_code
 
     @property
     def context_parameters(self) -> tuple[str, ...]:
         """The parameters that take the `ToolContext`."""
-        return tuple(one.name for one in self.signature.parameters if one.kind == "context")
+        return tuple(parameter.name for parameter in self.signature.parameters if parameter.kind == "context")

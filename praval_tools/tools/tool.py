@@ -23,9 +23,9 @@ from praval_tools.names import check_tool_name
 from praval_tools.schema.signature import read_signature
 from praval_tools.schema.supplied_schema import check_supplied_schema
 from praval_tools.tools.context import ToolContext
-from praval_tools.tools.declaration_site import find_declaration_site
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
+from praval_tools.tools.source import find_declaration_site
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -25,7 +25,7 @@ from praval_tools import Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.schema.signature import read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_hints import is_type_alias
-from praval_tools.tools.compiled import CompiledSignature, compile_signature
+from praval_tools.tools.compiled import CompiledSignature
 
 QUIET = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 ONE_WAY = {"dataclass": "an InitVar is gone after __init__"}
@@ -41,7 +41,7 @@ def compiled(hint: Any) -> CompiledSignature:
         return value
 
     function.__annotations__.update({"value": hint, "return": hint})
-    return compile_signature(read_signature(function), function)
+    return CompiledSignature(read_signature(function), function)
 
 
 @cache

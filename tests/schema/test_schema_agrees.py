@@ -14,7 +14,7 @@ from type_strategies import ALIENS, FORMS, hints, json_for, mutated
 
 from praval_tools.schema.signature import read_signature
 from praval_tools.schema.type_handler import Mismatch
-from praval_tools.tools.compiled import CompiledSignature, compile_signature
+from praval_tools.tools.compiled import CompiledSignature
 
 FULL = settings().max_examples >= 200
 EXAMPLES = 300 if FULL else 95
@@ -37,7 +37,7 @@ def compiled(hint: Any) -> CompiledSignature:
     function.__annotations__["value"] = hint
     signature = read_signature(function)
     assert () == signature.problems
-    return compile_signature(signature, function)
+    return CompiledSignature(signature, function)
 
 
 class Judge:
