@@ -1,15 +1,15 @@
-"""The gate: what a plugin brings becomes tools of the operator's making, or the plugin is kept out."""
+"""Checks the tools that a plugin brings, and gives them the names, owners and sharing that the operator allows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from attrs import field, frozen
 from msgspec.structs import replace
 
 from praval_tools.config.plugins import PluginTable
-from praval_tools.errors import InvalidNameError, PluginError
+from praval_tools.errors import InvalidNameError
 from praval_tools.names import (
     check_tool_name,
     find_similar_names,
@@ -18,7 +18,6 @@ from praval_tools.names import (
     shorten_repr,
 )
 from praval_tools.plugins.discovery import InstalledPlugin
-from praval_tools.plugins.staging import get_plugin_principal
 from praval_tools.tools.from_object import make_tools_from_object
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
@@ -27,7 +26,9 @@ from praval_tools.tools.stamping import with_checked_metadata
 from praval_tools.tools.tool import AsyncTool, Tool
 
 MAX_TOOLS: Final = 10_000
-"""How many tools one plugin may bring; whoever brings more brings them for ever."""
+"""How many tools one plugin may bring: a hook may yield tools without end."""
+
+REGISTER_TOOLS_HOOK: Final = "praval_tools_register_tools"
 
 AnyTool = Tool[..., Any]
 
@@ -35,13 +36,13 @@ AnyTool = Tool[..., Any]
 @frozen(kw_only=True)
 class Admission:
     """
-    What came through the gate.
+    The tools of a plugin that may be registered.
 
     Args:
-        tools: As they are to be registered.
-        withheld: What the operator does not allow, by the plugin's names.
-        wishes: What is asked for and not granted.
-        renamed: The name that each allowed tool has now, by the plugin's.
+        tools: The tools as they are to be registered.
+        withheld: The tools that the operator does not allow, by the plugin's names.
+        wishes: What is requested and not granted.
+        registered_names: The name of each allowed tool in the registry, by the plugin's name.
     """
 
     tools: tuple[AnyTool, ...] = ()
@@ -50,124 +51,126 @@ class Admission:
     registered_names: Mapping[str, str] = field(factory=dict)
 
 
-def extract_tools(found: InstalledPlugin, brought: object) -> Iterator[AnyTool]:
+def extract_tools(plugin: InstalledPlugin, value: object) -> Iterator[AnyTool]:
     """
     Yield the tools in what a hook returned: tools, functions, objects and classes.
 
     Raises:
-        PluginError: It is nothing of that kind, or there is no end to it.
+        PluginError: It is nothing of that kind, or there are too many.
     """
-    if brought is None:
+    if value is None:
         return
-    if isinstance(brought, str | bytes | Mapping) or not isinstance(brought, Iterable):
-        closing: Callable[[], object] | None = getattr(brought, "close", None)
-        if callable(closing) and hasattr(brought, "__await__"):
-            closing()
-        text = f"it returned {_describe_value(brought)}, not a list of tools, functions or objects"
-        raise PluginError(str(found), "praval_tools_register_tools", text)
-    for number, one in enumerate(brought):
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        if hasattr(value, "__await__") and callable(close := getattr(value, "close", None)):
+            close()
+        text = f"it returned {_describe_value(value)}, not a list of tools, functions or objects"
+        raise plugin.error(REGISTER_TOOLS_HOOK, text)
+    for number, item in enumerate(value):
         if number >= MAX_TOOLS:
-            raise PluginError(str(found), "praval_tools_register_tools", f"it brings more than {MAX_TOOLS:,} tools")
-        yield from _convert_to_tools(found, one)
+            raise plugin.error(REGISTER_TOOLS_HOOK, f"it brings more than {MAX_TOOLS:,} tools")
+        yield from _convert_to_tools(plugin, item)
 
 
-def _convert_to_tools(found: InstalledPlugin, one: object) -> list[AnyTool]:
-    if isinstance(one, Tool):
-        return [one]
-    if one is None or isinstance(one, str | bytes | int | float | list | tuple | set | Mapping):
-        text = f"it brings {_describe_value(one)} as a tool; bring Tools, functions with hints, or objects with public methods"
-        raise PluginError(str(found), "praval_tools_register_tools", text)
-    if isinstance(one, type) or not callable(one):
-        return make_tools_from_object(one, True, set(), set(), True, {})
-    return [Tool.from_function(one)]
+def _convert_to_tools(plugin: InstalledPlugin, item: object) -> list[AnyTool]:
+    if isinstance(item, Tool):
+        return [item]
+    if item is None or isinstance(item, str | bytes | int | float | list | tuple | set | Mapping):
+        hint = "bring Tools, functions with hints, or objects with public methods"
+        raise plugin.error(REGISTER_TOOLS_HOOK, f"it brings {_describe_value(item)} as a tool; {hint}")
+    if isinstance(item, type) or not callable(item):
+        return make_tools_from_object(item, True, set(), set(), True, {})
+    return [Tool.from_function(item)]
 
 
-def _describe_value(one: object) -> str:
-    return (
-        f"{type(one).__name__} {shorten_repr(one)}" if isinstance(one, str | int | float) else f"a {type(one).__name__}"
-    )
+def _describe_value(value: object) -> str:
+    kind = type(value).__name__
+    return f"{kind} {shorten_repr(value)}" if isinstance(value, str | int | float) else f"a {kind}"
 
 
 def admit_tools(
-    found: InstalledPlugin, brought: Iterable[AnyTool], table: PluginTable, kind: SourceKind = "plugin"
+    plugin: InstalledPlugin, tools: Iterable[AnyTool], table: PluginTable, kind: SourceKind = "plugin"
 ) -> Admission:
     """
-    Return what the operator lets in of the tools that a plugin brings, with its provenance, and in its name.
+    Return what the operator allows of the tools that a plugin brings, with their provenance.
 
     Raises:
         PluginError: Two of its tools have one name, or the operator's table names one that it does not bring.
     """
-    tools = tuple({id(one): one for one in brought}.values())
-    for one in tools:
-        _check_plain_tool(found, one)
-    names = [one.name for one in tools]
-    for listed, key in ((table.allow or (), "allow"), (table.shared, "shared")):
+    unique_tools = tuple({id(tool): tool for tool in tools}.values())
+    for tool in unique_tools:
+        _check_plain_tool(plugin, tool)
+    names = [tool.name for tool in unique_tools]
+    for key, listed in (("allow", table.allow or ()), ("shared", table.shared)):
         for name in listed:
             if name not in names:
-                match = find_similar_names(name, names)
-                hint = f"; did you mean {match[0]!r}?" if match else ""
-                raise PluginError(str(found), "configuration", f"{key} names {name!r}, which it does not bring{hint}")
-    let_in = set(names) if table.allow is None else set(table.allow)
-    allowed = [one for one in tools if one.name in let_in]
-    made = [_admit_tool(found, one, table, kind) for one in allowed]
-    _check_name_clashes(found, made)
+                similar = find_similar_names(name, names)
+                hint = f"; did you mean {similar[0]!r}?" if similar else ""
+                raise plugin.error("configuration", f"{key} names {name!r}, which it does not bring{hint}")
+    allowed_names = set(names) if table.allow is None else set(table.allow)
+    allowed = [tool for tool in unique_tools if tool.name in allowed_names]
+    admitted = tuple(_admit_tool(plugin, tool, table, kind) for tool in allowed)
+    _check_name_clashes(plugin, admitted)
     return Admission(
-        tools=tuple(made),
-        withheld=tuple(name for name in names if name not in let_in),
-        wishes=() if table.trust else tuple(wish for one in allowed for wish in _list_wishes(one, table)),
-        registered_names={one.name: new.name for one, new in zip(allowed, made, strict=True)},
+        tools=admitted,
+        withheld=tuple(name for name in names if name not in allowed_names),
+        wishes=() if table.trust else tuple(wish for tool in allowed for wish in _list_wishes(tool, table)),
+        registered_names={tool.name: new.name for tool, new in zip(allowed, admitted, strict=True)},
     )
 
 
-def _check_plain_tool(found: InstalledPlugin, tool: AnyTool) -> None:
-    """Refuse a tool of a class of its own, and parts of one: it could answer otherwise once it has passed."""
+def _check_plain_tool(plugin: InstalledPlugin, tool: AnyTool) -> None:
+    """Refuse a tool of a class of its own, and parts of one: it could answer differently once it is admitted."""
     problem = ""
     if type(tool) not in (Tool, AsyncTool):
         problem = "it brings a tool of a class of its own; bring plain Tools, made with @tool or Tool(…)"
     elif type(tool.metadata) is not ToolMetadata or type(tool.implementation) is not ToolImplementation:
         problem = "it brings a tool whose metadata or definition are of a class of their own; leave them as they are"
     elif type(tool.metadata.category) is not str:
-        problem = f"the category of its tool {shorten_repr(tool.name)} is no plain text"
+        problem = f"the category of its tool {shorten_repr(tool.name)} is not a plain text"
     elif type(tool.metadata.source) not in (Source, type(None)):
-        problem = f"the source of its tool {shorten_repr(tool.name)} is none"
-    try:
-        if not problem:
+        problem = f"the source of its tool {shorten_repr(tool.name)} is not a Source"
+    else:
+        try:
             check_tool_name(tool.name)
-    except InvalidNameError as error:
-        problem = str(error)
+        except InvalidNameError as error:
+            problem = str(error)
     if problem:
-        raise PluginError(str(found), "tools", problem)
+        raise plugin.error("tools", problem)
 
 
-def _admit_tool(found: InstalledPlugin, tool: AnyTool, table: PluginTable, kind: SourceKind) -> AnyTool:
-    """Return the tool with its provenance, its owner and its sharing as the operator has it."""
-    meta = tool.metadata
-    wished = meta.owned_by if table.trust and meta.owned_by is not None and is_valid_agent_name(meta.owned_by) else None
-    owner = table.owned_by or wished or get_plugin_principal(found)
-    source = replace(
-        meta.source or Source(), kind=kind, distribution=found.distribution, version=found.version,
-        trusted=table.trust,
-    )  # fmt: skip
-    shared = tool.name in table.shared or (table.trust and meta.shared)
-    made = with_checked_metadata(tool, owned_by=owner, shared=shared, source=source)
-    return made if table.namespace is None else made.with_namespace(table.namespace, force=True)
+def _admit_tool(plugin: InstalledPlugin, tool: AnyTool, table: PluginTable, kind: SourceKind) -> AnyTool:
+    """Return the tool with its provenance, and the owner and sharing that the operator allows."""
+    metadata = tool.metadata
+    requested = metadata.owned_by if table.trust else None
+    if requested is not None and not is_valid_agent_name(requested):
+        requested = None
+    source = metadata.source or Source()
+    admitted = with_checked_metadata(
+        tool,
+        owned_by=table.owned_by or requested or plugin.principal,
+        shared=tool.name in table.shared or (table.trust and metadata.shared),
+        source=replace(
+            source, kind=kind, distribution=plugin.distribution, version=plugin.version, trusted=table.trust
+        ),
+    )
+    return admitted if table.namespace is None else admitted.with_namespace(table.namespace, force=True)
 
 
 def _list_wishes(tool: AnyTool, table: PluginTable) -> Iterator[str]:
-    meta = tool.metadata
-    if meta.owned_by is not None and meta.owned_by != table.owned_by:
-        yield f"{tool.name}: owned by {meta.owned_by!r}"
-    if meta.shared and tool.name not in table.shared:
+    metadata = tool.metadata
+    if metadata.owned_by is not None and metadata.owned_by != table.owned_by:
+        yield f"{tool.name}: owned by {metadata.owned_by!r}"
+    if metadata.shared and tool.name not in table.shared:
         yield f"{tool.name}: shared"
-    if meta.category != "general":
-        yield f"{tool.name}: category {meta.category!r}"
+    if metadata.category != "general":
+        yield f"{tool.name}: category {metadata.category!r}"
 
 
-def _check_name_clashes(found: InstalledPlugin, tools: Iterable[AnyTool]) -> None:
+def _check_name_clashes(plugin: InstalledPlugin, tools: Iterable[AnyTool]) -> None:
     known = dict[str, AnyTool]()
     for tool in tools:
         for key in get_collision_keys(tool.name):
             other = known.setdefault(key, tool)
             if other is not tool:
                 text = f"it brings two tools of one name, {other.name!r} and {tool.name!r}; rename one"
-                raise PluginError(str(found), "tools", text)
+                raise plugin.error("tools", text)

@@ -1,15 +1,14 @@
-"""The commands that plugins bring to the command line; no registry is filled for them."""
+"""Loads the commands that plugins add to the command line, without filling a registry."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.errors import PluginError
 from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
-from praval_tools.plugins.hook_caller import CONTAINED_ERRORS, HOOK_PREFIX, collect_hooks, create_plugin_manager
-from praval_tools.plugins.report import PluginReport, build_failure_report
+from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
+from praval_tools.plugins.report import CONTAINED_ERRORS, PluginReport, build_failure_report
 from praval_tools.plugins.selection import PluginSelection
 from praval_tools.plugins.staging import PluginModules, StagingRegistry, act_as_plugin, import_plugin
 
@@ -23,42 +22,41 @@ def load_plugin_commands(
     taken: Container[str], config: PluginsConfig
 ) -> tuple[dict[str, click.Command], list[PluginReport]]:
     """
-    Return the commands of the installed plugins by name, and what went wrong; each plugin's commands, or none of them.
+    Load the commands of the installed plugins: for each plugin all of them, or none.
 
     Args:
         taken: The names of the command line's own commands.
-        config: What the operator says of plugins.
+        config: The operator's plugin tables.
+
+    Returns:
+        The commands by name, and a report for each plugin that failed.
     """
-    installed, choice, known = find_plugins(), PluginSelection(None, (), config), create_plugin_manager()
-    packages = PluginModules.from_plugins(installed)
-    found: dict[str, click.Command] = {}
+    installed, selection = find_plugins(), PluginSelection(None, (), config)
+    modules = PluginModules.from_plugins(installed)
+    commands: dict[str, click.Command] = {}
     owners: dict[str, str] = {}
-    failed: list[PluginReport] = []
-    for one in installed:
-        if one.problem or choice.get_exclusion_reason(one):  # loading tells of it
+    failures: list[PluginReport] = []
+    for plugin in installed:
+        if plugin.problem or selection.get_exclusion_reason(plugin):  # loading the tools reports it
             continue
-        stage, staging = "import", StagingRegistry(one)
+        stage = "import"
         try:
-            with act_as_plugin(one, staging):
-                plugin, _ = import_plugin(one, staging, packages)
-                hook = collect_hooks(one, plugin, known).get(_COMMANDS_HOOK)
-                if hook is None:
-                    continue
-                stage = _COMMANDS_HOOK
-                fresh = _collect_commands(one, hook, taken, owners)
+            with act_as_plugin(plugin, StagingRegistry(plugin)) as staging:
+                plugin_object, _ = import_plugin(plugin, staging, modules)
+                hook = collect_hooks(plugin, plugin_object).get(_COMMANDS_HOOK)
+                if hook is not None:
+                    stage = _COMMANDS_HOOK
+                    fresh = _collect_commands(plugin, hook, taken, owners)
+                    commands |= fresh
+                    owners |= dict.fromkeys(fresh, plugin.distribution)
         except CONTAINED_ERRORS as error:  # isolation: this plugin's commands are left out
-            failed.append(build_failure_report(one, stage, error))
-            continue
-        finally:
-            staging.seal()
-        found.update(fresh)
-        owners.update(dict.fromkeys(fresh, one.distribution))
-    return found, failed
+            failures.append(build_failure_report(plugin, stage, error))
+    return commands, failures
 
 
 def _collect_commands(
-    found: InstalledPlugin, hook: Any, taken: Container[str], owners: Mapping[str, str]
-) -> dict[str, Any]:
+    plugin: InstalledPlugin, hook: PluginHook, taken: Container[str], owners: Mapping[str, str]
+) -> dict[str, click.Command]:
     """Return the commands of one plugin, checked."""
     import click
 
@@ -67,13 +65,13 @@ def _collect_commands(
     for name, command in group.commands.items():
         problem = ""
         if not isinstance(command, click.Command) or not isinstance(name, str) or not name.isprintable():
-            problem = f"{name!r} is no command"
+            problem = f"{name!r} is not a valid command"
         elif not isinstance(command.get_short_help_str(80), str):
             problem = f"the command {name!r} has no help"
         elif name in taken:
-            problem = f"the command {name!r} is praval_tools' own; name yours otherwise"
+            problem = f"the command {name!r} is praval_tools' own; give yours another name"
         elif name in owners:
             problem = f"the command {name!r} comes from {owners[name]} already"
         if problem:
-            raise PluginError(str(found), _COMMANDS_HOOK, problem)
+            raise plugin.error(_COMMANDS_HOOK, problem)
     return dict(group.commands)

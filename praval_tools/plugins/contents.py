@@ -1,21 +1,20 @@
-"""One plugin, imported and asked for all that it brings; nothing of it counts yet."""
+"""Imports one plugin and asks its hooks for everything that it brings; nothing of it is in force yet."""
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from attrs import define, field, frozen
-from pluggy import PluginManager
 
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.errors import PluginError
 from praval_tools.execution.engines.threads import Job
 from praval_tools.formats import FORMATS, Format
 from praval_tools.names import shorten_repr
-from praval_tools.plugins.admission import extract_tools
+from praval_tools.plugins.admission import REGISTER_TOOLS_HOOK, extract_tools
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.settings import build_settings
@@ -24,25 +23,35 @@ from praval_tools.tools.tool import Tool
 
 T = TypeVar("T")
 
-REGISTER_TOOLS_HOOK: Final = f"{HOOK_PREFIX}register_tools"
 _SETTINGS_HOOK: Final = f"{HOOK_PREFIX}settings"
-_EXTENSION_RULES: Final[Mapping[str, tuple[re.Pattern[str], frozenset[str], str]]] = {
-    "engines": (re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+"), frozenset(), "with a dot, like 'acme.pool'"),
-    "journals": (
-        re.compile(r"[a-z][a-z0-9+-]*"), frozenset(("sqlite", "memory", "file", "postgresql", "postgres")),
+_PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+@frozen
+class _NameRules:
+    """How the names of one kind of extension look, in words too, and which names are reserved."""
+
+    pattern: re.Pattern[str]
+    description: str
+    reserved: frozenset[str] = frozenset()
+
+
+_NAME_RULES: Final[Mapping[str, _NameRules]] = {
+    "engines": _NameRules(re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+"), "with a dot, like 'acme.pool'"),
+    "journals": _NameRules(
+        re.compile(r"[a-z][a-z0-9+-]*"),
         "a URL scheme, like 'acme'",
+        frozenset(("sqlite", "memory", "file", "postgresql", "postgres")),
     ),
-    "formats": (re.compile(r"[a-z][a-z0-9_-]*"), frozenset(FORMATS), "like 'acme-chat'"),
-    "sources": (
-        re.compile(r"[a-z][a-z0-9_-]*"), frozenset(("mcp", "openapi", "python", "object")), "like 'acme'",
-    ),
-}  # fmt: skip
-"""What comes by name: how names look, those that are taken, and that in words."""
+    "formats": _NameRules(_PLAIN_NAME, "like 'acme-chat'", frozenset(FORMATS)),
+    "sources": _NameRules(_PLAIN_NAME, "like 'acme'", frozenset(("mcp", "openapi", "python", "object"))),
+}
+EXTENSION_KINDS: Final = tuple(_NAME_RULES)
 
 
 @define
 class LoadProgress:
-    """Where the loading of one plugin is, and what its reports may not repeat."""
+    """Which stage the loading of one plugin is at, and what its reports must not repeat."""
 
     stage: str = "find"
     secrets: set[str] = field(factory=set)
@@ -50,7 +59,7 @@ class LoadProgress:
 
 @frozen(kw_only=True)
 class PluginContents:
-    """All that one plugin brings."""
+    """Everything that one plugin brings; `extensions` are engines, journals, formats and sources, by kind and name."""
 
     tools: tuple[Tool[..., Any], ...] = ()
     agents: tuple[RequestedAgent, ...] = ()
@@ -59,85 +68,89 @@ class PluginContents:
 
 
 def collect_plugin_contents(
-    found: InstalledPlugin, progress: LoadProgress, packages: PluginModules, known: PluginManager, config: PluginsConfig,
-    settings: Any = None,
-) -> PluginContents:  # fmt: skip
+    plugin: InstalledPlugin, progress: LoadProgress, modules: PluginModules, config: PluginsConfig, settings: object
+) -> PluginContents:
     """
     Import a plugin and ask it for what it brings, in its name, with a default registry of its own.
 
     Raises:
         Exception: Whatever the plugin raises, `SystemExit` too; *progress* says where.
     """
-    staging = StagingRegistry(found)
-    try:
-        with act_as_plugin(found, staging):
-            progress.stage = "import"
-            plugin, declared = import_plugin(found, staging, packages)
-            progress.stage = "hooks"
-            hooks = collect_hooks(found, plugin, known)
-            progress.stage = "settings"
-            kind = hooks[_SETTINGS_HOOK](staging, {}) if _SETTINGS_HOOK in hooks else None
-            mine = build_settings(found, kind, config, settings, progress.secrets)
-            tools = list(declared.tools)
-            if (register := hooks.get(REGISTER_TOOLS_HOOK)) is not None:
-                progress.stage = REGISTER_TOOLS_HOOK
-                tools += extract_tools(found, register(staging, {"settings": mine}))
-                tools += packages.select_own_tools(found, staging.list_declared_tools())
-            named = {}
-            for what in _EXTENSION_RULES:
-                if (hook := hooks.get(HOOK_PREFIX + what)) is not None:
-                    progress.stage = hook.name
-                    named[what] = _check_extensions(found, what, hook(staging, {}))
-            progress.stage = "tools"
-    finally:
-        staging.seal()
-    return PluginContents(tools=tuple(dict.fromkeys(tools)), agents=declared.agents, hooks=hooks, extensions=named)
+    with act_as_plugin(plugin, StagingRegistry(plugin)) as staging:
+        progress.stage = "import"
+        plugin_object, declared = import_plugin(plugin, staging, modules)
+        progress.stage = "hooks"
+        hooks = collect_hooks(plugin, plugin_object)
+        progress.stage = "settings"
+        kind = hooks[_SETTINGS_HOOK](staging, {}) if _SETTINGS_HOOK in hooks else None
+        own_settings = build_settings(plugin, kind, config, settings, progress.secrets)
+        tools = list(declared.tools)
+        if (register := hooks.get(REGISTER_TOOLS_HOOK)) is not None:
+            progress.stage = REGISTER_TOOLS_HOOK
+            tools += extract_tools(plugin, register(staging, {"settings": own_settings}))
+            tools += modules.select_own_tools(plugin, staging.list_all_tools())
+        extensions = {}
+        for kind in EXTENSION_KINDS:
+            if (hook := hooks.get(HOOK_PREFIX + kind)) is not None:
+                progress.stage = hook.name
+                extensions[kind] = _check_extensions(plugin, kind, hook(staging, {}))
+        progress.stage = "tools"
+    unique_tools = tuple(dict.fromkeys(tools))
+    return PluginContents(tools=unique_tools, agents=declared.agents, hooks=hooks, extensions=extensions)
 
 
-def _check_extensions(found: InstalledPlugin, what: str, given: Any) -> dict[str, Any]:
-    """Return what comes by name, checked."""
-    if not isinstance(given, Mapping):
-        raise PluginError(
-            str(found), HOOK_PREFIX + what, f"it returned {shorten_repr(given)}, which is no mapping by name"
-        )
-    pattern, taken, looks = _EXTENSION_RULES[what]
-    named = dict(given.items())  # asked for once: what was checked is what is taken
-    for name, one in named.items():
+def collect_source_contents(
+    plugin: InstalledPlugin, loader: Callable[[dict[str, object]], object], table: Mapping[str, object]
+) -> PluginContents:
+    """Return the tools that a plugin's loader makes of one `[[sources]]` table."""
+    with act_as_plugin(plugin, StagingRegistry(plugin)) as staging:
+        tools = [*extract_tools(plugin, loader(copy.deepcopy(dict(table)))), *staging.list_all_tools()]
+    return PluginContents(tools=tuple(dict.fromkeys(tools)))
+
+
+def _check_extensions(plugin: InstalledPlugin, kind: str, value: object) -> dict[str, object]:
+    """Return the extensions of one kind by name, checked."""
+    hook, rules = HOOK_PREFIX + kind, _NAME_RULES[kind]
+    if not isinstance(value, Mapping):
+        raise plugin.error(hook, f"it returned {shorten_repr(value)}, which is not a mapping by name")
+    extensions = dict(value.items())  # read once: what was checked is what is taken
+    for name, extension in extensions.items():
         problem = ""
-        if type(name) is not str or not pattern.fullmatch(name):
-            problem = f"{shorten_repr(name)} is no name for one of its {what}: it is {looks}"
-        elif name in taken:
+        if type(name) is not str or not rules.pattern.fullmatch(name):
+            problem = f"{shorten_repr(name)} is not a valid name for one of its {kind}: it is {rules.description}"
+        elif name in rules.reserved:
             problem = f"the name {name!r} is taken by praval_tools itself"
-        elif lacks := _describe_defect(what, one):
-            problem = f"{name!r} is {shorten_repr(one)}, which {lacks}"
+        elif defect := _describe_defect(kind, extension):
+            problem = f"{name!r} is {shorten_repr(extension)}, which {defect}"
         if problem:
-            raise PluginError(str(found), HOOK_PREFIX + what, problem)
-    return named
+            raise plugin.error(hook, problem)
+    return extensions
 
 
-def _describe_defect(what: str, one: Any) -> str:
-    if what == "engines":
-        return "" if callable(getattr(one, "submit", None)) else "has no submit()"
-    if what == "formats":
-        return "" if isinstance(one, Format) else "is no Format"
-    return "" if callable(one) else "cannot be called"
+def _describe_defect(kind: str, extension: object) -> str:
+    if kind == "engines":
+        return "" if callable(getattr(extension, "submit", None)) else "has no submit()"
+    if kind == "formats":
+        return "" if isinstance(extension, Format) else "is not a Format"
+    return "" if callable(extension) else "cannot be called"
 
 
-def run_with_timeout(seconds: float | None, found: InstalledPlugin, progress: LoadProgress, work: Callable[[], T]) -> T:
+def run_with_timeout(
+    seconds: float | None, plugin: InstalledPlugin, progress: LoadProgress, work: Callable[[], T]
+) -> T:
     """
-    Do *work* here or, with a limit, in a thread that is abandoned when it takes longer.
+    Run *work* here or, with a time-out, in a thread that is abandoned when it takes longer.
 
     Raises:
-        PluginError: It took longer; what it does yet reaches nothing.
+        PluginError: It took longer; whatever it still does has no effect.
     """
     if seconds is None:
         return work()
     job = Job(work)
-    threading.Thread(target=job.run, name=f"loading {found}", daemon=True).start()
+    threading.Thread(target=job.run, name=f"loading {plugin}", daemon=True).start()
     if not job.wait(seconds):
         text = f"it still was at {progress.stage!r} after {seconds:g} s and was abandoned; see why it hangs"
-        raise PluginError(str(found), "timeout", text)
+        raise plugin.error("timeout", text)
     if job.error is not None:
         raise job.error
-    value: Any = job.value
-    return value  # type: ignore[no-any-return]
+    return cast(T, job.value)

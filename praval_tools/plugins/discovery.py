@@ -1,4 +1,4 @@
-"""Finding plugins: the entry points of the installed distributions, whatever state their metadata are in."""
+"""Finds the installed plugins: entry points of distributions, whose metadata may be broken."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from praval_tools.errors import PluginError
 from praval_tools.names import normalized, shorten_repr
 
 if TYPE_CHECKING:
@@ -26,18 +27,21 @@ _ENTRY_POINT_VALUE: Final = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
 _MAX_VALUE_LENGTH: Final = 1_000
 _ENTRY_POINT_NAME: Final = re.compile(r"[\w][\w .-]{0,98}")
 
+PluginKey = tuple[str, str]
+"""Distribution and entry point."""
+
 
 @frozen(kw_only=True)
 class InstalledPlugin:
     """
-    One installed plugin.
+    One installed plugin, named by an entry point of a distribution.
 
     Args:
-        distribution: What ships it; the normalized name.
-        version: Of that distribution.
-        entry_point: The name of its entry point.
-        value: What that names: `module` or `module:object`.
-        problem: Why it cannot be loaded; empty where nothing is known against it.
+        distribution: The normalized name of the distribution that ships it.
+        version: The version of that distribution.
+        entry_point: The name of the entry point.
+        value: What the entry point refers to: `module` or `module:object`.
+        problem: Why it cannot be loaded; empty where no reason is known.
     """
 
     distribution: str
@@ -49,11 +53,30 @@ class InstalledPlugin:
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}".strip() + (f" ({self.entry_point})" if self.entry_point else "")
 
+    @property
+    def key(self) -> PluginKey:
+        """What identifies the plugin: distribution and entry point."""
+        return self.distribution, self.entry_point
+
+    @property
+    def principal(self) -> str:
+        """The name in which the plugin acts, and which owns its tools; no agent can have it."""
+        return f"plugin:{self.distribution}"
+
+    def error(self, stage: str, problem: str) -> PluginError:
+        """Return the error to raise where *problem* was met at *stage* of loading this plugin."""
+        return PluginError(str(self), stage, problem)
+
 
 def read_allow_list() -> frozenset[str] | None:
-    """Return what the environment lets be loaded; None: it does not say, and all may."""
-    said = os.environ.get(ALLOW_LIST_VARIABLE)
-    return None if said is None else frozenset(normalized(one.strip()) for one in said.split(",") if one.strip())
+    """
+    Read which plugins the environment allows to be loaded.
+
+    Returns:
+        Normalized names of distributions or entry points; None where the variable is not set, and all are allowed.
+    """
+    text = os.environ.get(ALLOW_LIST_VARIABLE)
+    return None if text is None else frozenset(normalized(name.strip()) for name in text.split(",") if name.strip())
 
 
 def find_plugins(distributions: Iterable[Distribution] | None = None) -> tuple[InstalledPlugin, ...]:
@@ -63,46 +86,36 @@ def find_plugins(distributions: Iterable[Distribution] | None = None) -> tuple[I
     Of a distribution that several folders of `sys.path` hold, the first counts, as it does for `import`.
 
     Args:
-        among: The distributions, in the order of `sys.path`; None: those that are installed.
+        distributions: In the order of `sys.path`; None: the installed ones.
     """
     if distributions is None:
-        from importlib.metadata import (
-            distributions as installed_distributions,  # half of what starting the command line would cost
-        )
+        import importlib.metadata  # half of what starting the command line would cost
 
-        distributions = installed_distributions()
-    chosen: dict[str, tuple[str, list[InstalledPlugin]]] = {}
-    for one in distributions:
-        for name, folder, plugins in _read_distribution(one):
-            first, known = chosen.setdefault(name, (folder, []))
-            if first != folder:
-                continue
-            fresh = [plugin for plugin in plugins if plugin not in known]
-            chosen[name] = (folder, _mark_conflicts(known, fresh))
-    everything = (plugin for _, plugins in chosen.values() for plugin in plugins)
-    return tuple(sorted(everything, key=lambda one: (one.distribution, one.entry_point, one.value)))
+        distributions = importlib.metadata.distributions()
+    folders: dict[str, str] = {}
+    plugins: dict[str, list[InstalledPlugin]] = {}
+    for distribution in distributions:
+        for name, folder, fresh in _read_distribution(distribution):
+            if folders.setdefault(name, folder) == folder:
+                known = plugins.setdefault(name, [])
+                known += (plugin for plugin in fresh if plugin not in known)
+    checked = (plugin for group in plugins.values() for plugin in _mark_conflicts(group))
+    return tuple(sorted(checked, key=lambda plugin: (*plugin.key, plugin.value)))
 
 
-def _mark_conflicts(known: list[InstalledPlugin], fresh: list[InstalledPlugin]) -> list[InstalledPlugin]:
-    """Return all plugins of one distribution; two versions of it in one folder spoil it, and so do two of one name."""
-    versions = sorted({one.version for one in (*known, *fresh)})
-    names = [one.entry_point for one in (*known, *fresh)]
-    made = []
-    for one in (*known, *fresh):
-        problem = one.problem
+def _mark_conflicts(plugins: list[InstalledPlugin]) -> Iterator[InstalledPlugin]:
+    """Yield the plugins of one distribution, marked where two versions, or two entry points of one name, conflict."""
+    versions = sorted({plugin.version for plugin in plugins})
+    names = [plugin.entry_point for plugin in plugins]
+    for plugin in plugins:
         if len(versions) > 1:
             problem = f"versions {' and '.join(versions)} are installed in one folder; uninstall both, and install one"
-        elif names.count(one.entry_point) > 1:
-            problem = f"it has two entry points of the name {one.entry_point!r}; its author has to rename one"
-        made.append(_with_problem(one, problem))
-    return made
-
-
-def _with_problem(one: InstalledPlugin, problem: str) -> InstalledPlugin:
-    return InstalledPlugin(
-        distribution=one.distribution, version=one.version, entry_point=one.entry_point, value=one.value,
-        problem=problem,
-    )  # fmt: skip
+            yield evolve(plugin, problem=problem)
+        elif names.count(plugin.entry_point) > 1:
+            problem = f"it has two entry points of the name {plugin.entry_point!r}; its author has to rename one"
+            yield evolve(plugin, problem=problem)
+        else:
+            yield plugin
 
 
 def _read_distribution(distribution: Distribution) -> Iterator[tuple[str, str, list[InstalledPlugin]]]:
@@ -116,60 +129,62 @@ def _read_distribution(distribution: Distribution) -> Iterator[tuple[str, str, l
     name, folder = _make_fallback_name(distribution), ""
     try:
         folder = str(distribution.locate_file(""))
-        points = [one for one in distribution.entry_points if one.group == ENTRY_POINT_GROUP]
+        points = [point for point in distribution.entry_points if point.group == ENTRY_POINT_GROUP]
         header = _read_header(distribution)
-        given, version = header.get("name"), header.get("version")
     except Exception as error:  # the seam to files of strangers
-        yield (
-            name,
-            folder,
-            [InstalledPlugin(distribution=name, problem=f"its metadata are broken ({type(error).__name__})")],
-        )
+        problem = f"its metadata are broken ({type(error).__name__})"
+        yield name, folder, [InstalledPlugin(distribution=name, problem=problem)]
         return
-    problem = ""
-    if given is None or not _DISTRIBUTION_NAME.fullmatch(given):
-        problem = f"its metadata name it {shorten_repr(given)}, which is no name of a distribution" if given else (
-            "its metadata have no name")  # fmt: skip
-    elif version is None or not _VERSION.fullmatch(version):
-        problem = f"its metadata give the version {shorten_repr(version)}, which is none" if version else (
-            "its metadata have no version")  # fmt: skip
-    if given is not None and _DISTRIBUTION_NAME.fullmatch(given):
-        name = normalized(given)
-    shown = version if version is not None and _VERSION.fullmatch(version) else ""
-    yield name, folder, [_build_plugin(name, shown, one, problem) for one in points]
+    problem, declared, version = "", header.get("name", ""), header.get("version", "")
+    has_valid_name = _DISTRIBUTION_NAME.fullmatch(declared) is not None
+    has_valid_version = _VERSION.fullmatch(version) is not None
+    if not has_valid_name:
+        invalid = f"its metadata name it {shorten_repr(declared)}, which is not a valid name of a distribution"
+        problem = invalid if declared else "its metadata have no name"
+    elif not has_valid_version:
+        invalid = f"its metadata give the version {shorten_repr(version)}, which is not a valid one"
+        problem = invalid if version else "its metadata have no version"
+    name, version = normalized(declared) if has_valid_name else name, version if has_valid_version else ""
+    yield name, folder, [_build_plugin(name, version, point, problem) for point in points]
 
 
 def _build_plugin(name: str, version: str, point: EntryPoint, problem: str) -> InstalledPlugin:
-    entry, value = str(point.name), str(point.value)
-    if not problem and not _ENTRY_POINT_NAME.fullmatch(entry):
-        problem = f"its entry point is called {shorten_repr(entry)}; use letters, digits, spaces, '.', '_' and '-'"
-    elif not problem and not _is_valid_value(value):
-        problem = f"its entry point {entry!r} names {shorten_repr(value)}, which is no module or module:object"
+    entry_point, value = str(point.name), str(point.value)
+    has_valid_name, has_valid_value = _ENTRY_POINT_NAME.fullmatch(entry_point) is not None, _is_valid_value(value)
+    if not problem and not has_valid_name:
+        problem = (
+            f"its entry point is called {shorten_repr(entry_point)}; use letters, digits, spaces, '.', '_' and '-'"
+        )
+    elif not problem and not has_valid_value:
+        problem = f"its entry point {entry_point!r} names {shorten_repr(value)}, which is not module or module:object"
     return InstalledPlugin(
-        distribution=name, version=version, entry_point=entry if _ENTRY_POINT_NAME.fullmatch(entry) else shorten_repr(entry),
-        value=value if _is_valid_value(value) else shorten_repr(value)[1:-1], problem=problem,
-    )  # fmt: skip
+        distribution=name,
+        version=version,
+        entry_point=entry_point if has_valid_name else shorten_repr(entry_point),
+        value=value if has_valid_value else shorten_repr(value)[1:-1],
+        problem=problem,
+    )
 
 
 def _is_valid_value(value: str) -> bool:
-    """Tell whether an entry point may name this."""
+    """Tell whether an entry point may refer to *value*."""
     return len(value) <= _MAX_VALUE_LENGTH and _ENTRY_POINT_VALUE.fullmatch(value.split("[")[0].strip()) is not None
 
 
 def _read_header(distribution: Distribution) -> dict[str, str]:
-    """Return the first lines of the metadata by key; the whole of them takes a thousand times as long to read."""
-    text, found = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or "", dict[str, str]()
+    """Return the first fields of the metadata by key; reading all of them takes a thousand times as long."""
+    text, header = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or "", dict[str, str]()
     for line in text.splitlines():
         key, colon, value = line.partition(":")
-        if not line.strip() or {"name", "version"} <= found.keys():
+        if not line.strip() or {"name", "version"} <= header.keys():
             break
         if colon:
-            found.setdefault(key.strip().lower(), value.strip())
-    return found
+            header.setdefault(key.strip().lower(), value.strip())
+    return header
 
 
 def _make_fallback_name(distribution: Distribution) -> str:
-    """Return what a distribution without a name is called: its folder of metadata, made harmless."""
+    """Return a name for a distribution without one: its metadata folder's, in safe characters."""
     stem = str(getattr(distribution, "_path", "")).replace("\\", "/").rstrip("/").rpartition("/")[2]
     plain = re.sub(r"[^A-Za-z0-9]+", "-", stem.partition("-")[0]).strip("-").lower()
     return plain[:98] or "unnamed"

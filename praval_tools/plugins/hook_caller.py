@@ -1,52 +1,51 @@
-"""The seam between the host and one plugin: its hooks, checked against their specifications, called in its name."""
+"""Checks the hooks of one plugin against their specifications, and calls them in the plugin's name."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeGuard
 
 from attrs import frozen
-from pluggy import PluginManager, PluginValidationError
+from pluggy import HookImpl
 
-from praval_tools.errors import PluginError
 from praval_tools.execution.context import ARGUMENTS, FrameScope, activate_frame, iter_active_frames, make_frame
 from praval_tools.names import find_similar_names, shorten_repr
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hookspecs import PROJECT_NAME
-from praval_tools.plugins.report import get_class_name
-from praval_tools.plugins.staging import get_plugin_principal
+from praval_tools.plugins.report import CONTAINED_ERRORS, get_class_name
+from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.approval import Allow
 from praval_tools.tools.decision import Deny
 
 HOOK_PREFIX: Final = f"{PROJECT_NAME}_"
-CONTAINED_ERRORS: Final = (Exception, SystemExit)
-"""What a plugin may raise without harm to others; Ctrl-C and the like pass."""
 
-
+_PARAMETERS_BY_HOOK: Final[Mapping[str, tuple[str, ...]]] = {
+    name: tuple(inspect.signature(specification).parameters)
+    for name, specification in vars(hookspecs).items()
+    if name.startswith(HOOK_PREFIX)
+}
+_DEFAULT_MARK: Final = dict.fromkeys(("wrapper", "hookwrapper", "optionalhook", "tryfirst", "trylast"), False)
 _MAX_NESTING: Final = 2
-"""How often a hook that decides may be inside of itself."""
+"""How many calls of one authorizing hook may be active in one context."""
 
-
-class FailureReporter(Protocol):
-    """Takes what a hook raised at run time."""
-
-    def __call__(self, found: InstalledPlugin, hook: str, error: BaseException) -> None: ...
+FailureReporter = Callable[[InstalledPlugin, str, BaseException], object]
+"""Takes the plugin, the hook and the exception that it raised at run time."""
 
 
 @frozen(eq=False)
 class PluginHook:
     """
-    One hook of one plugin, called in its name with the parameters that it takes.
+    One hook of one plugin, called in the plugin's name with the parameters that its implementation takes.
 
     Args:
-        found: The plugin.
+        plugin: The plugin.
         name: The hook.
         function: Its implementation.
-        parameters: What that takes.
-        turn: -1: before others, 1: after them.
+        parameters: The names of the parameters that the implementation takes.
+        turn: -1: called before the hooks of other plugins, 1: after them.
     """
 
     plugin: InstalledPlugin
@@ -55,108 +54,82 @@ class PluginHook:
     parameters: tuple[str, ...]
     turn: int = 0
 
-    def __call__(self, home: Any, given: Mapping[str, Any]) -> Any:
-        """Call it, in the plugin's name; raises what it raises."""
-        with activate_frame(make_frame(FrameScope(home, None, get_plugin_principal(self.plugin)), self)):
-            return self.function(**{name: given[name] for name in self.parameters})
+    def __call__(self, registry: ToolRegistry | None, arguments: Mapping[str, object]) -> Any:
+        """Call the implementation in the plugin's name; raises what it raises."""
+        with activate_frame(make_frame(FrameScope(registry, None, self.plugin.principal), self)):
+            return self.function(**{name: arguments[name] for name in self.parameters})
 
     def get_nesting_depth(self) -> int:
-        """Return how often this context is inside of this hook: it called a tool, and that asks it again."""
+        """Return how many calls of this hook are active in this context: a tool that it calls may call it again."""
         return sum(frame[ARGUMENTS] is self for frame in iter_active_frames())
 
 
-def create_plugin_manager() -> PluginManager:
-    """Return a manager that knows the hooks."""
-    made = PluginManager(PROJECT_NAME)
-    made.add_hookspecs(hookspecs)
-    return made
-
-
-def collect_hooks(found: InstalledPlugin, plugin: Any, known: PluginManager) -> dict[str, PluginHook]:
+def collect_hooks(plugin: InstalledPlugin, plugin_object: object) -> dict[str, PluginHook]:
     """
     Return the hooks of a plugin by name, checked.
 
-    A wrapper is refused: it would see, change and swallow what the hooks of other plugins answer.
+    Wrappers are refused: they would see, change and swallow the answers of other plugins' hooks.
 
     Raises:
-        PluginError: One is unknown, has a wrong signature, is a wrapper, or lacks its mark.
+        PluginError: A hook is unknown, has a wrong signature, is a wrapper, or lacks its mark.
     """
-    names = [one.name for one in _list_hook_callers(known)]
-    functions, options = dict[str, Any](), dict[str, Any]()
-    for name in _list_candidate_names(plugin):
-        mark = known.parse_hookimpl_opts(plugin, name)
-        if mark is None:
-            if name in names and callable(getattr(plugin, name)):
-                raise PluginError(str(found), "hooks", f"{name} lacks its mark; put @hookimpl above it")
+    hooks = dict[str, PluginHook]()
+    for name in _list_candidate_names(plugin_object):
+        function = getattr(plugin_object, name)
+        mark = getattr(function, f"{PROJECT_NAME}_impl", None) if inspect.isroutine(function) else None
+        if not isinstance(mark, dict):
+            if name in _PARAMETERS_BY_HOOK and callable(function):
+                raise plugin.error("hooks", f"{name} lacks its mark; put @hookimpl above it")
             continue
         hook = mark.get("specname") or name
-        if hook not in names and mark.get("optionalhook"):
-            continue
-        _check_hook(found, hook, name, mark, functions, names)
-        functions[hook], options[hook] = getattr(plugin, name), mark
-    return {name: _build_hook(found, name, one, options[name], known) for name, one in functions.items()}
+        if hook in _PARAMETERS_BY_HOOK or not mark.get("optionalhook"):
+            _check_hook(plugin, hook, name, mark, hook in hooks)
+            hooks[hook] = _build_hook(plugin, hook, function, mark)
+    return hooks
 
 
-def _list_candidate_names(plugin: Any) -> list[str]:
-    """Return the names under which a hook may stand; in a module most are something else, at a glance."""
-    if type(plugin) is not ModuleType:
-        return sorted(name for name in dir(plugin) if isinstance(name, str))
+def _list_candidate_names(plugin_object: object) -> list[str]:
+    """Return the names of attributes that may be hooks; few of a module's are worth a look."""
+    if type(plugin_object) is not ModuleType:
+        return sorted(name for name in dir(plugin_object) if isinstance(name, str))
     return [
-        name for name, one in vars(plugin).items()
-        if name.startswith(HOOK_PREFIX) or (type(one) is FunctionType and f"{PROJECT_NAME}_impl" in vars(one))
-    ]  # fmt: skip
+        name
+        for name, value in vars(plugin_object).items()
+        if name.startswith(HOOK_PREFIX) or (type(value) is FunctionType and f"{PROJECT_NAME}_impl" in vars(value))
+    ]
 
 
-def _list_hook_callers(known: PluginManager) -> list[Any]:
-    return [one for name, one in vars(known.hook).items() if name.startswith(HOOK_PREFIX)]
-
-
-def _check_hook(
-    found: InstalledPlugin,
-    hook: str,
-    name: str,
-    mark: Mapping[str, Any],
-    functions: Mapping[str, Any],
-    names: list[str],
-) -> None:
-    problem = ""
-    if hook not in names:
-        match = find_similar_names(hook, names)
-        problem = f"there is no hook {hook!r}; {'did you mean ' + repr(match[0]) if match else ', '.join(names)}"
-    elif mark.get("wrapper") or mark.get("hookwrapper"):
+def _check_hook(plugin: InstalledPlugin, hook: str, name: str, mark: Mapping[str, object], is_duplicate: bool) -> None:
+    if hook not in _PARAMETERS_BY_HOOK:
+        similar = find_similar_names(hook, _PARAMETERS_BY_HOOK)
+        hint = f"did you mean {similar[0]!r}?" if similar else ", ".join(_PARAMETERS_BY_HOOK)
+        raise plugin.error("hooks", f"there is no hook {hook!r}; {hint}")
+    if mark.get("wrapper") or mark.get("hookwrapper"):
         problem = f"{name} is a wrapper, which would see and change what other plugins answer; write a plain hook"
-    elif hook in functions:
-        problem = f"it has two implementations of {hook}; keep one"
-    if problem:
-        raise PluginError(str(found), "hooks", problem)
+        raise plugin.error("hooks", problem)
+    if is_duplicate:
+        raise plugin.error("hooks", f"it has two implementations of {hook}; keep one")
 
 
 def _build_hook(
-    found: InstalledPlugin, name: str, function: Any, mark: Mapping[str, Any], known: PluginManager
+    plugin: InstalledPlugin, name: str, function: Callable[..., object], mark: Mapping[str, Any]
 ) -> PluginHook:
-    inner = getattr(function, "__func__", function)
+    inner, allowed = getattr(function, "__func__", function), _PARAMETERS_BY_HOOK[name]
     if inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
-        raise PluginError(str(found), "hooks", f"{name} is async, and hooks are called in place; make it a plain one")
-    try:  # on a stand-in, so that no plugin's own methods are asked
-        stand_in = ModuleType(str(found))
-        setattr(stand_in, name, function)
-        known.register(stand_in, str(found))
-        try:
-            (impl,) = [one for one in getattr(known.hook, name).get_hookimpls() if one.plugin is stand_in]
-        finally:
-            known.unregister(stand_in)
-    except PluginValidationError:
-        spec = inspect.signature(getattr(hookspecs, name))
-        wanted = ", ".join(spec.parameters) or "nothing"
-        text = f"{name}{_format_signature(inner)} does not fit: it may take {wanted}, by these names"
-        raise PluginError(str(found), "hooks", text) from None
+        raise plugin.error("hooks", f"{name} is async, and hooks are called synchronously; make it a plain function")
+    options: Any = {**_DEFAULT_MARK, "specname": None, **mark}
+    implementation = HookImpl(plugin, str(plugin), function, options)
+    if not set(implementation.argnames) <= set(allowed):
+        accepted = ", ".join(allowed) or "nothing"
+        raise plugin.error(
+            "hooks", f"{name}{_format_signature(inner)} does not fit: it may take {accepted}, by these names"
+        )
+    optional = (parameter for parameter in implementation.kwargnames if parameter in allowed)
     turn = -1 if mark.get("tryfirst") else 1 if mark.get("trylast") else 0
-    known_to_spec = inspect.signature(getattr(hookspecs, name)).parameters
-    taken = (*impl.argnames, *(one for one in impl.kwargnames if one in known_to_spec))
-    return PluginHook(found, name, function, taken, turn)
+    return PluginHook(plugin, name, function, (*implementation.argnames, *optional), turn)
 
 
-def _format_signature(function: Any) -> str:
+def _format_signature(function: Callable[..., object]) -> str:
     try:
         return str(inspect.signature(function))
     except (TypeError, ValueError):
@@ -164,76 +137,72 @@ def _format_signature(function: Any) -> str:
 
 
 @frozen(eq=False)
-class ObserverHook:
-    """A hook at run time that takes note of something: what it raises is reported, and stops nothing."""
+class _CallHook:
+    """A hook that is called at calls, long after the plugin was loaded; its failures are reported."""
 
     hook: PluginHook
-    registry: Any
+    registry: ToolRegistry
     report_failure: FailureReporter
 
     @property
     def turn(self) -> int:
-        """Its place among others."""
+        """Where it is called among the hooks of other plugins: -1 before them, 1 after them."""
         return self.hook.turn
 
-    def __call__(self, **given: Any) -> None:
-        if self.hook.get_nesting_depth():  # two calls in a hook that is told of them would never end
+    def _report(self, error: BaseException) -> None:
+        self.report_failure(self.hook.plugin, self.hook.name, error)
+
+
+@frozen(eq=False)
+class ObserverHook(_CallHook):
+    """A hook that observes calls: what it raises is reported, and stops nothing."""
+
+    def __call__(self, **arguments: object) -> None:
+        if self.hook.get_nesting_depth():  # a tool that the hook calls is not reported to the hook, without end
             return
         try:
-            answer = self.hook(self.registry, given)
+            answer = self.hook(self.registry, arguments)
             if answer is not None:
                 _close_awaitable(answer)
                 raise TypeError(f"{self.hook.name} returned {shorten_repr(answer)}; it is to return nothing")
-        except CONTAINED_ERRORS as error:  # isolation: the call goes on, and the failure is told
-            self.report_failure(self.hook.plugin, self.hook.name, error)
+        except CONTAINED_ERRORS as error:  # isolation: the call goes on, and the failure is reported
+            self._report(error)
 
 
 @frozen(eq=False)
-class ApprovalHook:
-    """The hook that answers for a person: whatever is no clear answer is a no."""
+class ApprovalHook(_CallHook):
+    """A hook that answers approval requests for a person: any unclear answer denies."""
 
-    hook: PluginHook
-    registry: Any
-    report_failure: FailureReporter
-
-    @property
-    def turn(self) -> int:
-        """Its place among others."""
-        return self.hook.turn
-
-    def __call__(self, **given: Any) -> Allow | Deny | None:
-        name = get_plugin_principal(self.hook.plugin)
+    def __call__(self, **arguments: object) -> Allow | Deny | None:
         try:
-            answer = self.hook(self.registry, given)
-            if answer is not None and not isinstance(answer, Allow | Deny):
-                _close_awaitable(answer)
-                raise TypeError(
-                    f"{self.hook.name} answered {shorten_repr(answer)}, which is neither Allow, Deny nor None"
-                )
-        except CONTAINED_ERRORS as error:  # isolation: it counts as a no, and the failure is told
-            self.report_failure(self.hook.plugin, self.hook.name, error)
-            return Deny("the plugin that was asked failed", name)
-        return answer
+            answer: object = self.hook(self.registry, arguments)
+            if _is_approval_answer(answer):
+                return answer
+            _close_awaitable(answer)
+            raise TypeError(f"{self.hook.name} answered {shorten_repr(answer)}, which is neither Allow, Deny nor None")
+        except CONTAINED_ERRORS as error:  # isolation: the failure denies, and is reported
+            self._report(error)
+            return Deny("the plugin that was asked failed", self.hook.plugin.principal)
+
+
+def _is_approval_answer(answer: object) -> TypeGuard[Allow | Deny | None]:
+    return answer is None or isinstance(answer, Allow | Deny)
 
 
 @frozen(eq=False)
-class AuthorizationHook:
-    """The hook that refuses calls, as a policy; where it fails, the policy does, and the call is refused."""
+class AuthorizationHook(_CallHook):
+    """A hook that refuses calls, as a policy; where it fails, the call is refused."""
 
-    hook: PluginHook
-    registry: Any
-    report_failure: FailureReporter
-
-    def __call__(self, agent: str | None, tool: Any, arguments: dict[str, Any]) -> Any:
+    def __call__(self, agent: str | None, tool: object, arguments: dict[str, Any]) -> Any:
         if self.hook.get_nesting_depth() >= _MAX_NESTING:
             return Deny("it is asked about the calls that it makes itself; let those pass first")
         try:
             return self.hook(self.registry, {"agent": agent, "tool": tool, "arguments": arguments})
-        except CONTAINED_ERRORS as error:  # isolation: refused, and the failure is told
-            self.report_failure(self.hook.plugin, self.hook.name, error)
+        except CONTAINED_ERRORS as error:  # isolation: the call is refused, and the failure is reported
+            self._report(error)
             return Deny(f"it raised {get_class_name(error)}")
 
 
-def _close_awaitable(answer: Any) -> None:
-    if hasattr(answer, "__await__") and callable(getattr(answer, "close", None)):
-        answer.close()
+def _close_awaitable(answer: object) -> None:
+    if hasattr(answer, "__await__") and callable(close := getattr(answer, "close", None)):
+        close()

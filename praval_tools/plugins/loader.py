@@ -1,55 +1,47 @@
-"""Loading plugins: each by itself, all or none of it, reported."""
+"""Loads the installed plugins into a registry: each separately, completely or not at all, with a report."""
 
 from __future__ import annotations
 
-import copy
 import os
+import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import define, evolve, field
-from pluggy import PluginManager
 
 from praval_tools.access.commands import require_operator
 from praval_tools.config.plugins import PluginsConfig, PluginTable, read_plugins_config
 from praval_tools.errors import PluginError, PluginLoadError, PluginWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.execution.context import resolve_actor
+from praval_tools.execution.hooks import contribution_key
 from praval_tools.names import normalized
 from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
-from praval_tools.plugins.admission import Admission, admit_tools, extract_tools
-from praval_tools.plugins.contents import LoadProgress, PluginContents, collect_plugin_contents, run_with_timeout
+from praval_tools.plugins.admission import Admission, AnyTool, admit_tools
+from praval_tools.plugins.contents import (
+    LoadProgress,
+    PluginContents,
+    collect_plugin_contents,
+    collect_source_contents,
+    run_with_timeout,
+)
 from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
-from praval_tools.plugins.hook_caller import CONTAINED_ERRORS, HOOK_PREFIX, create_plugin_manager
-from praval_tools.plugins.report import LEFT_OUT, PluginReport, build_failure_report
-from praval_tools.plugins.report_store import PluginReportStore, write_trace
+from praval_tools.plugins.hook_caller import HOOK_PREFIX
+from praval_tools.plugins.report import CONTAINED_ERRORS, LEFT_OUT, PluginReport, build_failure_report
+from praval_tools.plugins.report_store import PluginReportStore
 from praval_tools.plugins.selection import PluginSelection
 from praval_tools.plugins.settings import find_secrets
-from praval_tools.plugins.staging import PluginModules, StagingRegistry, act_as_plugin
+from praval_tools.plugins.staging import PluginModules
 from praval_tools.registry.default import get_tool_registry
-from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.tools.source import SourceKind
 
 DEBUG_VARIABLE: Final = "PRAVAL_TOOLS_DEBUG_PLUGINS"
 
 ConfigInput = str | Path | Mapping[str, Any] | PluginsConfig | None
-
-
-@define(eq=False, kw_only=True)
-class _LoadSession:
-    """One run through the installed plugins."""
-
-    registry: Any
-    report_store: PluginReportStore
-    config: PluginsConfig
-    settings: Mapping[str, Any]
-    timeout: float | None
-    packages: PluginModules
-    debug: bool
-    plugin_manager: PluginManager = field(factory=create_plugin_manager)
-    reports: list[PluginReport] = field(factory=list)
 
 
 def load_plugins(
@@ -82,159 +74,174 @@ def load_plugins(
         NotOwnerError: It is not the operator who loads.
         ToolUsageError: A `change()` of the registry is open here.
     """
-    home = registry if registry is not None else get_tool_registry()
+    registry = registry if registry is not None else get_tool_registry()
     require_operator(resolve_actor(None, "load plugins"), "load plugins")
-    _check_no_open_change(home)
+    report_store = _get_report_store(registry)
     tables = config if isinstance(config, PluginsConfig) else read_plugins_config(config)
-    with home._access_store.lock():
-        if home._runtime.plugins is None:
-            home._runtime.plugins = PluginReportStore(home)
-    home._runtime.plugins.read_journal()
+    report_store.read_journal()
     installed = find_plugins(distributions())
-    loading = _LoadSession(
-        registry=home, report_store=home._runtime.plugins, config=tables, timeout=timeout, packages=PluginModules.from_plugins(installed),
-        settings={normalized(name): one for name, one in (settings or {}).items()},
-        debug=os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"),
-    )  # fmt: skip
-    chosen = PluginSelection(only, exclude, tables)
-    for report in chosen.report_unknown_names(installed):
-        _record_report(loading, report, ())
-    for found in filter(chosen.is_requested, installed):
-        reason = chosen.get_exclusion_reason(found)
-        if reason:
-            with loading.report_store.lock:
-                deactivate_plugin(home, found)
-            _record_report(loading, _build_left_out_report(found, reason), ())
+    session = _LoadSession(
+        registry=registry,
+        report_store=report_store,
+        config=tables,
+        timeout=timeout,
+        modules=PluginModules.from_plugins(installed),
+        settings={normalized(name): value for name, value in (settings or {}).items()},
+        is_traced=os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"),
+    )
+    selection = PluginSelection(only, exclude, tables)
+    for report in selection.report_unknown_names(installed):
+        session.record(report)
+    for plugin in filter(selection.is_requested, installed):
+        if reason := selection.get_exclusion_reason(plugin):
+            session.leave_out(plugin, reason)
         else:
-            _load_plugin(loading, found, tables.get_table(found.distribution))
+            session.load_plugin(plugin)
     for index, table in enumerate(tables.sources):
-        _load_source(loading, index, table)
-    return _warn_or_raise(loading, strict)
+        session.load_source(index, table)
+    return _warn_or_raise(tuple(session.reports), strict)
 
 
-def _check_no_open_change(home: ToolRegistry) -> None:
-    """Refuse to load inside of a change that may yet be taken back: hooks would stay where tools go."""
-    if home._access_store.has_own_change():
+def _get_report_store(registry: ToolRegistry) -> PluginReportStore:
+    """Return the report store of a registry; refuse inside of a change, whose undoing would leave hooks behind."""
+    runtime = get_runtime(registry)
+    if runtime.access_store.has_own_change():
         raise ToolUsageError(
-            f"A change() of registry {home.name!r} is open here; load plugins before or after it.", "load-in-change"
+            f"A change() of registry {registry.name!r} is open here; load plugins before or after it.",
+            "load-in-change",
         )
+    with runtime.access_store.lock():
+        if runtime.plugins is None:
+            runtime.plugins = PluginReportStore(registry)
+    store: PluginReportStore = runtime.plugins
+    return store
 
 
 def autoload(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
     """Load the installed plugins into a registry, the default one, unless it has them; what the command line does."""
-    home = registry if registry is not None else get_tool_registry()
-    return load_plugins(home) if home._runtime.plugins is None else plugin_reports(home)
+    registry = registry if registry is not None else get_tool_registry()
+    return load_plugins(registry) if get_runtime(registry).plugins is None else plugin_reports(registry)
 
 
 def plugin_reports(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
     """Return what became of each plugin of a registry, and each hook that failed since."""
-    notes: PluginReportStore | None = (registry if registry is not None else get_tool_registry())._runtime.plugins
-    return () if notes is None else (*notes.reports.values(), *notes.hook_failures.values())
+    store = get_runtime(registry if registry is not None else get_tool_registry()).plugins
+    return () if store is None else (*store.reports.values(), *store.hook_failures.values())
 
 
-def _build_left_out_report(found: InstalledPlugin, reason: str) -> PluginReport:
-    return PluginReport(
-        distribution=found.distribution, version=found.version, entry_point=found.entry_point, stage=LEFT_OUT,
-        reason=reason,
-    )  # fmt: skip
+@define(eq=False, kw_only=True)
+class _LoadSession:
+    """One call of `load_plugins`, and the reports that it has made so far."""
 
+    registry: ToolRegistry
+    report_store: PluginReportStore
+    config: PluginsConfig
+    settings: Mapping[str, object]
+    timeout: float | None
+    modules: PluginModules
+    is_traced: bool
+    reports: list[PluginReport] = field(factory=list)
 
-def _load_plugin(loading: _LoadSession, found: InstalledPlugin, table: PluginTable) -> None:
-    progress, started = LoadProgress(), time.monotonic()
-    tools: tuple[Any, ...] = ()
-    try:
-        if found.problem:
-            raise PluginError(str(found), "find", found.problem)
-        given = loading.settings.get(found.distribution)
-        brought = run_with_timeout(loading.timeout, found, progress, lambda: collect_plugin_contents(
-            found, progress, loading.packages, loading.plugin_manager, loading.config, given))  # fmt: skip
-        progress.stage = "tools"
-        let_in = admit_tools(found, brought.tools, table)
-        _store_secrets(loading, found, progress)
-        fresh = _build_loaded_report(found, brought, let_in, table)
-        with loading.report_store.lock:
-            activate_plugin(loading.registry, found, brought, let_in, table, loading.report_store.record_hook_failure)
-        tools, report = let_in.tools, fresh
-    except CONTAINED_ERRORS as error:  # isolation: this plugin is kept out, the others are loaded
-        report = build_failure_report(found, progress.stage, error, progress.secrets)
-        if report.stage == "timeout":  # the thread that was abandoned may come back to this one
-            loading.plugin_manager = create_plugin_manager()
-    _record_report(loading, report, tools)
-    taken = (time.monotonic() - started) * 1000
-    write_trace(f"{found}: {report.stage}, {len(tools)} tools, {taken:.1f} ms", enabled=loading.debug)
+    def leave_out(self, plugin: InstalledPlugin, reason: str) -> None:
+        """Take a plugin out of the registry that is not to be loaded."""
+        with self.report_store.lock:
+            deactivate_plugin(self.registry, plugin)
+        self.record(_build_report(plugin, stage=LEFT_OUT, reason=reason))
 
+    def load_plugin(self, plugin: InstalledPlugin) -> None:
+        """Load one installed plugin."""
+        progress, settings = LoadProgress(), self.settings.get(plugin.distribution)
 
-def _store_secrets(loading: _LoadSession, found: InstalledPlugin, progress: LoadProgress) -> None:
-    loading.report_store.secrets[found.distribution, found.entry_point] = frozenset(progress.secrets)
+        def collect() -> PluginContents:
+            if plugin.problem:
+                raise plugin.error("find", plugin.problem)
+            return collect_plugin_contents(plugin, progress, self.modules, self.config, settings)
+
+        self._load(plugin, collect, progress, self.config.get_table(plugin.distribution), "plugin")
+
+    def load_source(self, index: int, table: Mapping[str, object]) -> None:
+        """Load the tools of one `[[sources]]` table through the plugin that brings its kind."""
+        kind, contributions = str(table["kind"]), get_runtime(self.registry).hooks.contributions
+        progress = LoadProgress(stage=f"{HOOK_PREFIX}sources", secrets=set(find_secrets(table)))
+        unknown = InstalledPlugin(distribution="configuration", entry_point=f"sources[{index}]")
+        provider = next((other for other in contributions if kind in other.sources), None)
+        if provider is None:
+            known = ", ".join(sorted(name for other in contributions for name in other.sources)) or "none"
+            problem = f"no loaded plugin brings kind {kind!r}; known are: {known}"
+        else:
+            key = contribution_key(provider)
+            plugin = next((other for other in self.modules.plugins if other.key == key), None)
+            if plugin is not None:
+                progress.secrets |= self.report_store.secrets.get(key, frozenset())
+                words = evolve(self.config.get_table(plugin.distribution), allow=None, shared=())
+                plugin = evolve(plugin, entry_point=f"{plugin.entry_point}, {unknown.entry_point}")
+                loader = provider.sources[kind]
+                self._load(plugin, lambda: collect_source_contents(plugin, loader, table), progress, words, "config")
+                return
+            text = f"{provider.distribution}, which brings it, is not installed any more"
+            problem = f"kind {kind!r} cannot be loaded: {text}"
+        error = unknown.error("configuration", problem)
+        self.record(build_failure_report(unknown, "configuration", error, progress.secrets))
+
+    def _load(
+        self,
+        plugin: InstalledPlugin,
+        collect: Callable[[], PluginContents],
+        progress: LoadProgress,
+        table: PluginTable,
+        kind: SourceKind,
+    ) -> None:
+        """Collect what a plugin brings, admit and activate it; one that fails is reported, and harms no other."""
+        started, tools = time.monotonic(), tuple[AnyTool, ...]()
+        store = self.report_store
+        try:
+            contents = run_with_timeout(self.timeout, plugin, progress, collect)
+            admission = admit_tools(plugin, contents.tools, table, kind)
+            store.secrets[plugin.key] = frozenset(progress.secrets)
+            loaded = _build_loaded_report(plugin, contents, admission, table)
+            with store.lock:
+                activate_plugin(self.registry, plugin, contents, admission, table, store.record_hook_failure)
+            tools, report = admission.tools, loaded
+        except CONTAINED_ERRORS as error:  # isolation: this plugin is kept out, the others are loaded
+            report = build_failure_report(plugin, progress.stage, error, progress.secrets)
+        self.record(report, tools)
+        if self.is_traced:
+            duration = (time.monotonic() - started) * 1000
+            sys.stderr.write(f"praval_tools: {plugin}: {report.stage}, {len(tools)} tools, {duration:.1f} ms\n")
+
+    def record(self, report: PluginReport, tools: Iterable[AnyTool] = ()) -> None:
+        """Store a report, and add it to those of this session."""
+        with self.report_store.lock:
+            self.reports.append(self.report_store.record_report(report, tuple(tools)))
 
 
 def _build_loaded_report(
-    found: InstalledPlugin, brought: PluginContents, let_in: Admission, table: PluginTable
+    plugin: InstalledPlugin, contents: PluginContents, admission: Admission, table: PluginTable
 ) -> PluginReport:
-    wishes = list(let_in.wishes)
+    wishes = list(admission.wishes)
     if not table.trust:
-        for one in brought.agents:
-            listed = ", ".join(one.profile.tools)
-            wishes.append(f"agent {one.profile.name!r}" + (f", listing {listed}" if listed else ""))
-        if f"{HOOK_PREFIX}approve" in brought.hooks:
+        for requested in contents.agents:
+            listed = ", ".join(requested.profile.tools)
+            wishes.append(f"agent {requested.profile.name!r}" + (f", listing {listed}" if listed else ""))
+        if f"{HOOK_PREFIX}approve" in contents.hooks:
             wishes.append("answering approvals")
+    return _build_report(
+        plugin,
+        tools=tuple(tool.name for tool in admission.tools),
+        withheld=admission.withheld,
+        wishes=tuple(wishes),
+        hooks=tuple(sorted(contents.hooks)),
+    )
+
+
+def _build_report(plugin: InstalledPlugin, **fields: Any) -> PluginReport:
     return PluginReport(
-        distribution=found.distribution, version=found.version, entry_point=found.entry_point,
-        tools=tuple(one.name for one in let_in.tools), withheld=let_in.withheld, wishes=tuple(wishes),
-        hooks=tuple(sorted(brought.hooks)),
-    )  # fmt: skip
+        distribution=plugin.distribution, version=plugin.version, entry_point=plugin.entry_point, **fields
+    )
 
 
-def _load_source(loading: _LoadSession, index: int, table: Mapping[str, Any]) -> None:
-    """Load the tools of one `[[sources]]` table through the plugin that brings its kind."""
-    kind, plugged = str(table["kind"]), loading.registry._runtime.hooks.contributions
-    bringer = next((one for one in plugged if kind in one.sources), None)
-    found = InstalledPlugin(distribution="configuration", entry_point=f"sources[{index}]")
-    progress, secrets = LoadProgress(stage=f"{HOOK_PREFIX}sources"), set(find_secrets(table))
-    tools: tuple[Any, ...] = ()
-    try:
-        if bringer is None:
-            known = ", ".join(sorted(name for one in plugged for name in one.sources)) or "none"
-            raise PluginError(str(found), "configuration", f"no loaded plugin brings kind {kind!r}; known are: {known}")
-        place = bringer.distribution, bringer.entry_point
-        mine = next((one for one in loading.packages.plugins if (one.distribution, one.entry_point) == place), None)
-        if mine is None:
-            text = f"{bringer.distribution}, which brings it, is not installed any more"
-            raise PluginError(str(found), "configuration", f"kind {kind!r} cannot be loaded: {text}")
-        secrets |= loading.report_store.secrets.get(place, frozenset())
-        found = evolve(mine, entry_point=f"{mine.entry_point}, sources[{index}]")
-        words = evolve(loading.config.get_table(found.distribution), allow=None, shared=())
-        brought = run_with_timeout(
-            loading.timeout, found, progress, lambda: _collect_from_source(found, bringer.sources[kind], table)
-        )
-        let_in = admit_tools(found, brought.tools, words, "config")
-        fresh = _build_loaded_report(found, brought, let_in, words)
-        with loading.report_store.lock:
-            activate_plugin(loading.registry, found, brought, let_in, words, loading.report_store.record_hook_failure)
-        tools, report = let_in.tools, fresh
-    except CONTAINED_ERRORS as error:  # isolation: the tools of this table are left out
-        report = build_failure_report(found, progress.stage, error, secrets)
-    _record_report(loading, report, tools)
-
-
-def _collect_from_source(found: InstalledPlugin, loader: Any, table: Mapping[str, Any]) -> PluginContents:
-    staging = StagingRegistry(found)
-    try:
-        with act_as_plugin(found, staging):
-            tools = [*extract_tools(found, loader(copy.deepcopy(dict(table)))), *staging.list_declared_tools()]
-    finally:
-        staging.seal()
-    return PluginContents(tools=tuple(dict.fromkeys(tools)))
-
-
-def _record_report(loading: _LoadSession, report: PluginReport, tools: Iterable[Any]) -> None:
-    with loading.report_store.lock:
-        loading.reports.append(loading.report_store.record_report(report, tools))
-
-
-def _warn_or_raise(loading: _LoadSession, strict: bool) -> tuple[PluginReport, ...]:
-    reports = tuple(loading.reports)
-    errors = [one.error for one in reports if one.error is not None]
+def _warn_or_raise(reports: tuple[PluginReport, ...], strict: bool) -> tuple[PluginReport, ...]:
+    errors: list[PluginError] = [report.error for report in reports if report.error is not None]
     if errors and strict:
         group = PluginLoadError(f"{len(errors)} of {len(reports)} plugins failed", errors)
         group.reports = reports

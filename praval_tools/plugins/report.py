@@ -1,4 +1,4 @@
-"""What became of each plugin."""
+"""Reports of what became of each plugin, with secrets removed from their texts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _STAGES: Final = frozenset((
     "find", "configuration", "import", "hooks", "settings", "tools", "clash", "timeout",
     *(name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT_NAME}_")),
 ))  # fmt: skip
-_SECRET_PLACEHOLDER: Final = "[secret]"
-_CONTAINED_ERRORS: Final = (Exception, SystemExit)
+_REDACTED: Final = "[secret]"
+CONTAINED_ERRORS: Final = (Exception, SystemExit)
+"""What a plugin may raise without harm to others; Ctrl-C and the like pass."""
 
 
 @frozen(kw_only=True)
@@ -34,21 +35,21 @@ class PluginReport:
     What became of one plugin, or of one hook of it.
 
     Args:
-        distribution: What ships it, the normalized name.
-        version: Of that distribution.
+        distribution: The normalized name of the distribution that ships it.
+        version: The version of that distribution.
         entry_point: The name of its entry point.
         stage: `loaded`; `left out` (the operator wants it so, `reason` says where); else where it failed: `find`,
             `configuration`, `import`, `hooks`, `settings`, `tools`, `clash`, `timeout`, or the name of a hook.
         tools: The names of its tools.
         withheld: Tools that the operator's `allow` leaves out, by the names that the plugin gives them.
-        wishes: What it asks for and has not: owners, sharing, categories, agents, answering approvals.
+        wishes: What it requests and was not granted: owners, sharing, categories, agents, answering approvals.
         hooks: The hooks that it implements.
-        changed: Tools that are not what they were when the journal saw the plugin last.
-        upgraded_from: The version that the journal saw then, where it was another one.
+        changed: Tools that differ from those that the journal recorded for the plugin last.
+        upgraded_from: The version that the journal recorded then, where it was another one.
         reason: Why it was left out.
-        error: What went wrong; None: nothing did.
+        error: What went wrong; None where nothing did.
         error_type: The class of the plugin's exception; empty where there was none.
-        traceback: Of the plugin's exception, shortened; without any value of its settings.
+        traceback: The traceback of the plugin's exception, shortened; without any value of its settings.
     """
 
     distribution: str
@@ -84,35 +85,42 @@ class PluginReport:
 
 
 def build_failure_report(
-    found: InstalledPlugin, stage: str, error: BaseException, secrets: Iterable[str] = ()
+    plugin: InstalledPlugin, stage: str, error: BaseException, secrets: Iterable[str] = ()
 ) -> PluginReport:
-    """Return the report of a plugin that failed at *stage*; nothing of it repeats one of *secrets*."""
+    """Return the report of a plugin that failed at *stage*; none of its texts repeats one of *secrets*."""
     hidden = tuple(secrets)
-    own = _read_host_error(found, error)
-    if own is None and type(error) is ConfigError and stage == "settings":
-        own = stage, _get_message(error)
-    stage, text = own if own is not None else (stage, _describe_error(error))
+
+    def clean(text: str) -> str:
+        return escape_unprintable(truncate_text(redact_secrets(text, hidden)))
+
+    host_error = _read_host_error(plugin, stage, error)
+    stage, text = host_error or (stage, _describe_error(error))
     return PluginReport(
-        distribution=found.distribution, version=found.version, entry_point=found.entry_point, stage=stage,
-        error=PluginError(str(found), stage, escape_unprintable(truncate_text(redact_secrets(text, hidden)))),
-        error_type="" if own is not None else escape_unprintable(get_class_name(error)[:128]),
-        traceback="" if own is not None else escape_unprintable(truncate_text(redact_secrets(_format_traceback(error), hidden))),
-    )  # fmt: skip
+        distribution=plugin.distribution,
+        version=plugin.version,
+        entry_point=plugin.entry_point,
+        stage=stage,
+        error=plugin.error(stage, clean(text)),
+        error_type="" if host_error else escape_unprintable(get_class_name(error)[:128]),
+        traceback="" if host_error else clean(_format_traceback(error)),
+    )
 
 
-def _read_host_error(found: InstalledPlugin, error: BaseException) -> tuple[str, str] | None:
-    """Return stage and problem of an error that the host raised; None: the plugin raised it, whatever its class."""
-    if type(error) is not PluginError or [type(one) for one in error.args] != [str, str, str]:
+def _read_host_error(plugin: InstalledPlugin, stage: str, error: BaseException) -> tuple[str, str] | None:
+    """Return stage and problem of an error that the host raised; None for one of the plugin, whatever its class."""
+    if type(error) is ConfigError and stage == "settings":
+        return stage, _get_message(error)
+    if type(error) is not PluginError or [type(argument) for argument in error.args] != [str, str, str]:
         return None
-    plugin, stage, problem = error.args
-    return (stage, problem) if plugin == str(found) and stage in _STAGES else None
+    name, stage, problem = error.args
+    return (stage, problem) if name == str(plugin) and stage in _STAGES else None
 
 
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return *text* with each of *secrets* replaced by a mark, the longest first."""
-    for secret in sorted({one for one in secrets if one}, key=len, reverse=True):
-        for form in _list_spellings(secret):
-            text = text.replace(form, _SECRET_PLACEHOLDER)
+    """Return *text* with each of *secrets* replaced by a placeholder, the longest first."""
+    for secret in sorted(filter(None, set(secrets)), key=len, reverse=True):
+        for spelling in _list_spellings(secret):
+            text = text.replace(spelling, _REDACTED)
     return text
 
 
@@ -122,13 +130,13 @@ def _list_spellings(secret: str) -> list[str]:
         in_urls = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
     except UnicodeEncodeError:  # half of a surrogate pair is in no URL
         in_urls = set()
-    spelled = (repr(secret), ascii(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False))
-    return sorted({secret, *in_urls, *(one[1:-1] for one in spelled)}, key=len, reverse=True)
+    quoted = (repr(secret), ascii(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False))
+    return sorted({secret, *in_urls, *(text[1:-1] for text in quoted)}, key=len, reverse=True)
 
 
 def escape_unprintable(text: str) -> str:
-    """Return *text* as any terminal and file takes it: control characters and half surrogates are spelled out."""
-    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
+    """Return *text* with control characters and lone surrogates escaped, as any terminal and file takes it."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text)
 
 
 def get_class_name(error: BaseException) -> str:
@@ -140,7 +148,7 @@ def get_class_name(error: BaseException) -> str:
 def _get_message(error: BaseException) -> str:
     try:
         return str.__str__(str(error))  # a text of a class of its own is made a plain one
-    except _CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
+    except CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
         return f"a message that cannot be shown: {get_class_name(broken)}"
 
 
@@ -148,7 +156,8 @@ def truncate_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
     """Return *text*, or its beginning and end where it is long."""
     if len(text) <= max_length:
         return text
-    return f"{text[: max_length // 3]}\n… {len(text) - max_length:,} characters …\n{text[-(max_length - max_length // 3) :]}"
+    head = max_length // 3
+    return f"{text[:head]}\n… {len(text) - max_length:,} characters …\n{text[head - max_length :]}"
 
 
 def _describe_error(error: BaseException) -> str:
@@ -161,5 +170,5 @@ def _describe_error(error: BaseException) -> str:
 def _format_traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-_MAX_FRAMES))
-    except _CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
+    except CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
         return f"a traceback that cannot be shown: {get_class_name(broken)}"

@@ -1,8 +1,7 @@
-"""What happens to plugins, written down: in the journal, as reports, and as warnings."""
+"""Stores the reports on a registry's plugins, writes them to the journal, and warns of hooks that fail at calls."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections.abc import Iterable
@@ -14,72 +13,75 @@ from praval_tools.errors import PluginWarning, get_user_stacklevel
 from praval_tools.journal.codec import to_json
 from praval_tools.journal.events import EVENT_TYPES, PluginFailed, PluginLoaded, get_process_name
 from praval_tools.journal.storage.protocol import Item, Record
-from praval_tools.plugins.discovery import InstalledPlugin
+from praval_tools.plugins.discovery import InstalledPlugin, PluginKey
 from praval_tools.plugins.report import PluginReport, build_failure_report, get_class_name
+from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import Tool
 
-CALL_HOOKS: Final = tuple(f"praval_tools_{one}" for one in ("before_call", "after_call", "authorize", "approve"))
+CALL_HOOKS: Final = tuple(f"praval_tools_{name}" for name in ("before_call", "after_call", "authorize", "approve"))
 """The hooks that are called at calls, long after the plugin was loaded."""
 
 _MAX_FAILURES_PER_HOOK: Final = 20
-"""How many ways of failing of one hook are reported."""
+"""How many different failures of one hook are reported."""
 
-EventDraft = tuple[type[PluginLoaded] | type[PluginFailed], dict[str, Any]]
-"""The class of an event, and what it says."""
+PluginEvent = PluginLoaded | PluginFailed
+EventDraft = tuple[type[PluginEvent], dict[str, object]]
+"""The class of an event, and its fields but id, time and process."""
 
-LastEvents = tuple[PluginLoaded | None, PluginLoaded | PluginFailed | None]
-"""How the journal saw a plugin loaded last, and what it says last of its loading."""
 
-PluginKey = tuple[str, str]
-"""Distribution and entry point: what stands for a plugin."""
+@define
+class LastEvents:
+    """What the journal recorded last of a plugin: that it was loaded, and whatever came of loading it."""
+
+    loaded: PluginLoaded | None = None
+    latest: PluginEvent | None = None
 
 
 @define(eq=False)
 class PluginReportStore:
     """
-    What is known of the plugins of one registry.
+    The reports on the plugins of one registry.
 
     Args:
-        home: The registry.
-        reports: What became of each when it was loaded last.
-        faults: Hooks that failed since, each way of failing once.
-        secrets: What reports may not repeat.
-        lock: Held while a plugin is put to work; one at a time.
-        seen: What the journal knows of each, since `recall`.
+        registry: The registry.
+        reports: The report of each plugin when it was loaded last.
+        hook_failures: Hooks that failed since, each kind of failure once.
+        secrets: What the reports of each plugin must not repeat.
+        lock: Held while a plugin is activated; one at a time.
+        last_events: What the journal recorded of each plugin, since `read_journal`.
     """
 
-    registry: Any
+    registry: ToolRegistry
     reports: dict[PluginKey, PluginReport] = field(factory=dict)
     hook_failures: dict[tuple[str, ...], PluginReport] = field(factory=dict)
     secrets: dict[PluginKey, frozenset[str]] = field(factory=dict)
-    lock: Any = field(factory=threading.RLock)
+    lock: threading.RLock = field(factory=threading.RLock)
     last_events: dict[PluginKey, LastEvents] = field(factory=dict)
 
     def read_journal(self) -> None:
-        """Read what the journal knows of plugins: once for all that are loaded together."""
-        journal = self.registry.journal
-        kinds = () if journal is None else ("plugin_loaded", "plugin_failed")
+        """Read what the journal recorded of plugins: once for all that are loaded together."""
         with self.lock:
             self.last_events.clear()
-            for entry in sorted((one for kind in kinds for one in journal.read(type=kind)), key=lambda one: one.seq):
-                self._track_event(entry.event)
+            if (journal := self.registry.journal) is not None:
+                entries = (entry for kind in ("plugin_loaded", "plugin_failed") for entry in journal.read(type=kind))
+                for entry in sorted(entries, key=lambda entry: entry.seq):
+                    self._track_event(entry.event)
 
-    def _track_event(self, event: Any) -> None:
-        if getattr(event, "stage", "") not in CALL_HOOKS:
-            place = event.distribution, event.plugin
-            loaded = event if isinstance(event, PluginLoaded) else self.last_events.get(place, (None, None))[0]
-            self.last_events[place] = loaded, event
-
-    def record_hook_failure(self, found: InstalledPlugin, hook: str, error: BaseException) -> None:
-        """Report that a hook failed at run time; the same failure is told once."""
-        place = (found.distribution, found.entry_point)
-        key = (*place, hook, get_class_name(error))
-        if (
-            key in self.hook_failures
-            or sum(one[:3] == key[:3] for one in list(self.hook_failures)) >= _MAX_FAILURES_PER_HOOK
-        ):
+    def _track_event(self, event: object) -> None:
+        if not isinstance(event, PluginEvent) or getattr(event, "stage", "") in CALL_HOOKS:
             return
-        report = build_failure_report(found, hook, error, self.secrets.get(place, ()))
+        last = self.last_events.setdefault((event.distribution, event.plugin), LastEvents())
+        last.latest = event
+        if isinstance(event, PluginLoaded):
+            last.loaded = event
+
+    def record_hook_failure(self, plugin: InstalledPlugin, hook: str, error: BaseException) -> None:
+        """Report that a hook failed at run time; the same failure is reported once."""
+        key = (*plugin.key, hook, get_class_name(error))
+        failures = sum(other[:3] == key[:3] for other in list(self.hook_failures))
+        if key in self.hook_failures or failures >= _MAX_FAILURES_PER_HOOK:
+            return
+        report = build_failure_report(plugin, hook, error, self.secrets.get(plugin.key, ()))
         if self.hook_failures.setdefault(key, report) is not report:
             return
         self._append_event(*_draft_failed_event(report))
@@ -89,58 +91,66 @@ class PluginReportStore:
             return
 
     def record_report(self, report: PluginReport, tools: Iterable[Tool[..., Any]]) -> PluginReport:
-        """Remember what became of a plugin, in the journal too; return the report, with what an upgrade changed."""
-        place = (report.distribution, report.entry_point)
+        """Store a report, in the journal too; return it, with what an upgrade changed."""
         if self.registry.journal is not None and (report.failed or report.loaded):
-            report = self._journal_report(report, tuple(tools))
-        self.reports[place] = report
+            report = self._write_to_journal(report, tools)
+        self.reports[report.distribution, report.entry_point] = report
         return report
 
-    def _journal_report(self, report: PluginReport, tools: tuple[Tool[..., Any], ...]) -> PluginReport:
-        loaded, last = self.last_events.get((report.distribution, report.entry_point or "?"), (None, None))
-        if report.failed:
-            kind, fresh = _draft_failed_event(report)
-        else:
-            kind, fresh = _draft_loaded_event(report, tools)
-            if loaded is not None:
-                before = dict(zip(loaded.tools, loaded.fingerprints, strict=False))
-                now = zip(fresh["tools"], fresh["fingerprints"], strict=True)
-                changed = tuple(name for name, print_ in now if before.get(name, print_) != print_)
-                other = loaded.version if loaded.version != report.version else ""
-                report = evolve(report, changed=changed, upgraded_from=other)
-        if last is None or type(last) is not kind or any(getattr(last, name) != one for name, one in fresh.items()):
-            self._append_event(kind, fresh)
+    def _write_to_journal(self, report: PluginReport, tools: Iterable[Tool[..., Any]]) -> PluginReport:
+        last = self.last_events.get((report.distribution, report.entry_point or "?"), LastEvents())
+        event_class, fields = _draft_failed_event(report) if report.failed else _draft_loaded_event(report, tools)
+        if report.loaded and last.loaded is not None:
+            before = zip(last.loaded.tools, last.loaded.fingerprints, strict=False)
+            report = _add_upgrade(report, dict(before), tools, last.loaded.version)
+        latest = last.latest
+        if type(latest) is not event_class or any(getattr(latest, name) != value for name, value in fields.items()):
+            self._append_event(event_class, fields)
         return report
 
-    def _append_event(self, kind: type[PluginLoaded] | type[PluginFailed], fields: dict[str, Any]) -> None:
-        journal, clock = self.registry.journal, self.registry._clock
+    def _append_event(self, event_class: type[PluginEvent], fields: dict[str, Any]) -> None:
+        journal, runtime = self.registry.journal, get_runtime(self.registry)
         if journal is None:
             return
-        head = {"id": clock.new_id(), "time": clock.now(), "process": get_process_name()}
-        event = kind(**head, **fields)
+        head: dict[str, Any] = {
+            "id": runtime.clock.new_id(),
+            "time": runtime.clock.now(),
+            "process": get_process_name(),
+        }
+        event = event_class(**head, **fields)
         self._track_event(event)
-        (answer,) = journal.store.append([Item((Record(type=EVENT_TYPES[kind].value, body=to_json(event), **head),))])
-        if answer.error is not None:
-            self.registry._access_store.persistence.warn_or_raise(answer.error)
+        record = Record(type=EVENT_TYPES[event_class].value, body=to_json(event), **head)
+        (answer,) = journal.store.append([Item((record,))])
+        if answer.error is not None and runtime.access_store.persistence is not None:
+            runtime.access_store.persistence.warn_or_raise(answer.error)
 
 
-def _draft_loaded_event(report: PluginReport, tools: tuple[Tool[..., Any], ...]) -> EventDraft:
-    usable = [one for one in tools if one.implementation.is_compilable]
+def _add_upgrade(
+    report: PluginReport, before: dict[str, str], tools: Iterable[Tool[..., Any]], version: str
+) -> PluginReport:
+    """Return a report with the tools whose fingerprints changed, and the version that the journal recorded."""
+    compilable = (tool for tool in tools if tool.implementation.is_compilable)
+    changed = tuple(tool.name for tool in compilable if before.get(tool.name, tool.fingerprint) != tool.fingerprint)
+    return evolve(report, changed=changed, upgraded_from=version if version != report.version else "")
+
+
+def _draft_loaded_event(report: PluginReport, tools: Iterable[Tool[..., Any]]) -> EventDraft:
+    compilable = [tool for tool in tools if tool.implementation.is_compilable]
     return PluginLoaded, {
-        "plugin": report.entry_point, "distribution": report.distribution, "version": report.version,
-        "tools": tuple(one.name for one in usable), "fingerprints": tuple(one.fingerprint for one in usable),
-    }  # fmt: skip
+        "plugin": report.entry_point,
+        "distribution": report.distribution,
+        "version": report.version,
+        "tools": tuple(tool.name for tool in compilable),
+        "fingerprints": tuple(tool.fingerprint for tool in compilable),
+    }
 
 
 def _draft_failed_event(report: PluginReport) -> EventDraft:
     return PluginFailed, {
-        "plugin": report.entry_point or "?", "distribution": report.distribution, "version": report.version,
-        "stage": report.stage, "error": report.error.problem if report.error is not None else "",
+        "plugin": report.entry_point or "?",
+        "distribution": report.distribution,
+        "version": report.version,
+        "stage": report.stage,
+        "error": report.error.problem if report.error is not None else "",
         "error_type": report.error_type,
-    }  # fmt: skip
-
-
-def write_trace(text: str, *, enabled: bool) -> None:
-    """Tell on stderr how loading goes, where the operator asks for it."""
-    if enabled:
-        sys.stderr.write(f"praval_tools: {text}\n")
+    }

@@ -1,16 +1,16 @@
-"""The settings of a plugin: its own attrs class, filled from the operator's table; what is secret of them."""
+"""Builds a plugin's settings, an instance of its attrs class, from the operator's table; finds secrets in them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Final, get_args, get_origin, get_type_hints
 
 import attrs
 
 from praval_tools.config.decode import decode_table, expand_variables
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.errors import ConfigError, PluginError
+from praval_tools.errors import ConfigError
 from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES, SecretNames
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.schema.type_hints import has_secret_mark
@@ -18,44 +18,46 @@ from praval_tools.schema.type_hints import has_secret_mark
 _URL_PASSWORD: Final = re.compile(r"://[^/@\s:]*:([^@\s]+)@")
 
 
-def build_settings(found: InstalledPlugin, kind: Any, config: PluginsConfig, given: Any, secrets: set[str]) -> Any:
+def build_settings(
+    plugin: InstalledPlugin, kind: object, config: PluginsConfig, value: object, secrets: set[str]
+) -> object:
     """
     Return the settings of a plugin as an instance of *kind*, the class that it declares.
 
     Args:
-        found: The plugin.
-        kind: Its class; None: it takes no settings.
-        config: Where its table is.
-        given: A table or an instance, by the program; None: the configuration says it.
-        secrets: Gets the values that no report may repeat; before anything can fail on them.
+        plugin: The plugin.
+        kind: Its class; None where it takes no settings.
+        config: The operator's plugin tables.
+        value: A table or an instance from the program; None: the configuration's table counts.
+        secrets: Receives the values that no report may repeat, before anything can fail on them.
 
     Raises:
         ConfigError: With every problem.
-        PluginError: *kind* is no attrs class.
+        PluginError: *kind* is not an attrs class.
     """
-    document, key = config.document, (*config.get_table_key(found.distribution), "settings")
-    table = given if given is not None else config.get_table(found.distribution).settings
+    document, key = config.document, (*config.get_table_key(plugin.distribution), "settings")
+    table = value if value is not None else config.get_table(plugin.distribution).settings
     if kind is None:
         if not isinstance(table, Mapping) or table:
-            raise ConfigError([document.build_problem(key, f"{found.distribution} takes no settings")])
+            raise ConfigError([document.build_problem(key, f"{plugin.distribution} takes no settings")])
         return None
     if not isinstance(kind, type) or not attrs.has(kind):
-        raise PluginError(str(found), "settings", "praval_tools_settings is to return an attrs class")
+        raise plugin.error("settings", "praval_tools_settings is to return an attrs class")
     if isinstance(table, kind):
         secrets.update(_walk_secrets(attrs.asdict(table), _list_secret_fields(kind)))
         return table
     table, problems, variables = expand_variables(document, table, key)
     secrets.update(variables, _walk_secrets(table, _list_secret_fields(kind)))
     try:
-        made = decode_table(document, table, kind, key)
+        settings: object = decode_table(document, table, kind, key)
     except ConfigError as error:
-        problems = [*problems, *error.problems]
+        problems += error.problems
     if problems:
         raise ConfigError(problems)
-    return made
+    return settings
 
 
-def find_secrets(table: Any) -> Iterator[str]:
+def find_secrets(table: object) -> Iterator[str]:
     """Yield the texts of a table that are secret by the name of their key, or as the password in a URL."""
     return _walk_secrets(table, ())
 
@@ -64,28 +66,26 @@ def _list_secret_fields(kind: type) -> frozenset[str]:
     """Return the fields that are `Annotated[…, Secret]`."""
     try:
         hints = get_type_hints(kind, include_extras=True)
-    except Exception:  # a hint that leads nowhere: structuring says so; names tell secrets all the same
+    except Exception:  # unresolved type hint: structuring reports it; secrets are found by their names all the same
         return frozenset()
-    marked = (
-        name for name, hint in hints.items() if get_origin(hint) is Annotated and has_secret_mark(get_args(hint)[1:])
-    )
-    return frozenset(marked)
+    annotated = ((name, get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated)
+    return frozenset(name for name, arguments in annotated if has_secret_mark(arguments[1:]))
 
 
-def _walk_secrets(table: Any, marked: Iterable[str]) -> Iterator[str]:
+def _walk_secrets(table: object, secret_fields: Collection[str]) -> Iterator[str]:
     """Yield the texts that are secret: by their mark, the name of their key, or as the password in a URL."""
-    names = SecretNames(DEFAULT_SECRET_NAMES)
+    is_secret_name = SecretNames(DEFAULT_SECRET_NAMES)
 
-    def walk(value: Any, hidden: bool) -> Iterator[str]:
+    def walk(value: object, is_secret: bool) -> Iterator[str]:
         if isinstance(value, Mapping):
-            for name, one in value.items():
-                yield from walk(one, hidden or str(name) in marked or names(str(name)))
+            for name, item in value.items():
+                yield from walk(item, is_secret or str(name) in secret_fields or is_secret_name(str(name)))
         elif isinstance(value, list | tuple | set | frozenset):
-            for one in value:
-                yield from walk(one, hidden)
+            for item in value:
+                yield from walk(item, is_secret)
         elif isinstance(value, str):
-            yield from ([value] if hidden else _URL_PASSWORD.findall(value))
-        elif hidden and value is not None and not isinstance(value, bool):
+            yield from ([value] if is_secret else _URL_PASSWORD.findall(value))
+        elif is_secret and value is not None and not isinstance(value, bool):
             yield str(value)
 
     yield from walk(table, False)

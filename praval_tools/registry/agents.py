@@ -293,6 +293,13 @@ class Agent:
         return Agent.handle(self.registry, Principal(agent, Delegation(mode, self._principal, names)))
 
 
+def adopt_agent(agent: Agent, registry: AgentRegistry) -> None:
+    """Let an agent that was declared in a staging registry act in *registry*, where its profile is declared."""
+    if agent._runtime.is_staging:
+        agent._initialize(registry, Principal(agent.name), agent.__wrapped__)
+        agent._runtime.declared_agents[agent.name] = agent
+
+
 def ensure_registered(registry: AgentRegistry, tool: AgentTool, owner: str | None) -> str:
     """
     Return the name of a tool that is given by name or as object; an object that is in no registry is registered.

@@ -659,13 +659,13 @@ def praval_tools_register_tools():
 class TestMetadata:
     @pytest.mark.parametrize(("more", "said"), [
         ({"metadata": "Metadata-Version: 2.1\nVersion: 1.0\n"}, "have no name"),
-        ({"metadata": "Metadata-Version: 2.1\nName: ../../x\x1b[31m\nVersion: 1.0\n"}, "no name of a distribution"),
+        ({"metadata": "Metadata-Version: 2.1\nName: ../../x\x1b[31m\nVersion: 1.0\n"}, "not a valid name of a distribution"),
         ({"metadata": "Metadata-Version: 2.1\nName: odd\n"}, "no version"),
-        ({"metadata": "Name: odd\nVersion: <script>\n"}, "which is none"),
+        ({"metadata": "Name: odd\nVersion: <script>\n"}, "which is not a valid one"),
         ({"metadata": ""}, "have no name"),
-        ({"value": "not a module!"}, "no module or module:object"),
+        ({"value": "not a module!"}, "not module or module:object"),
         ({"value": "odd:missing.attribute"}, "missing"),
-        ({"value": "os.path:"}, "no module or module:object"),
+        ({"value": "os.path:"}, "not module or module:object"),
         ({"points": "[praval_tools]\none = odd\none = odd:f\n"}, "two entry points"),
         ({"points": "[praval_tools]\nwithout an equals sign\n"}, "broken"),
     ])  # fmt: skip
