@@ -5,8 +5,7 @@ Code written for those modules changes its import and nothing else; `praval` nee
 What it registers and assigns is in `praval_tools.get_tool_registry()`, with owners, sharing and grants.
 """
 
-from praval_tools.compat.praval.errors import ToolError
-from praval_tools.compat.praval.model import Tool, ToolMetadata
+from praval_tools.compat.praval.model import Tool, ToolError, ToolMetadata
 from praval_tools.compat.praval.registry import ToolRegistry, get_tool_registry, reset_tool_registry
 from praval_tools.compat.praval.tools import (
     ToolCollection,

@@ -1,110 +1,156 @@
-"""What stands for what: Praval's names, tools and agents, and those of `praval_tools`."""
+"""Converts names, tools and agents between Praval and `praval_tools`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import frozen
 
-from praval_tools.compat.praval.model import ToolMetadata
+from praval_tools.compat.praval.model import Tool, ToolMetadata
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.names import check_agent_name, check_tool_name, normalize_name
 from praval_tools.tools.metadata import ToolMetadata as OurMetadata
 from praval_tools.tools.tool import Tool as OurTool
 
-_RISK_LEVELS: Final = ("low", "medium", "high", "critical")
-_MUTABLE_FIELDS: Final = ("owned_by", "shared", "description", "category", "requires_approval", "risk_level",
-                   "approval_reason", "version", "author")  # fmt: skip
-"""Fields that the operator may change after a tool was registered."""
+AnyTool = OurTool[..., Any]
+JsonObject = Mapping[str, Any]
+
+RISK_LEVELS: Final = ("low", "medium", "high", "critical")
+_SAME_FIELDS: Final = (
+    "owned_by",
+    "description",
+    "category",
+    "shared",
+    "version",
+    "author",
+    "requires_approval",
+    "risk_level",
+    "approval_reason",
+)
+"""Fields that both kinds of metadata have, and that the operator may change after a tool was registered."""
+
+_REGISTRATION_ATTRIBUTE: Final = "_praval_registration"
 
 
 @frozen(eq=False)
 class PravalRegistration:
-    """What was registered in Praval's way: its tool, and what was said of it then."""
+    """
+    A tool that was registered through Praval's interface, with its metadata at that time.
 
-    tool: Any
-    name: Any
+    Args:
+        tool: Praval's tool, anything with `func` and `metadata`.
+        name: Its name in Praval.
+        registered_name: Its name in the registry.
+        owner: Its owner's name in Praval.
+        category: Its category in Praval.
+        shared: Whether it was shared.
+        metadata: Its metadata in the registry.
+        entry: What the dictionary of a Praval agent says of it.
+    """
+
+    tool: Tool
+    name: str
     registered_name: str
     owner: str | None
-    category: Any
+    category: str
     shared: bool
     metadata: OurMetadata
-    entry: Mapping[str, Any] | None = None
+    entry: Mapping[str, object] | None = None
 
 
-def get_registration(tool: OurTool[..., Any]) -> PravalRegistration | None:
-    """Return the mark of a tool that came through Praval's interface."""
-    return tool.__dict__.get("_praval_mark")
+def get_registration(tool: AnyTool) -> PravalRegistration | None:
+    """Return the registration of a tool that came through Praval's interface; None for any other tool."""
+    return tool.__dict__.get(_REGISTRATION_ATTRIBUTE)
+
+
+def get_praval_name(tool: AnyTool) -> str:
+    """Return the name of a tool in Praval."""
+    registration = get_registration(tool)
+    return tool.name if registration is None else registration.name
+
+
+def get_praval_category(tool: AnyTool) -> str:
+    """Return the category of a tool in Praval."""
+    registration = get_registration(tool)
+    return tool.metadata.category if registration is None else registration.category
 
 
 def _compute_digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def to_registry_name(name: Any) -> str:
-    """Return the name that a tool of Praval's has in `praval_tools`: its own where it is legal."""
+def to_registry_name(name: object) -> str:
+    """Return the name of a Praval tool in `praval_tools`: its own where it is legal."""
     try:
-        return check_tool_name(name)
+        return check_tool_name(cast(str, name))
     except InvalidNameError:
         return make_fallback_name(name)
 
 
-def make_fallback_name(name: Any) -> str:
-    """Return the name for a tool whose own is not legal or clashes: always the same, and nobody else's."""
+def make_fallback_name(name: object) -> str:
+    """Return the registry name for a tool whose own is not legal or clashes: stable, and unique to the tool."""
     text = name if isinstance(name, str) else repr(name)
     return check_tool_name(f"{normalize_name(text or 'tool')[:100]}_{_compute_digest(text)}")
 
 
-def to_agent_name(agent: Any) -> str:
+def to_agent_name(agent: object) -> str:
     """Return the agent's name in `praval_tools`: its own where it is legal."""
     try:
-        return check_agent_name(agent)
+        return check_agent_name(cast(str, agent))
     except InvalidNameError:
         text = agent if isinstance(agent, str) else repr(agent)
-        safe = "".join(one if one.isprintable() and one != ":" else "_" for one in text[:100]).strip()
+        safe = "".join(letter if letter.isprintable() and letter != ":" else "_" for letter in text[:100]).strip()
         return check_agent_name(f"{safe}~{_compute_digest(text)}")
 
 
 def to_registry_tool(
-    tool: Any, registered: str, parameters: Mapping[str, Any] | None = None, entry: Mapping[str, Any] | None = None
-) -> OurTool[..., Any]:
+    tool: Tool, registered: str, parameters: JsonObject | None = None, entry: Mapping[str, object] | None = None
+) -> AnyTool:
     """
-    Make a tool of `praval_tools` of one of Praval's, under the name *registered*.
+    Convert a tool of Praval's, under the name *registered*.
 
     Args:
         tool: Anything with `func` and `metadata`.
         registered: A legal name.
         parameters: JSON Schema of the arguments; None: derived from the function, and open where that
             cannot be read: Praval takes such functions, too.
-        entry: What an agent's dictionary of Praval's says of it.
+        entry: What the dictionary of a Praval agent says of it.
     """
-    said, function = tool.metadata, _unwrap_handler(tool.func)
-    fields = _build_metadata_fields(said, registered)
-    description = str(said.description or (tool.func.__doc__ or "").strip() or said.tool_name)
-    if parameters is None:
-        try:
-            made = OurTool.from_function(function, registered, description, strict=False, **fields)
-        except ToolDefinitionError:
-            made = OurTool(registered, description, _build_open_schema(said.parameters), callable=function, **fields)
-    else:
-        made = OurTool(registered, description, parameters, callable=function, **fields)
-    made.implementation.discoverable, made.implementation.fallback_schema = False, _build_open_schema(said.parameters)
+    metadata, function = tool.metadata, _unwrap_handler(tool.func)
+    fields, open_schema = _build_metadata_fields(metadata, registered), _build_open_schema(metadata.parameters)
+    description = str(metadata.description or (tool.func.__doc__ or "").strip() or metadata.tool_name)
+    try:
+        if parameters is not None:
+            converted = OurTool(registered, description, parameters, callable=function, **fields)
+        else:
+            converted = OurTool.from_function(function, registered, description, strict=False, **fields)
+    except ToolDefinitionError:
+        if parameters is not None:
+            raise
+        converted = OurTool(registered, description, open_schema, callable=function, **fields)
+    converted.implementation.discoverable, converted.implementation.fallback_schema = False, open_schema
     # not a field: the very object that was registered is given back, and copies of the tool carry it along
-    made.__dict__["_praval_mark"] = PravalRegistration(
-        tool, said.tool_name, registered, said.owned_by or None, said.category, bool(said.shared), made.metadata,
-        entry,
-    )  # fmt: skip
-    return made
+    converted.__dict__[_REGISTRATION_ATTRIBUTE] = PravalRegistration(
+        tool=tool,
+        name=metadata.tool_name,
+        registered_name=registered,
+        owner=metadata.owned_by or None,
+        category=metadata.category,
+        shared=bool(metadata.shared),
+        metadata=converted.metadata,
+        entry=entry,
+    )
+    return converted
 
 
 def _unwrap_handler(function: Callable[..., Any]) -> Callable[..., Any]:
     """
-    Return a function that is as async as what it calls, and that calls a class, which is no function here.
+    Return the async handler that `add_tool_spec` has wrapped in a plain function, or a function that calls a class.
 
-    `add_tool_spec` wraps async handlers in plain functions.
+    Any other function is returned as it is.
     """
     if isinstance(function, type):
         return _wrap_class(function)
@@ -123,48 +169,46 @@ def _wrap_class(kind: type) -> Callable[..., Any]:
     return build
 
 
-def _build_metadata_fields(said: Any, registered: str) -> dict[str, Any]:
-    category = said.category if isinstance(said.category, str) and said.category.strip() else "general"
-    extra = {} if said.tool_name == registered else {"declared_as": str(said.tool_name)}
+def _build_metadata_fields(metadata: ToolMetadata, registered: str) -> dict[str, Any]:
+    category, risk_level = metadata.category, metadata.risk_level
     return {
-        "owned_by": to_agent_name(said.owned_by) if said.owned_by else None,
-        "category": category,
-        "shared": bool(said.shared),
-        "version": str(said.version),
-        "author": str(said.author),
-        "tags": [tag for tag in said.tags if isinstance(tag, str) and tag.strip()],
-        "requires_approval": bool(said.requires_approval),
-        "risk_level": said.risk_level if said.risk_level in _RISK_LEVELS else "low",
-        "approval_reason": str(said.approval_reason or ""),
-        "extra": extra,
+        "owned_by": to_agent_name(metadata.owned_by) if metadata.owned_by else None,
+        "category": category if isinstance(category, str) and category.strip() else "general",
+        "shared": bool(metadata.shared),
+        "version": str(metadata.version),
+        "author": str(metadata.author),
+        "tags": [tag for tag in metadata.tags if isinstance(tag, str) and tag.strip()],
+        "requires_approval": bool(metadata.requires_approval),
+        "risk_level": risk_level if risk_level in RISK_LEVELS else "low",
+        "approval_reason": str(metadata.approval_reason or ""),
+        "extra": {} if metadata.tool_name == registered else {"declared_as": str(metadata.tool_name)},
     }
 
 
-def _build_open_schema(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _build_open_schema(parameters: Mapping[str, object]) -> dict[str, Any]:
     return {"type": "object", "properties": {name: {} for name in parameters if name not in ("args", "kwargs")}}
 
 
-def refresh_praval_tool(tool: OurTool[..., Any], mark: PravalRegistration) -> Any:
-    """Return Praval's tool, which says what the operator has changed since."""
-    now, then, said = tool.metadata, mark.metadata, mark.tool.metadata
+def refresh_praval_tool(tool: AnyTool, registration: PravalRegistration) -> Tool:
+    """Return Praval's tool, updated by what the operator has changed since it was registered."""
+    now, then = tool.metadata, registration.metadata
     if now is not then:
-        for name in _MUTABLE_FIELDS:
-            present = getattr(now, name)
-            if present != getattr(then, name):
-                setattr(said, name, present)
-    return mark.tool
+        for name in _SAME_FIELDS:
+            value = getattr(now, name)
+            if value != getattr(then, name):
+                setattr(registration.tool.metadata, name, value)
+    return registration.tool
 
 
-def to_praval_tool(tool: OurTool[..., Any], kind: type) -> Any:
-    """Return Praval's form of a tool that was declared in `praval_tools`."""
-    made: Any = object.__new__(kind)
-    said = tool.metadata
-    kept = ("owned_by", "description", "category", "shared", "version", "author", "requires_approval", "risk_level",
-            "approval_reason", "return_type")  # fmt: skip
-    made.func = tool.function
-    made.metadata = ToolMetadata(
-        tool_name=tool.name, tags=list(said.tags),
-        parameters={name: dict(one) for name, one in said.parameters.items()},
-        **{name: getattr(said, name) for name in kept},
-    )  # fmt: skip
-    return made
+def to_praval_tool(tool: AnyTool, kind: type[Tool]) -> Tool:
+    """Return Praval's form, of class *kind*, of a tool that was declared in `praval_tools`."""
+    converted, metadata = object.__new__(kind), tool.metadata
+    converted.func = tool.function
+    converted.metadata = ToolMetadata(
+        tool_name=tool.name,
+        tags=list(metadata.tags),
+        parameters={name: dict(schema) for name, schema in metadata.parameters.items()},
+        return_type=metadata.return_type,
+        **{name: getattr(metadata, name) for name in _SAME_FIELDS},
+    )
+    return converted

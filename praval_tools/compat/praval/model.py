@@ -1,13 +1,42 @@
-"""Praval's tool and its metadata: mutable, and wrapped around a function."""
+"""Praval's `Tool`, its `ToolMetadata` and its `ToolError`."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar
 
-from praval_tools.compat.praval.errors import make_tool_error
+from praval_tools import errors
+
+
+class ToolError(errors.ToolError):
+    """
+    Raised when there are issues with tool registration or execution.
+
+    Where `praval` is loaded, what is raised is an instance of its `ToolError`, too.
+    """
+
+    code: ClassVar[str] = "praval-tool"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_tool_error, self.args
+
+
+def make_tool_error(message: str) -> ToolError:
+    """Return the error to raise: of this class, and of Praval's own where that can be caught."""
+    praval_errors = sys.modules.get("praval.core.exceptions")
+    return (ToolError if praval_errors is None else _build_combined_class(praval_errors.ToolError))(message)
+
+
+@cache
+def _build_combined_class(praval_class: type[Exception]) -> type[ToolError]:
+    # code that has `except praval…ToolError` has loaded it: a class built when the error is raised is always in time
+    return type(
+        "ToolError", (ToolError, praval_class), {"__module__": ToolError.__module__, "__doc__": ToolError.__doc__}
+    )
 
 
 @dataclass
@@ -49,9 +78,9 @@ class Tool:
 
     def _validate_function(self) -> None:
         signature, name = inspect.signature(self.func), self.metadata.tool_name
-        for one in signature.parameters.values():
-            if one.annotation == inspect.Parameter.empty:
-                raise make_tool_error(f"Tool '{name}' parameter '{one.name}' must have a type hint")
+        for parameter in signature.parameters.values():
+            if parameter.annotation == inspect.Parameter.empty:
+                raise make_tool_error(f"Tool '{name}' parameter '{parameter.name}' must have a type hint")
         if signature.return_annotation == inspect.Signature.empty:
             raise make_tool_error(f"Tool '{name}' must have a return type hint")
 
@@ -59,11 +88,11 @@ class Tool:
         signature = inspect.signature(self.func)
         self.metadata.parameters = {
             name: {
-                "type": _format_hint(one.annotation),
-                "required": one.default == inspect.Parameter.empty,
-                "default": one.default if one.default != inspect.Parameter.empty else None,
+                "type": _format_hint(parameter.annotation),
+                "required": parameter.default == inspect.Parameter.empty,
+                "default": parameter.default if parameter.default != inspect.Parameter.empty else None,
             }
-            for name, one in signature.parameters.items()
+            for name, parameter in signature.parameters.items()
         }
         self.metadata.return_type = _format_hint(signature.return_annotation)
 
@@ -81,14 +110,8 @@ class Tool:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as a dict; its lists and dicts are the metadata's own."""
-        return {name: getattr(self.metadata, name) for name in METADATA_FIELDS}
+        return {entry.name: getattr(self.metadata, entry.name) for entry in fields(ToolMetadata)}
 
 
-METADATA_FIELDS = (
-    "tool_name", "owned_by", "description", "category", "shared", "version", "author", "tags", "parameters",
-    "return_type", "requires_approval", "risk_level", "approval_reason",
-)  # fmt: skip
-
-
-def _format_hint(hint: Any) -> str:
+def _format_hint(hint: object) -> str:
     return getattr(hint, "__name__", str(hint))

@@ -1,4 +1,4 @@
-"""What `praval.tools` offers: the decorator, listing, discovery, collections."""
+"""Praval's `@tool` decorator, tool listing, discovery and `ToolCollection`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from praval_tools.compat.praval.errors import make_tool_error
-from praval_tools.compat.praval.model import Tool, ToolMetadata
+from praval_tools.compat.praval.conversion import RISK_LEVELS
+from praval_tools.compat.praval.model import Tool, ToolMetadata, make_tool_error
 from praval_tools.compat.praval.registry import get_tool_registry
-
-_RISK_LEVELS = {"low", "medium", "high", "critical"}
 
 
 def tool(
@@ -37,7 +35,7 @@ def tool(
             tool_name=tool_name or func.__name__, owned_by=owned_by,
             description=description or (func.__doc__ or "").strip(), category=category, shared=shared,
             version=version, author=author, tags=tags or [], requires_approval=requires_approval,
-            risk_level=risk if risk in _RISK_LEVELS else "low", approval_reason=approval_reason or "",
+            risk_level=risk if risk in RISK_LEVELS else "low", approval_reason=approval_reason or "",
         )  # fmt: skip
         return _register_function(func, metadata)  # type: ignore[no-any-return]
 
@@ -47,18 +45,18 @@ def tool(
 def _register_function(func: Any, metadata: ToolMetadata) -> Any:
     name = metadata.tool_name
     try:
-        made = Tool(func, metadata)
-    except Exception as error:  # the promise: one error, whatever is wrong
+        registered = Tool(func, metadata)
+    except Exception as error:  # Praval raises one error, whatever is wrong
         raise make_tool_error(f"Failed to create tool '{name}': {error}") from error
     registry = get_tool_registry()
     try:
-        registry.register_tool(made)
+        registry.register_tool(registered)
     except Exception as error:  # the same
         raise make_tool_error(f"Failed to register tool '{name}': {error}") from error
-    func._praval_tool, func._praval_tool_name, func._praval_tool_metadata = made, name, metadata
+    func._praval_tool, func._praval_tool_name, func._praval_tool_metadata = registered, name, metadata
     func.get_metadata = lambda: metadata
-    func.get_tool_info = made.to_dict
-    func.execute_as_tool = made.execute
+    func.get_tool_info = registered.to_dict
+    func.execute_as_tool = registered.execute
     return func
 
 
@@ -96,11 +94,11 @@ def discover_tools(module: str | None = None, pattern: str | None = None, catego
     return registry.list_all_tools()
 
 
-def _run_and_log(what: str, act: Callable[[], object]) -> None:
+def _run_and_log(step: str, work: Callable[[], object]) -> None:
     try:
-        act()
+        work()
     except Exception as error:  # the seam to modules that others wrote
-        logging.getLogger(__name__).debug("Tool discovery failed to %s: %s", what, error)
+        logging.getLogger(__name__).debug("Tool discovery failed to %s: %s", step, error)
 
 
 def _load_file(path: str) -> None:
@@ -116,12 +114,12 @@ def list_tools(
     """Return what tools say about themselves: those of an agent, else of a category, else the shared ones, else all."""
     registry = get_tool_registry()
     if agent_name:
-        found = registry.get_tools_for_agent(agent_name)
+        tools = registry.get_tools_for_agent(agent_name)
     elif category:
-        found = registry.get_tools_by_category(category)
+        tools = registry.get_tools_by_category(category)
     else:
-        found = registry.get_shared_tools() if shared_only else registry.list_all_tools()
-    return [one.to_dict() for one in found]
+        tools = registry.get_shared_tools() if shared_only else registry.list_all_tools()
+    return [tool.to_dict() for tool in tools]
 
 
 def register_tool_with_agent(tool_name: str, agent_name: str) -> bool:
@@ -161,7 +159,7 @@ class ToolCollection:
             self.tools.append(tool_name)
 
     def remove_tool(self, tool_name: str) -> bool:
-        """Take a tool out of the group; False: it was not in it."""
+        """Remove a tool from the group; False: it was not in it."""
         if tool_name in self.tools:
             self.tools.remove(tool_name)
             return True
@@ -175,4 +173,4 @@ class ToolCollection:
     def get_tools(self) -> list[Tool]:
         """Return the tools that are registered now."""
         registry = get_tool_registry()
-        return [found for name in self.tools if (found := registry.get_tool(name))]
+        return [tool for name in self.tools if (tool := registry.get_tool(name))]

@@ -1,45 +1,49 @@
-"""A registry of `praval_tools` in the place of Praval's own."""
+"""Makes a registry of `praval_tools` the one that Praval uses, and undoes it."""
 
 from __future__ import annotations
 
 import copy
 from functools import cache
-from typing import Any, Self
+from typing import Self, cast
 
+from praval_tools.compat.praval.catalogue import get_catalogue
 from praval_tools.compat.praval.model import Tool
 from praval_tools.compat.praval.registry import ToolRegistry as View
+from praval_tools.compat.praval.registry import build_view
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.migration import Collisions, migrate_catalogue
-from praval_tools.integrations.praval.praval_modules import import_praval_module
+from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.registry import default
 from praval_tools.registry.registry import ToolRegistry
 
 
 class InstalledView(View):
-    """Praval's view of the registry that it uses; remembers what agents got by their rights."""
+    """Praval's view of the registry that it uses; remembers the tools that it reported to each agent."""
 
     def get_tools_for_agent(self, agent_name: str) -> list[Tool]:
         """Return the tools that the agent may call now."""
-        found = super().get_tools_for_agent(agent_name)
-        self._praval_state.reported_tools.setdefault(agent_name, set()).update(one.metadata.tool_name for one in found)
-        return found
+        tools = super().get_tools_for_agent(agent_name)
+        reported = get_catalogue(self.registry).reported_tools.setdefault(agent_name, set())
+        reported.update(tool.metadata.tool_name for tool in tools)
+        return tools
 
 
 @cache
-def _build_view_class(theirs: Any) -> type[InstalledView]:
-    # of Praval's class as well: code that asks with isinstance gets the answer that it got before
-    return type("ToolRegistry", (InstalledView, theirs.ToolRegistry), {"_tool_class": theirs.Tool})
+def _build_view_class(module: PravalObject) -> type[InstalledView]:
+    # of Praval's class as well: isinstance gives the answer that it gave before
+    bases = (InstalledView, module.ToolRegistry)
+    return cast(type[InstalledView], type("ToolRegistry", bases, {"_tool_class": module.Tool}))
 
 
 class RegistryGuardLock:
     """
-    Praval's own lock around its registry, with ours put back where Praval has taken it out.
+    Replaces Praval's lock around its registry, to put the installed registry back where Praval has reset it.
 
-    `reset_tool_registry()` empties the place under this lock, and whoever finds it empty asks for this lock first:
-    so nobody sees it empty, and no function of Praval's is replaced.
+    `reset_tool_registry()` resets it under this lock, and whoever finds none acquires this lock first:
+    so nobody sees it missing, and no function of Praval's is replaced.
     """
 
-    def __init__(self, module: Any, lock: Any, view: InstalledView) -> None:
+    def __init__(self, module: PravalObject, lock: PravalObject, view: InstalledView) -> None:
         self.module, self.lock, self.view, self.previous_registry = module, lock, view, module._global_registry
 
     def __enter__(self) -> Self:
@@ -49,11 +53,11 @@ class RegistryGuardLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def acquire(self, *args: Any, **kwargs: Any) -> bool:
+    def acquire(self, *args: object, **options: object) -> bool:
         """Acquire the lock."""
-        got = bool(self.lock.acquire(*args, **kwargs))
+        is_acquired = bool(self.lock.acquire(*args, **options))
         self._restore_registry()
-        return got
+        return is_acquired
 
     def release(self) -> None:
         """Put the registry back, and release the lock."""
@@ -72,8 +76,8 @@ class RegistryGuardLock:
 class Installation:
     """What `install` did; leaving it as a `with` block undoes it."""
 
-    def __init__(self, keeper: RegistryGuardLock) -> None:
-        self._lock = keeper
+    def __init__(self, guard: RegistryGuardLock) -> None:
+        self._lock = guard
 
     @property
     def registry(self) -> ToolRegistry:
@@ -87,14 +91,14 @@ class Installation:
 
     def uninstall(self) -> None:
         """Give Praval its own registry back, the object that was there before; safe twice."""
-        keeper = self._lock
-        with keeper.lock:
+        guard = self._lock
+        with guard.lock:
             if not self.active:
                 return
-            current = keeper.module._global_registry
+            current = guard.module._global_registry
             if current is None or (isinstance(current, InstalledView) and current.registry is self.registry):
-                keeper.module._global_registry = keeper.previous_registry
-            keeper.module._registry_lock = keeper.lock
+                guard.module._global_registry = guard.previous_registry
+            guard.module._registry_lock = guard.lock
 
     def __enter__(self) -> Self:
         return self
@@ -123,35 +127,38 @@ def install(registry: ToolRegistry | None = None, *, collisions: Collisions = "e
     """
     module = import_praval_module("praval.core.tool_registry")
     registry = default.get_tool_registry() if registry is None else registry
-    held = module._registry_lock
-    if isinstance(held, RegistryGuardLock):
-        if held.view.registry is registry:
-            return Installation(held)
+    lock = module._registry_lock
+    if isinstance(lock, RegistryGuardLock):
+        installed = lock.view.registry
+        if installed is registry:
+            return Installation(lock)
         raise ToolUsageError(
-            f"Praval uses registry {held.view.registry.name!r} already; uninstall() that before {registry.name!r} "
-            f"is installed.",
+            f"Praval uses registry {installed.name!r} already; uninstall() that before {registry.name!r} is installed.",
             "already-installed",
         )
-    view: InstalledView = object.__new__(_build_view_class(module))
-    view._bind_registry(registry)
-    with held:
-        if module._registry_lock is held:  # else another thread was first
-            migrate_catalogue(view, module._global_registry, collisions)
-            module._registry_lock = RegistryGuardLock(module, held, view)
+    view = build_view(_build_view_class(module), registry)
+    with lock:
+        if module._registry_lock is lock:  # else another thread was first
+            migrate_catalogue(get_catalogue(registry), module._global_registry, collisions)
+            module._registry_lock = RegistryGuardLock(module, lock, view)
             module._global_registry = view
     return install(registry, collisions=collisions)
 
 
 def uninstall() -> bool:
     """Give Praval its own registry back, whichever is installed; False: none is."""
-    keeper = import_praval_module("praval.core.tool_registry")._registry_lock
-    if not isinstance(keeper, RegistryGuardLock):
-        return False
-    Installation(keeper).uninstall()
-    return True
+    guard = _get_guard()
+    if guard is not None:
+        Installation(guard).uninstall()
+    return guard is not None
 
 
 def get_installed_view() -> InstalledView | None:
-    """Return Praval's view of the installed registry; None: none is."""
-    keeper = import_praval_module("praval.core.tool_registry")._registry_lock
-    return keeper.view if isinstance(keeper, RegistryGuardLock) else None
+    """Return Praval's view of the installed registry; None where none is installed."""
+    guard = _get_guard()
+    return None if guard is None else guard.view
+
+
+def _get_guard() -> RegistryGuardLock | None:
+    lock = import_praval_module("praval.core.tool_registry")._registry_lock
+    return lock if isinstance(lock, RegistryGuardLock) else None

@@ -1,74 +1,79 @@
 """
-The places of a Praval agent and its model runtime that an attachment stands in.
+Replaces the methods of a Praval agent and its model runtime through which an attachment works.
 
-They are methods of the two objects, replaced on the objects alone: other agents, and Praval's classes, are untouched.
+They are replaced on the two objects alone: other agents, and Praval's classes, are untouched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
+from typing import Any
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.integrations.praval.entries import LiveList
-from praval_tools.integrations.praval.praval_modules import TESTED, import_praval_module
+from praval_tools.integrations.praval.agent_tools import AgentTools
+from praval_tools.integrations.praval.entries import LiveList, ToolEntry
+from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, import_praval_module
 
-if TYPE_CHECKING:
-    from praval_tools.integrations.praval.attachment import Attachment
+Method = Callable[..., Any]
 
 _MISSING: Any = object()
 
 
-def patch_agent(attachment: Attachment, theirs: Any) -> Callable[[], None]:
+def patch_agent(tools: AgentTools) -> Callable[[], None]:
     """
-    Stand in the places of an agent and its runtime; returns what leaves them as they were.
+    Replace the methods of an agent and its runtime.
+
+    Returns:
+        A function that restores them.
 
     Raises:
-        ToolUsageError: This Praval has not all of the places.
+        ToolUsageError: This Praval lacks some of the methods.
     """
-    hooks, runtime = _MethodPatches(attachment, theirs), theirs.runtime
-    places = [
-        (theirs, "_runtime_call_options", hooks.patch_call_options),
-        (runtime, "_build_request", hooks.patch_request),
-        (runtime, "_restore_runtime_request", hooks.patch_request),
-        (runtime, "_execute_runtime_tool_call", hooks.patch_tool_call(awaited=False)),
-        (runtime, "_execute_runtime_tool_call_async", hooks.patch_tool_call(awaited=True)),
-        (runtime, "resume_tool_flow", hooks.patch_resume(awaited=False)),
-        (runtime, "resume_tool_flow_async", hooks.patch_resume(awaited=True)),
-        (runtime, "_call_provider", hooks.patch_provider_call),
-        (runtime, "_acall_provider", hooks.patch_provider_call),
+    replacements, praval_agent, runtime = _Replacements(tools), tools.praval_agent, tools.praval_agent.runtime
+    call, resume = replacements.replace_tool_call, replacements.replace_resume
+    patches: list[tuple[PravalObject, str, Callable[[Method], Method]]] = [
+        (praval_agent, "_runtime_call_options", replacements.replace_call_options),
+        (runtime, "_build_request", replacements.replace_request),
+        (runtime, "_restore_runtime_request", replacements.replace_request),
+        (runtime, "_execute_runtime_tool_call", partial(call, is_async=False)),
+        (runtime, "_execute_runtime_tool_call_async", partial(call, is_async=True)),
+        (runtime, "resume_tool_flow", partial(resume, is_async=False)),
+        (runtime, "resume_tool_flow_async", partial(resume, is_async=True)),
+        (runtime, "_call_provider", replacements.replace_provider_call),
+        (runtime, "_acall_provider", replacements.replace_provider_call),
     ]
-    missing = [name for owner, name, _ in places if not callable(getattr(owner, name, None))]
+    missing = [name for owner, name, _ in patches if not callable(getattr(owner, name, None))]
     if missing:
         version = import_praval_module("praval").__version__
         raise ToolUsageError(
             f"praval {version} has no {', '.join(missing)}, which attach() needs; it is made for praval {TESTED}.",
             "untested-version",
         )
-    taken = [_PatchedMethod(owner, name, hook) for owner, name, hook in places]
+    patched = [_PatchedMethod(owner, name, replace) for owner, name, replace in patches]
 
     def restore_all() -> None:
-        for one in taken:
-            one.restore()
+        for method in patched:
+            method.restore()
 
     return restore_all
 
 
 class _PatchedMethod:
-    """A method that is stood in for; where somebody has replaced ours since, theirs stays, and calls Praval's."""
+    """A replaced method; where somebody has replaced it again since, that stays, and calls Praval's own."""
 
-    def __init__(self, owner: Any, name: str, hook: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def __init__(self, owner: PravalObject, name: str, replace: Callable[[Method], Method]) -> None:
         self._owner, self._name = owner, name
         self._previous = owner.__dict__.get(name, _MISSING)
-        plain = getattr(owner, name)
-        self._replacement = hook(plain)
+        original = getattr(owner, name)
+        self._replacement = replace(original)
 
-        @wraps(plain)
-        def wrapper(*args: Any, **more: Any) -> Any:
-            return self._replacement(*args, **more)
+        @wraps(original)
+        def wrapper(*args: Any, **options: Any) -> Any:
+            return self._replacement(*args, **options)
 
-        self._original, self._wrapper = plain, wrapper
+        self._original, self._wrapper = original, wrapper
         setattr(owner, name, wrapper)
 
     def restore(self) -> None:
@@ -81,95 +86,89 @@ class _PatchedMethod:
             self._owner.__dict__[self._name] = self._previous
 
 
-class _MethodPatches:
-    """What is done in each place; every method takes what was there and returns what stands in for it."""
+class _Replacements:
+    """The replacements; every method takes the original method and returns what replaces it."""
 
-    def __init__(self, attachment: Attachment, theirs: Any) -> None:
-        self._attachment, self._praval_agent = attachment, theirs
-        self._tool_to_spec = import_praval_module("praval.model_runtime").legacy_tool_to_spec
+    def __init__(self, tools: AgentTools) -> None:
+        self._tools, self._praval_agent = tools, tools.praval_agent
+        self._to_spec = import_praval_module("praval.model_runtime").legacy_tool_to_spec
 
-    def patch_call_options(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """A chat gets live entries, narrowed to what it allows."""
+    def replace_call_options(self, original: Method) -> Method:
+        """Give a chat live entries, narrowed to the tools that it allows."""
 
-        @wraps(plain)
-        def wrapper(kwargs: dict[str, Any], **more: Any) -> Any:
-            given = kwargs.get("allowed_tool_names")
-            only = None if given is None else tuple(given)  # it may be an iterator, and is gone through twice
+        @wraps(original)
+        def wrapper(kwargs: dict[str, Any], **options: Any) -> PravalObject:
+            allowed: Iterable[str] | None = kwargs.get("allowed_tool_names")
+            only = None if allowed is None else tuple(allowed)  # it may be an iterator, and is read twice
             try:
-                return self._attachment.narrowed(plain({**kwargs, "allowed_tool_names": only}, **more), only)
-            except KeyError as gone:  # taken away since Praval looked
-                raise ValueError(f"Unknown allowed tools: {list(gone.args)}") from gone
+                call_options = original({**kwargs, "allowed_tool_names": only}, **options)
+                known = self._tools.names()
+                names = None if only is None else tuple(known[name] for name in only)
+            except KeyError as error:  # removed since Praval looked
+                raise ValueError(f"Unknown allowed tools: {list(error.args)}") from error
+            return dataclasses.replace(call_options, tools=LiveList(lambda: self._tools.entries(names), names))
 
         return wrapper
 
-    def patch_request(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """A request offers, in every round, what the agent may call then."""
+    def replace_request(self, original: Method) -> Method:
+        """Offer, in every round of a chat, what the agent may call then."""
 
-        @wraps(plain)
-        def wrapper(*args: Any, tools: Any, **more: Any) -> Any:
-            made = plain(*args, tools=tools, **more)
-            if isinstance(tools, LiveList):
-                made.tools = LiveList(lambda: self._build_specs(tools.allowed_names), tools.allowed_names)
-            elif tools is not None:  # a resumed chat: Praval narrows it no more
-                made.tools = LiveList(lambda: self._build_specs(None))
-            return made
+        @wraps(original)
+        def wrapper(*args: Any, tools: object, **options: Any) -> PravalObject:
+            request = original(*args, tools=tools, **options)
+            if tools is not None:  # else a resumed chat: Praval does not narrow it any more
+                names = tools.allowed_names if isinstance(tools, LiveList) else None
+                request.tools = LiveList(lambda: self._build_specs(names), names)
+            return request
 
         return wrapper
 
-    def _build_specs(self, names: tuple[str, ...] | None) -> list[Any]:
+    def _build_specs(self, names: tuple[str, ...] | None) -> list[PravalObject]:
         strict = bool(getattr(self._praval_agent.config, "strict_tools", False))
-        return [self._tool_to_spec(one, strict=strict) for one in self._attachment.entries(names)]
+        return [self._to_spec(entry, strict=strict) for entry in self._tools.entries(names)]
 
-    def patch_tool_call(self, *, awaited: bool) -> Callable[..., Any]:
-        """A call finds the tool that it names, whatever the chat began with."""
+    def replace_tool_call(self, original: Method, *, is_async: bool) -> Method:
+        """Let a call find the tool that it names, whatever the chat began with."""
 
-        def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(plain)
-            def wrapper(request: Any, tool_call: Any, *, tools: Any, **more: Any) -> Any:
-                asked = bool((request.hitl_context or {}).get("enabled"))
-                found = self._find_called_entry(tool_call.name, request.tools, awaited, asked)
-                return plain(request, tool_call, tools=found, **more)
+        @wraps(original)
+        def wrapper(request: PravalObject, tool_call: PravalObject, *, tools: object, **options: Any) -> Any:
+            is_approved = bool((request.hitl_context or {}).get("enabled"))
+            entries = self._find_called_entry(tool_call.name, request.tools, is_async, is_approved)
+            return original(request, tool_call, tools=entries, **options)
 
-            return wrapper
+        return wrapper
 
-        return decorate
-
-    def _find_called_entry(self, name: str, offered: Any, awaited: bool, asked: bool) -> list[Any]:
+    def _find_called_entry(self, name: str, offered: object, is_async: bool, is_approved: bool) -> list[ToolEntry]:
         """Return the entry of the called tool; none where the chat was narrowed to others."""
         names = offered.allowed_names if isinstance(offered, LiveList) else None
-        if names is not None and self._attachment.meant(name) not in names:
+        if names is not None and self._tools.resolve_wire_name(name) not in names:
             return []
-        return [self._attachment.entry_called(name, awaited=awaited, approved=asked)]
+        return [self._tools.build_called_entry(name, is_async=is_async, is_approved=is_approved)]
 
-    def patch_resume(self, *, awaited: bool) -> Callable[..., Any]:
-        """A decided call finds its tool, to be decided again."""
+    def replace_resume(self, original: Method, *, is_async: bool) -> Method:
+        """Let a call that a person decided on find its tool, to be decided again."""
 
-        def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(plain)
-            def wrapper(suspended_state: Any, tools: Any, hitl_context: Any = None) -> Any:
-                decided = (hitl_context or {}).get("resume_intervention") or {}
-                called = self._attachment.entry_called(
-                    str(decided.get("tool_name") or ""), awaited=awaited, approved=True
-                )
-                return plain(suspended_state=suspended_state, tools=[called], hitl_context=hitl_context)
+        @wraps(original)
+        def wrapper(suspended_state: PravalObject, tools: object, hitl_context: PravalObject = None) -> Any:
+            intervention = (hitl_context or {}).get("resume_intervention") or {}
+            name = str(intervention.get("tool_name") or "")
+            entry = self._tools.build_called_entry(name, is_async=is_async, is_approved=True)
+            return original(suspended_state=suspended_state, tools=[entry], hitl_context=hitl_context)
 
-            return wrapper
+        return wrapper
 
-        return decorate
+    def replace_provider_call(self, original: Method) -> Method:
+        """Offer the present tools to Gemini: its adapter keeps those that it offered first with its answers."""
 
-    def patch_provider_call(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """Gemini's adapter keeps what it offered first with its answers; it offers what is so now."""
-
-        @wraps(plain)
-        def wrapper(operation: str, request: Any, fn: Any, *args: Any, **more: Any) -> Any:
-            for one in args:
-                payload = (getattr(one, "metadata", None) or {}).get("gemini_payload")
+        @wraps(original)
+        def wrapper(operation: str, request: PravalObject, fn: object, *args: Any, **options: Any) -> Any:
+            for answer in args:
+                payload = (getattr(answer, "metadata", None) or {}).get("gemini_payload")
                 if isinstance(payload, dict) and isinstance(request.tools, LiveList):
-                    declared = self._praval_agent.provider._format_tools(
-                        self._attachment.entries(request.tools.allowed_names)
-                    )
+                    entries = self._tools.entries(request.tools.allowed_names)
+                    declared = self._praval_agent.provider._format_tools(entries)
                     payload.pop("tools", None)
                     payload.update({"tools": [{"functionDeclarations": declared}]} if declared else {})
-            return plain(operation, request, fn, *args, **more)
+            return original(operation, request, fn, *args, **options)
 
         return wrapper

@@ -1,19 +1,22 @@
-"""Praval's modules, or the error that says what to install."""
+"""Imports Praval's modules, or raises the error that says what to install."""
 
 from __future__ import annotations
 
 import warnings
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from praval_tools.errors import MissingExtraError, UntestedVersionWarning, get_user_stacklevel
+
+PravalObject: TypeAlias = Any
+"""A module or an object of Praval's, whose interface has no types here."""
 
 TESTED: Final = "0.8.4"
 """The version of Praval that the tests run against."""
 
 
-def import_praval_module(name: str) -> Any:
+def import_praval_module(name: str) -> PravalObject:
     """
     Return a module of Praval; another version than the tested one is warned of, once.
 
