@@ -1,13 +1,13 @@
-"""Tables into attrs classes, strictly: nothing is converted in silence."""
+"""Decodes tables of a configuration into attrs classes, strictly: no value is converted silently."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import attrs
 from cattrs import BaseValidationError, Converter, IterableValidationError, IterableValidationNote
@@ -21,6 +21,9 @@ from praval_tools.names import find_similar_names
 
 T = TypeVar("T")
 
+Hint: TypeAlias = Any
+"""A type hint."""
+
 _TYPE_DESCRIPTIONS: Final = {
     str: "a text",
     bool: "true or false",
@@ -31,7 +34,7 @@ _TYPE_DESCRIPTIONS: Final = {
 _EXACT_TYPES: Final = (str, bool, int, datetime, date, time)
 
 
-def decode_table(document: ConfigDocument, table: Any, kind: type[T], key: KeyPath) -> T:
+def decode_table(document: ConfigDocument, table: object, kind: type[T], key: KeyPath) -> T:
     """
     Return *table*, which stands at *key* of the document, as an instance of the attrs class *kind*.
 
@@ -45,87 +48,95 @@ def decode_table(document: ConfigDocument, table: Any, kind: type[T], key: KeyPa
     try:
         return _get_converter().structure(dict(table), kind)
     except Exception as error:  # the seam to converters and validators of whoever wrote the class
-        problems = [document.build_problem((*key, *path), said) for path, said in _iterate_problems(error, (), kind)]
+        problems = [document.build_problem((*key, *path), text) for path, text in _iterate_problems(error, (), kind)]
     raise ConfigError(problems)
 
 
 @cache
 def _get_converter() -> Converter:
-    made = Converter(forbid_extra_keys=True, detailed_validation=True)
-    for plain in _EXACT_TYPES:
-        made.register_structure_hook(plain, partial(_check_exact_type, plain))
-    made.register_structure_hook(float, _to_float)
-    made.register_structure_hook(Path, lambda value, kind: Path(_check_exact_type(str, value, kind)))
-    made.register_structure_hook_factory(_is_list, lambda kind: partial(_decode_list, made))
-    made.register_structure_hook_factory(_is_table, lambda kind: partial(_decode_mapping, made))
-    configure_union_passthrough(str | bool | int | float | None, made)
-    return made
+    converter = Converter(forbid_extra_keys=True, detailed_validation=True)
+    for exact in _EXACT_TYPES:
+        converter.register_structure_hook(exact, partial(_check_exact_type, exact))
+    converter.register_structure_hook(float, _to_float)
+    converter.register_structure_hook(Path, lambda value, kind: Path(_check_exact_type(str, value, kind)))
+    converter.register_structure_hook_factory(_is_list, lambda kind: partial(_decode_list, converter))
+    converter.register_structure_hook_factory(_is_table, lambda kind: partial(_decode_mapping, converter))
+    configure_union_passthrough(str | bool | int | float | None, converter)
+    return converter
 
 
-def _check_exact_type(plain: type, value: Any, kind: Any) -> Any:
-    if type(value) is not plain:
+def _check_exact_type(exact: type[T], value: object, kind: Hint) -> T:
+    if type(value) is not exact:
         raise TypeError
     return value
 
 
-def _to_float(value: Any, kind: Any) -> float:
+def _to_float(value: object, kind: Hint) -> float:
     if type(value) not in (int, float):
         raise TypeError
-    return float(value)
+    return float(cast(float, value))
 
 
-def _is_list(kind: Any) -> bool:
-    return (get_origin(kind) or kind) in (list, tuple, set, frozenset)
+def _get_class(kind: Hint) -> Hint:
+    """Return the class of a hint without its parameters: `list` of `list[int]`."""
+    origin: Hint = get_origin(kind)
+    return origin or kind
 
 
-def _is_table(kind: Any) -> bool:
-    origin = get_origin(kind) or kind
+def _is_list(kind: Hint) -> bool:
+    return _get_class(kind) in (list, tuple, set, frozenset)
+
+
+def _is_table(kind: Hint) -> bool:
+    origin = _get_class(kind)
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
-def _decode_list(converter: Converter, value: Any, kind: Any) -> Any:
+def _decode_list(converter: Converter, value: object, kind: Hint) -> object:
     if not isinstance(value, list | tuple):
         raise TypeError
-    origin, inner = get_origin(kind) or kind, get_args(kind)
+    origin, inner = _get_class(kind), get_args(kind)
     if origin is tuple and inner and inner[-1] is not Ellipsis:
         if len(inner) != len(value):
             raise TypeError
-        hints: list[Any] = list(inner)
+        hints = list(inner)
     else:
         hints = [inner[0] if inner else Any] * len(value)
-    return origin(_decode_items(converter, list(enumerate(value)), hints, kind))
+    return origin(_decode_items(converter, enumerate(value), hints, kind))
 
 
-def _decode_mapping(converter: Converter, value: Any, kind: Any) -> Any:
+def _decode_mapping(converter: Converter, value: object, kind: Hint) -> dict[object, object]:
     if not isinstance(value, Mapping):
         raise TypeError
     inner = get_args(kind)
-    given = list(value.items())
-    made = _decode_items(converter, given, [inner[1] if inner else Any] * len(given), kind)
-    return dict(zip(value, made, strict=True))
+    hints = [inner[1] if inner else Any] * len(value)
+    return dict(zip(value, _decode_items(converter, value.items(), hints, kind), strict=True))
 
 
-def _decode_items(converter: Converter, items: list[tuple[Any, Any]], hints: list[Any], kind: Any) -> list[Any]:
-    """Structure each item; the errors of all of them come together, each with its index."""
-    made, errors = [], []
+def _decode_items(
+    converter: Converter, items: Iterable[tuple[int | str, object]], hints: list[Hint], kind: Hint
+) -> list[object]:
+    """Decode each item; the errors of all of them come together, each with its index."""
+    decoded, errors = list[object](), list[Exception]()
     for (index, item), hint in zip(items, hints, strict=True):
         try:
-            made.append(item if hint is Any else converter.structure(item, hint))
-        except Exception as error:  # collected: all problems come at once
+            decoded.append(item if hint is Any else converter.structure(item, hint))
+        except Exception as error:  # collected: all problems are reported together
             error.add_note(IterableValidationNote("", index, hint))
             errors.append(error)
     if errors:
         raise IterableValidationError("items", errors, kind)
-    return made
+    return decoded
 
 
-def _iterate_problems(error: BaseException, path: KeyPath, kind: Any) -> Iterator[tuple[KeyPath, str]]:
+def _iterate_problems(error: BaseException, path: KeyPath, kind: Hint) -> Iterator[tuple[KeyPath, str]]:
     """Yield path and fix of each problem."""
     if isinstance(error, ForbiddenExtraKeysError):
-        known = [one.alias or one.name for one in attrs.fields(error.cl)]
+        known = [field.alias or field.name for field in attrs.fields(error.cl)]
         for name in sorted(map(str, error.extra_fields)):
-            match = find_similar_names(name, known)
-            yield (*path, name), f"unknown key{f'; did you mean {match[0]!r}?' if match else _format_known_keys(known)}"
+            similar = find_similar_names(name, known)
+            hint = f"did you mean {similar[0]!r}?" if similar else _format_known_keys(known)
+            yield (*path, name), f"unknown key; {hint}"
     elif isinstance(error, BaseValidationError):
         for inner in error.exceptions:
             step, hint = _get_path_step(inner)
@@ -140,7 +151,7 @@ def _iterate_problems(error: BaseException, path: KeyPath, kind: Any) -> Iterato
         yield path, f"expected {_describe_type(kind)}: {describe_error(error)[:400]}"
 
 
-def _get_path_step(error: BaseException) -> tuple[KeyPath, Any]:
+def _get_path_step(error: BaseException) -> tuple[KeyPath, Hint]:
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, AttributeValidationNote):
             return (note.name,), note.type
@@ -149,46 +160,46 @@ def _get_path_step(error: BaseException) -> tuple[KeyPath, Any]:
     return (), None
 
 
-def _describe_type(kind: Any) -> str:
+def _describe_type(kind: Hint) -> str:
     if kind in _TYPE_DESCRIPTIONS:
         return _TYPE_DESCRIPTIONS[kind]
-    origin, inner = get_origin(kind), get_args(kind)
+    inner = get_args(kind)
     if _is_list(kind):
         return "a list of texts" if inner and inner[0] is str else "a list"
-    if _is_table(kind):
+    if _is_table(kind) or (isinstance(kind, type) and attrs.has(kind)):
         return "a table"
-    if origin is not None and inner and type(None) in inner:
-        return " or ".join(_describe_type(one) for one in inner if one is not type(None))
-    return "a table" if isinstance(kind, type) and attrs.has(kind) else str(getattr(kind, "__name__", kind))
+    if type(None) in inner:
+        return " or ".join(_describe_type(hint) for hint in inner if hint is not type(None))
+    return str(getattr(kind, "__name__", kind))
 
 
 def _format_known_keys(known: list[str]) -> str:
-    return f"; known are {', '.join(sorted(known))}" if known else "; there are none"
+    return f"known are {', '.join(sorted(known))}" if known else "there are none"
 
 
 def expand_variables(
-    document: ConfigDocument, table: Any, key: KeyPath, environment: Mapping[str, str] | None = None
+    document: ConfigDocument, table: object, key: KeyPath, environment: Mapping[str, str] | None = None
 ) -> tuple[Any, list[ConfigProblem], list[str]]:
     """
-    Return *table* with each text that is `${NAME}` as a whole replaced by that environment variable.
+    Replace each text of *table* that is `${NAME}` as a whole by that environment variable.
 
     Returns:
         The table; a problem for each variable that is not set; the values that were filled in, which are secret.
     """
-    known = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     problems, secrets = list[ConfigProblem](), list[str]()
 
-    def walk(value: Any, path: KeyPath) -> Any:
+    def expand(value: object, path: KeyPath) -> object:
         if isinstance(value, Mapping):
-            return {name: walk(one, (*path, name)) for name, one in value.items()}
+            return {name: expand(item, (*path, name)) for name, item in value.items()}
         if isinstance(value, list):
-            return [walk(one, (*path, index)) for index, one in enumerate(value)]
+            return [expand(item, (*path, index)) for index, item in enumerate(value)]
         if isinstance(value, str) and value.startswith("${") and value.endswith("}") and value[2:-1].isidentifier():
-            if (text := known.get(value[2:-1])) is None:
+            if (text := variables.get(value[2:-1])) is None:
                 problems.append(document.build_problem(path, f"the environment variable {value[2:-1]} is not set"))
                 return value
             secrets.append(text)
             return text
         return value
 
-    return walk(table, key), problems, secrets
+    return expand(table, key), problems, secrets

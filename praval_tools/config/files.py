@@ -1,4 +1,4 @@
-"""Finding and reading the file of a configuration, and the line of a key in it."""
+"""Finds and reads the configuration file, and finds the line of a key in it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ConfigDocument:
     The tables of one configuration.
 
     Args:
-        data: What it says.
-        file: Where it stands; empty where the program gave it.
-        root: The table of the file in which the whole of it is.
-        text: The file.
+        data: The tables.
+        file: The path of the file; empty where the program gives the tables.
+        table_path: The table of the file that holds the whole configuration.
+        text: The text of the file.
     """
 
     data: Mapping[str, Any] = field(factory=dict)
@@ -38,21 +38,23 @@ class ConfigDocument:
     text: str = field(default="", repr=False)
 
     def build_problem(self, key: KeyPath, expected: str) -> ConfigProblem:
-        """Return what is wrong at *key*, with its place."""
+        """Return a problem at *key*, with its place in the file."""
         full = (*self.table_path, *key)
         return ConfigProblem(format_key(full), expected, self.file, find_line(self.text, full))
 
 
 def find_config(folder: Path) -> ConfigDocument:
     """
-    Return the configuration of *folder*: `praval_tools.toml`, or `[tool.praval_tools]` in `pyproject.toml`; else none.
+    Return the configuration of *folder*: of `praval_tools.toml`, or `[tool.praval_tools]` in `pyproject.toml`.
+
+    It is empty where there is neither.
 
     Raises:
-        ConfigError: Both are there, or a file is no TOML.
+        ConfigError: Both are there, or a file is not valid TOML.
     """
     own, shared = folder / OWN_FILE, folder / SHARED_FILE
-    documents = [read_config(one) for one in (own, shared) if os.path.lexists(one)]
-    documents = [one for one in documents if one.data or Path(one.file).name == OWN_FILE]
+    documents = [read_config(path) for path in (own, shared) if os.path.lexists(path)]
+    documents = [document for document in documents if document.data or document.file == str(own)]
     if len(documents) > 1:
         text = f"[tool.praval_tools] stands there, and {OWN_FILE} beside it; keep one of the two"
         raise ConfigError([ConfigProblem("tool.praval_tools", text, str(shared))])
@@ -64,7 +66,7 @@ def read_config(path: Path) -> ConfigDocument:
     Return the configuration in a file.
 
     Raises:
-        ConfigError: It cannot be read, or is no TOML.
+        ConfigError: It cannot be read, or is not valid TOML.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -74,7 +76,7 @@ def read_config(path: Path) -> ConfigDocument:
     except RecursionError:
         raise ConfigError([ConfigProblem("", "is nested too deeply", str(path))]) from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([ConfigProblem("", f"is no TOML: {error}", str(path))]) from None
+        raise ConfigError([ConfigProblem("", f"is not valid TOML: {error}", str(path))]) from None
     if path.name != SHARED_FILE:
         return ConfigDocument(data=data, file=str(path), text=text)
     tool = data.get(_TABLE_PATH[0])
@@ -91,44 +93,50 @@ def format_key(key: KeyPath) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
             continue
-        plain = part.replace("_", "").replace("-", "").isalnum() and part.isascii() and "-" not in part
-        quoted = part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        text += f".{quoted}" if text else quoted
+        is_bare = part.replace("_", "").isalnum() and part.isascii()
+        escaped = part if is_bare else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        text += f".{escaped}" if text else escaped
     return text
 
 
 def find_line(text: str, key: KeyPath) -> int:
-    """Return the line of *key* or, where it stands inside of another, of that one; 0: it is not known."""
-    wanted, lines = tuple(one for one in key if isinstance(one, str)), _index_lines(text)
-    return next((lines[wanted[:most]] for most in range(len(wanted), 0, -1) if wanted[:most] in lines), 0)
+    """
+    Find the line of a key.
+
+    Returns:
+        The line of *key*, or of the nearest key around it that has a line; 0 where none is known.
+    """
+    names, lines = tuple(part for part in key if isinstance(part, str)), _index_lines(text)
+    return next((lines[names[:length]] for length in range(len(names), 0, -1) if names[:length] in lines), 0)
 
 
 @lru_cache(1)
 def _index_lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the line on which each key stands first."""
-    table, found = tuple[str, ...](), dict[tuple[str, ...], int]()
+    table, lines = tuple[str, ...](), dict[tuple[str, ...], int]()
     for number, line in enumerate(text.splitlines(), start=1):
-        bare = line.strip()
-        if bare.startswith("["):
-            here = table = _parse_key(bare.split("#")[0]) if _parse_key(bare.split("#")[0]) else _parse_key(bare)
+        stripped = line.strip()
+        if stripped.startswith("["):
+            key = table = _parse_key(stripped.split("#")[0]) or _parse_key(stripped)
         else:
-            name, equals, _ = bare.partition("=")
-            here = (*table, *_parse_key(f"{name} = 0")) if equals else ()
-        if here:
-            found.setdefault(here, number)
-    return found
+            name, equals, _ = stripped.partition("=")
+            key = (*table, *_parse_key(f"{name} = 0")) if equals else ()
+        if key:
+            lines.setdefault(key, number)
+    return lines
 
 
 def _parse_key(line: str) -> tuple[str, ...]:
     """Return the path of the one key that *line* has; empty where it has none."""
     try:
-        inner: Any = tomllib.loads(line)
+        inner: object = tomllib.loads(line)
     except tomllib.TOMLDecodeError:
         return ()
-    found: list[str] = []
+    path: list[str] = []
     while isinstance(inner, dict | list) and inner:
-        inner = inner[0] if isinstance(inner, list) else inner
-        if isinstance(inner, dict) and inner:
+        if isinstance(inner, list):
+            inner = inner[0]
+        else:
             name, inner = next(iter(inner.items()))
-            found.append(name)
-    return tuple(found)
+            path.append(name)
+    return tuple(path)

@@ -1,8 +1,8 @@
-"""The plugin tables of a configuration: what the operator grants to each installed plugin."""
+"""Reads the plugin tables of a configuration: what the operator grants to each installed plugin."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,16 @@ from praval_tools.names import check_agent_name, check_tool_name, normalized
 @frozen(kw_only=True)
 class PluginTable:
     """
-    What the operator says of one plugin: `[plugins."praval-tools-sql"]`.
+    The operator's table of one plugin: `[plugins."praval-tools-sql"]`.
 
     Args:
-        trust: Grant what it asks for: owners, sharing, categories, its agents, answering approvals.
+        trust: Grant what it requests: owners, sharing, categories, its agents, answering approvals.
         enabled: False: it is not even imported.
         owned_by: The agent that owns its tools, instead of `plugin:<distribution>`.
         shared: The names of its tools that every agent may call.
         namespace: Prefix of the names of its tools.
-        allow: The only tools of it that are registered, by the names that it gives them; left out: all.
-        settings: For the plugin itself; it says which there are.
+        allow: The only tools of it that are registered, by the plugin's names; left out: all.
+        settings: The settings of the plugin itself, as it declares them.
     """
 
     trust: bool = False
@@ -45,17 +45,17 @@ class PluginsConfig:
     All plugin tables of a configuration.
 
     Args:
-        plugins: By distribution, its name normalized.
+        plugins: The tables by normalized name of the distribution.
         sources: The tables of `[[sources]]`, each with its `kind`.
-        document: Where all of it stands.
+        document: The document that holds them.
     """
 
     plugins: Mapping[str, PluginTable] = field(factory=dict)
-    sources: tuple[Mapping[str, Any], ...] = ()
+    sources: tuple[Mapping[str, object], ...] = ()
     document: ConfigDocument = field(factory=ConfigDocument, repr=False)
 
     def get_table(self, distribution: str) -> PluginTable:
-        """Return what is said of a distribution."""
+        """Return the table of a distribution; the default one where there is none."""
         return self.plugins.get(distribution) or PluginTable()
 
     def get_table_key(self, distribution: str) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class PluginsConfig:
 
 def read_plugins_config(config: str | Path | Mapping[str, Any] | None = None) -> PluginsConfig:
     """
-    Return the plugin tables of a configuration; tables that are about something else are not looked at.
+    Read the plugin tables of a configuration; other tables are ignored.
 
     Args:
         config: A file, the tables themselves, or None: the file of the working directory, if there is one.
@@ -89,46 +89,41 @@ def read_plugins_config(config: str | Path | Mapping[str, Any] | None = None) ->
 
 
 def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dict[str, PluginTable]:
-    given, made = document.data.get("plugins", {}), dict[str, PluginTable]()
-    if not isinstance(given, Mapping):
+    section, tables = document.data.get("plugins", {}), dict[str, PluginTable]()
+    if not isinstance(section, Mapping):
         problems.append(document.build_problem(("plugins",), 'expected tables: [plugins."praval-tools-sql"]'))
-        return made
-    for name, table in given.items():
-        key = ("plugins", str(name))
-        if normalized(str(name)) in made:
-            problems.append(
-                document.build_problem(key, "the same distribution has another table, under another spelling")
-            )
+        return tables
+    for name, table in section.items():
+        key, distribution = ("plugins", str(name)), normalized(str(name))
+        if distribution in tables:
+            text = "the same distribution has another table, under another spelling"
+            problems.append(document.build_problem(key, text))
+        tables[distribution] = PluginTable()
         try:
-            one = decode_table(document, table, PluginTable, key)
+            tables[distribution] = decode_table(document, table, PluginTable, key)
         except ConfigError as error:
             problems += error.problems
-            one = PluginTable()
         problems += _check_names(document, table, key)
-        made[normalized(str(name))] = one
-    return made
+    return tables
 
 
-def _check_names(document: ConfigDocument, table: Any, key: tuple[str, ...]) -> list[ConfigProblem]:
-    found = list[ConfigProblem]()
+def _check_names(document: ConfigDocument, table: object, key: tuple[str, ...]) -> Iterator[ConfigProblem]:
     for name, check in (("owned_by", check_agent_name), ("namespace", check_tool_name)):
         value = table.get(name) if isinstance(table, Mapping) else None
         try:
             if isinstance(value, str):
                 check(value)
         except InvalidNameError as error:
-            found.append(document.build_problem((*key, name), str(error)))
-    return found
+            yield document.build_problem((*key, name), str(error))
 
 
-def _read_sources(document: ConfigDocument, problems: list[ConfigProblem]) -> tuple[Mapping[str, Any], ...]:
-    given = document.data.get("sources", [])
-    if not isinstance(given, list | tuple):
+def _read_sources(document: ConfigDocument, problems: list[ConfigProblem]) -> tuple[Mapping[str, object], ...]:
+    section = document.data.get("sources", [])
+    if not isinstance(section, list | tuple):
         problems.append(document.build_problem(("sources",), "expected a list of tables: [[sources]]"))
         return ()
-    for index, one in enumerate(given):
-        if not isinstance(one, Mapping) or not isinstance(one.get("kind"), str):
-            problems.append(
-                document.build_problem(("sources", index, "kind"), "expected a table with a text as its kind")
-            )
-    return tuple(one for one in given if isinstance(one, Mapping))
+    for index, table in enumerate(section):
+        if not isinstance(table, Mapping) or not isinstance(table.get("kind"), str):
+            text = "expected a table with a text as its kind"
+            problems.append(document.build_problem(("sources", index, "kind"), text))
+    return tuple(table for table in section if isinstance(table, Mapping))
