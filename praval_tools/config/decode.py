@@ -17,7 +17,7 @@ from cattrs.strategies import configure_union_passthrough
 from praval_tools.config.files import ConfigDocument, KeyPath
 from praval_tools.errors import ConfigError, ConfigProblem
 from praval_tools.execution.failures import describe_error
-from praval_tools.names import find_similar_names
+from praval_tools.names import suggest_names
 
 T = TypeVar("T")
 
@@ -134,8 +134,7 @@ def _iterate_problems(error: BaseException, path: KeyPath, kind: Hint) -> Iterat
     if isinstance(error, ForbiddenExtraKeysError):
         known = [field.alias or field.name for field in attrs.fields(error.cl)]
         for name in sorted(map(str, error.extra_fields)):
-            similar = find_similar_names(name, known)
-            hint = f"did you mean {similar[0]!r}?" if similar else _format_known_keys(known)
+            hint = suggest_names(name, known, "did you mean ") or _format_known_keys(known)
             yield (*path, name), f"unknown key; {hint}"
     elif isinstance(error, BaseValidationError):
         for inner in error.exceptions:

@@ -14,12 +14,13 @@ from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import DuplicateAgentError
 from praval_tools.execution.hooks import PluginContribution, contribution_key
 from praval_tools.names import get_collision_keys
-from praval_tools.plugins.admission import Admission, AnyTool
+from praval_tools.plugins.admission import Admission
 from praval_tools.plugins.contents import EXTENSION_KINDS, PluginContents
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hook_caller import HOOK_PREFIX, ApprovalHook, AuthorizationHook, FailureReporter, ObserverHook
 from praval_tools.registry.agents import adopt_agent
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.tools.tool import AnyTool
 
 _AUTHORIZE_HOOK = f"{HOOK_PREFIX}authorize"
 _NO_CONTRIBUTION = PluginContribution("", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from attrs import field, frozen
 from msgspec.structs import replace
@@ -12,10 +12,10 @@ from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import InvalidNameError
 from praval_tools.names import (
     check_tool_name,
-    find_similar_names,
     get_collision_keys,
     is_valid_agent_name,
     shorten_repr,
+    suggest_names,
 )
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.tools.from_object import make_tools_from_object
@@ -23,14 +23,12 @@ from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import Source, SourceKind
 from praval_tools.tools.stamping import with_checked_metadata
-from praval_tools.tools.tool import AsyncTool, Tool
+from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
 
 MAX_TOOLS: Final = 10_000
 """How many tools one plugin may bring: a hook may yield tools without end."""
 
 REGISTER_TOOLS_HOOK: Final = "praval_tools_register_tools"
-
-AnyTool = Tool[..., Any]
 
 
 @frozen(kw_only=True)
@@ -103,8 +101,7 @@ def admit_tools(
     for key, listed in (("allow", table.allow or ()), ("shared", table.shared)):
         for name in listed:
             if name not in names:
-                similar = find_similar_names(name, names)
-                hint = f"; did you mean {similar[0]!r}?" if similar else ""
+                hint = suggest_names(name, names, "; did you mean ")
                 raise plugin.error("configuration", f"{key} names {name!r}, which it does not bring{hint}")
     allowed_names = set(names) if table.allow is None else set(table.allow)
     allowed = [tool for tool in unique_tools if tool.name in allowed_names]

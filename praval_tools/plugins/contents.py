@@ -19,7 +19,7 @@ from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.settings import build_settings
 from praval_tools.plugins.staging import PluginModules, RequestedAgent, StagingRegistry, act_as_plugin, import_plugin
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class LoadProgress:
 class PluginContents:
     """Everything that one plugin brings; `extensions` are engines, journals, formats and sources, by kind and name."""
 
-    tools: tuple[Tool[..., Any], ...] = ()
+    tools: tuple[AnyTool, ...] = ()
     agents: tuple[RequestedAgent, ...] = ()
     hooks: Mapping[str, PluginHook] = field(factory=dict)
     extensions: Mapping[str, Mapping[str, Any]] = field(factory=dict)

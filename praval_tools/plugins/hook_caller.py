@@ -11,7 +11,7 @@ from attrs import frozen
 from pluggy import HookImpl
 
 from praval_tools.execution.context import ARGUMENTS, FrameScope, activate_frame, iter_active_frames, make_frame
-from praval_tools.names import find_similar_names, shorten_repr
+from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hookspecs import PROJECT_NAME
@@ -101,8 +101,7 @@ def _list_candidate_names(plugin_object: object) -> list[str]:
 
 def _check_hook(plugin: InstalledPlugin, hook: str, name: str, mark: Mapping[str, object], is_duplicate: bool) -> None:
     if hook not in _PARAMETERS_BY_HOOK:
-        similar = find_similar_names(hook, _PARAMETERS_BY_HOOK)
-        hint = f"did you mean {similar[0]!r}?" if similar else ", ".join(_PARAMETERS_BY_HOOK)
+        hint = suggest_names(hook, _PARAMETERS_BY_HOOK, "did you mean ") or ", ".join(_PARAMETERS_BY_HOOK)
         raise plugin.error("hooks", f"there is no hook {hook!r}; {hint}")
     if mark.get("wrapper") or mark.get("hookwrapper"):
         problem = f"{name} is a wrapper, which would see and change what other plugins answer; write a plain hook"

@@ -20,7 +20,7 @@ from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.hooks import contribution_key
 from praval_tools.names import normalized
 from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
-from praval_tools.plugins.admission import Admission, AnyTool, admit_tools
+from praval_tools.plugins.admission import Admission, admit_tools
 from praval_tools.plugins.contents import (
     LoadProgress,
     PluginContents,
@@ -38,6 +38,7 @@ from praval_tools.plugins.staging import PluginModules
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.source import SourceKind
+from praval_tools.tools.tool import AnyTool
 
 DEBUG_VARIABLE: Final = "PRAVAL_TOOLS_DEBUG_PLUGINS"
 

@@ -16,7 +16,7 @@ from praval_tools.journal.storage.protocol import Item, Record
 from praval_tools.plugins.discovery import InstalledPlugin, PluginKey
 from praval_tools.plugins.report import PluginReport, build_failure_report, get_class_name
 from praval_tools.registry.registry import ToolRegistry, get_runtime
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 CALL_HOOKS: Final = tuple(f"praval_tools_{name}" for name in ("before_call", "after_call", "authorize", "approve"))
 """The hooks that are called at calls, long after the plugin was loaded."""
@@ -90,14 +90,14 @@ class PluginReportStore:
         except PluginWarning:  # where warnings are errors; the call is not at fault, and the report stands
             return
 
-    def record_report(self, report: PluginReport, tools: Iterable[Tool[..., Any]]) -> PluginReport:
+    def record_report(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
         """Store a report, in the journal too; return it, with what an upgrade changed."""
         if self.registry.journal is not None and (report.failed or report.loaded):
             report = self._write_to_journal(report, tools)
         self.reports[report.distribution, report.entry_point] = report
         return report
 
-    def _write_to_journal(self, report: PluginReport, tools: Iterable[Tool[..., Any]]) -> PluginReport:
+    def _write_to_journal(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
         last = self.last_events.get((report.distribution, report.entry_point or "?"), LastEvents())
         event_class, fields = _draft_failed_event(report) if report.failed else _draft_loaded_event(report, tools)
         if report.loaded and last.loaded is not None:
@@ -125,16 +125,14 @@ class PluginReportStore:
             runtime.access_store.persistence.warn_or_raise(answer.error)
 
 
-def _add_upgrade(
-    report: PluginReport, before: dict[str, str], tools: Iterable[Tool[..., Any]], version: str
-) -> PluginReport:
+def _add_upgrade(report: PluginReport, before: dict[str, str], tools: Iterable[AnyTool], version: str) -> PluginReport:
     """Return a report with the tools whose fingerprints changed, and the version that the journal recorded."""
     compilable = (tool for tool in tools if tool.implementation.is_compilable)
     changed = tuple(tool.name for tool in compilable if before.get(tool.name, tool.fingerprint) != tool.fingerprint)
     return evolve(report, changed=changed, upgraded_from=version if version != report.version else "")
 
 
-def _draft_loaded_event(report: PluginReport, tools: Iterable[Tool[..., Any]]) -> EventDraft:
+def _draft_loaded_event(report: PluginReport, tools: Iterable[AnyTool]) -> EventDraft:
     compilable = [tool for tool in tools if tool.implementation.is_compilable]
     return PluginLoaded, {
         "plugin": report.entry_point,

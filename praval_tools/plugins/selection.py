@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.names import find_similar_names, normalized
+from praval_tools.names import normalized, suggest_names
 from praval_tools.plugins.discovery import ALLOW_LIST_VARIABLE, InstalledPlugin, read_allow_list
 from praval_tools.plugins.report import PluginReport, build_failure_report
 
@@ -49,8 +49,7 @@ class PluginSelection:
         lists = (self._only, "only="), (self._exclude, "exclude="), (self._allow_list, ALLOW_LIST_VARIABLE)
         for names, origin in (*lists, (enabled, config_file)):
             for name in sorted((names or set()).difference(known)):
-                similar = find_similar_names(name, known)
-                hint = f"did you mean {similar[0]!r}?" if similar else "install it, or take the name out"
+                hint = suggest_names(name, known, "did you mean ") or "install it, or take the name out"
                 unknown = InstalledPlugin(distribution=name)
                 error = unknown.error("find", f"{origin} names it, and it is not installed; {hint}")
                 yield build_failure_report(unknown, "find", error)

@@ -7,9 +7,8 @@ from weakref import WeakValueDictionary
 
 from attrs import define, field
 
-from praval_tools.access.rules import AccessRecord
+from praval_tools.access.records import AccessRecord
 from praval_tools.compat.praval.conversion import (
-    AnyTool,
     JsonObject,
     PravalRegistration,
     get_praval_name,
@@ -22,6 +21,7 @@ from praval_tools.compat.praval.conversion import (
 from praval_tools.compat.praval.model import Tool, make_tool_error
 from praval_tools.errors import DuplicateToolError, ToolError
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.tools.tool import AnyTool
 
 ASSIGNED_REASON = "assigned through Praval's interface"
 SHARED_REASON = "shared with every agent"

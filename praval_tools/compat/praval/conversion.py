@@ -13,9 +13,9 @@ from praval_tools.compat.praval.model import Tool, ToolMetadata
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.names import check_agent_name, check_tool_name, normalize_name
 from praval_tools.tools.metadata import ToolMetadata as OurMetadata
+from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.tool import Tool as OurTool
 
-AnyTool = OurTool[..., Any]
 JsonObject = Mapping[str, Any]
 
 RISK_LEVELS: Final = ("low", "medium", "high", "critical")

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 
 from praval_tools.compat.praval.catalogue import ASSIGNED_REASON, SHARED_REASON, PravalCatalogue, get_catalogue
 from praval_tools.compat.praval.conversion import (
-    AnyTool,
     get_praval_category,
     get_registration,
     refresh_praval_tool,
@@ -18,6 +17,7 @@ from praval_tools.compat.praval.conversion import (
 from praval_tools.compat.praval.model import Tool, make_tool_error
 from praval_tools.registry import default
 from praval_tools.registry.registry import ToolRegistry as OurRegistry
+from praval_tools.tools.tool import AnyTool
 
 _VIEW_ATTRIBUTE = "_praval_view"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Mu
 from typing import Any, Final
 
 from praval_tools.compat.praval.catalogue import get_catalogue
-from praval_tools.compat.praval.conversion import AnyTool, get_registration, refresh_praval_tool
+from praval_tools.compat.praval.conversion import get_registration, refresh_praval_tool
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
 from praval_tools.integrations.praval.migration import Collisions, ToolMigrator, build_entry_tool
@@ -16,6 +16,7 @@ from praval_tools.names import fold_name, to_wire_name
 from praval_tools.registry.agents import Agent
 from praval_tools.tools.approval import Allow
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.tool import AnyTool
 
 _EXTRA_FIELDS: Final = ("strict", "metadata", "async_only")
 """Fields that Praval's own entries may have besides."""

@@ -12,7 +12,6 @@ from attrs import frozen
 
 from praval_tools.compat.praval.catalogue import ASSIGNED_REASON, PravalCatalogue, get_catalogue
 from praval_tools.compat.praval.conversion import (
-    AnyTool,
     JsonObject,
     get_praval_name,
     get_registration,
@@ -26,6 +25,7 @@ from praval_tools.errors import DuplicateToolError, ToolUsageError
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.registry import default
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.tool import Tool as OurTool
 
 Entry = Mapping[str, Any]
