@@ -1,14 +1,9 @@
-"""Ways round a guarantee that were found and closed, one test each."""
+"""Attempts to get round the access rules that once succeeded, one test each."""
 
 from __future__ import annotations
 
 import asyncio
-import copy
-import gc
-import os
-import signal
 import threading
-import weakref
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass
 from decimal import Decimal
@@ -16,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bank_rig import bank_registry, get_outcome
 
 from praval_tools import (
     AccessWarning,
@@ -26,11 +22,12 @@ from praval_tools import (
     Outcome,
     Tool,
     ToolCall,
-    ToolDefinitionError,
     ToolRegistry,
     UnknownToolWarning,
     discover_tools,
 )
+
+__all__ = ["bank_registry"]
 
 
 @dataclass
@@ -44,24 +41,6 @@ class Order:
         self.total = amount
 
 
-@pytest.fixture
-def registry() -> ToolRegistry:
-    """A registry with a tool of somebody else, which nobody shares but its owner."""
-    made = ToolRegistry()
-
-    @made.tool("victim", owned_by="bank")
-    def victim(x: int = 5000) -> int:
-        """Belong to the bank."""
-        return x
-
-    return made
-
-
-def outcome(registry: ToolRegistry, name: str, agent: str = "mal", **arguments: Any) -> Outcome:
-    """Return how a call ends."""
-    return registry.execute(ToolCall("1", name, arguments, agent)).outcome
-
-
 def shared(registry: ToolRegistry) -> bool:
     """Tell whether the bank's tool was shared."""
     return bool(registry.get_tool("victim").metadata.shared)  # type: ignore[union-attr]
@@ -70,7 +49,7 @@ def shared(registry: ToolRegistry) -> bool:
 class TestNobodyIsTheOperatorByAccident:
     @pytest.mark.parametrize("policy", [False, True])
     def test_classes_of_arguments(self, registry: ToolRegistry, policy: bool) -> None:
-        """What a class does while arguments are structured is done as the agent, on both roads."""
+        """What a class does while arguments are structured is done as the agent, with a policy and without."""
 
         @dataclass
         class Sneaky:
@@ -88,7 +67,7 @@ class TestNobodyIsTheOperatorByAccident:
 
         if policy:
             registry.add_policy(lambda *_: None)
-        assert Outcome.OK is not outcome(registry, "take", one={"name": "x"})
+        assert Outcome.OK is not get_outcome(registry, "take", one={"name": "x"})
         assert not shared(registry)
 
     @pytest.mark.parametrize("policy", [False, True])
@@ -107,7 +86,7 @@ class TestNobodyIsTheOperatorByAccident:
 
         if policy:
             registry.add_policy(lambda *_: None)
-        assert Outcome.TOOL_ERROR is outcome(registry, "fail")
+        assert Outcome.TOOL_ERROR is get_outcome(registry, "fail")
         assert not shared(registry)
 
     def test_what_an_agent_brings_is_its_own(self, registry: ToolRegistry) -> None:
@@ -127,14 +106,14 @@ class TestNobodyIsTheOperatorByAccident:
                 registry.register_tool(Tool.from_function(mine))
 
         assert "NotOwnerError" == registry.execute(ToolCall("1", "bring", {"how": "list"}, "mal")).error_type
-        assert Outcome.OK is outcome(registry, "bring", how="register")
+        assert Outcome.OK is get_outcome(registry, "bring", how="register")
         assert "mal" == registry.get_tool("mine").metadata.owned_by  # type: ignore[union-attr]
         assert [] == registry.agent("boss").list_tools()
 
 
 class TestRevocation:
-    def test_of_very_long_lines(self, registry: ToolRegistry) -> None:
-        """Who lends on to itself without end makes no line too long for the operator to take all of it back."""
+    def test_of_very_long_chains_of_grants(self, registry: ToolRegistry) -> None:
+        """An agent that lends to itself again and again makes no chain that the operator cannot take back."""
         registry.grant("victim", "mal", delegable=True)
 
         def lend() -> None:
@@ -143,14 +122,14 @@ class TestRevocation:
 
         Agent("mal", registry=registry, function=lend)()
         assert registry.remove_tool_from_agent("victim", "mal")
-        assert Outcome.FORBIDDEN is outcome(registry, "victim")
+        assert Outcome.FORBIDDEN is get_outcome(registry, "victim")
 
-    def test_by_an_owner_is_not_believed_in(self, registry: ToolRegistry) -> None:
-        """An owner that takes a tool from somebody who lists it is told that nothing was taken."""
+    def test_by_an_owner_of_a_listed_tool(self, registry: ToolRegistry) -> None:
+        """An owner that takes a tool from somebody who lists it is warned that nothing was taken."""
         Agent("mal", tools=["victim"], registry=registry)
         with pytest.warns(AccessWarning, match="lists"):
             assert not registry.remove_tool_from_agent("victim", "mal", by="bank")
-        assert Outcome.OK is outcome(registry, "victim")
+        assert Outcome.OK is get_outcome(registry, "victim")
 
     def test_of_a_misspelt_name(self, registry: ToolRegistry) -> None:
         """A removal that names no tool warns, with near names, and shows in the problems."""
@@ -193,7 +172,7 @@ class TestRevocation:
 
 class TestBounds:
     def test_fields_that_cannot_be_read_back(self, registry: ToolRegistry) -> None:
-        """A bound on what a class takes and does not give back is refused, not believed in."""
+        """A bound on what a class takes and does not give back is refused."""
 
         @registry.tool("pay")
         def pay(order: Order, note: str = "") -> int:
@@ -208,7 +187,7 @@ class TestBounds:
             with pytest.raises(GrantError, match="Order.amount"):
                 registry.grant("pay", "mal", where=where)
         registry.grant("pay", "mal", where={"note": {"maxLength": 3}})
-        assert Outcome.OK is outcome(registry, "pay", order={"item": "x", "amount": 5})
+        assert Outcome.OK is get_outcome(registry, "pay", order={"item": "x", "amount": 5})
 
     @pytest.mark.parametrize(
         "bound", [{"not": {"const": "5000"}}, {"enum": ["100"]}, {"pattern": "^1"}, {"type": "string"}]
@@ -224,7 +203,7 @@ class TestBounds:
         with pytest.raises(GrantError, match="as a number"):
             registry.grant("pay", "mal", where={"amount": bound})
         registry.grant("pay", "mal", where={"amount": {"not": {"const": 5000}, "maximum": 6000}})
-        assert [Outcome.FORBIDDEN, Outcome.OK] == [outcome(registry, "pay", amount=one) for one in ("5000.0", "1")]
+        assert [Outcome.FORBIDDEN, Outcome.OK] == [get_outcome(registry, "pay", amount=one) for one in ("5000.0", "1")]
 
     def test_models_that_hide_fields(self, registry: ToolRegistry) -> None:
         """The same for pydantic models that leave fields out or give them another name."""
@@ -246,17 +225,17 @@ class TestBounds:
         registry.register_tool(Tool("given", "Give.", schema, callable=lambda x=1000: x))
         where = {"type": "object", "properties": {"x": {"maximum": 10}}, "required": []}
         registry.grant("given", "mal", where=where)
-        assert Outcome.FORBIDDEN is outcome(registry, "given")
-        assert Outcome.OK is outcome(registry, "given", x=3)
+        assert Outcome.FORBIDDEN is get_outcome(registry, "given")
+        assert Outcome.OK is get_outcome(registry, "given", x=3)
 
     def test_policies_see_what_bounds_see(self, registry: ToolRegistry) -> None:
         """A left-out parameter does not hide its default from a policy."""
         registry.add_policy(lambda agent, tool, arguments: "too much" if arguments.get("x", 0) > 100 else None)
-        assert Outcome.FORBIDDEN is outcome(registry, "victim", agent="bank")
-        assert Outcome.OK is outcome(registry, "victim", agent="bank", x=5)
+        assert Outcome.FORBIDDEN is get_outcome(registry, "victim", agent="bank")
+        assert Outcome.OK is get_outcome(registry, "victim", agent="bank", x=5)
 
     def test_a_tool_that_lost_its_bounded_parameter(self, registry: ToolRegistry) -> None:
-        """A grant whose bounds nothing can meet any more is no way: not listed, exported or callable."""
+        """A grant whose bounds nothing can meet any more permits nothing: not listed, exported or callable."""
         registry.grant("victim", "mal", where={"x": {"maximum": 10}})
         assert ["victim"] == registry.agent("mal").list_tools()
 
@@ -286,8 +265,8 @@ class TestDiscovery:
         registry = ToolRegistry()
         with pytest.raises(DiscoveryError, match="a_bad.*boom"):
             discover_tools("attacked", registry=registry)
-        assert Outcome.FORBIDDEN is outcome(registry, "danger", agent="intern")
-        assert (["helper"], Outcome.OK) == (registry.agents, outcome(registry, "danger", agent="helper"))
+        assert Outcome.FORBIDDEN is get_outcome(registry, "danger", agent="intern")
+        assert (["helper"], Outcome.OK) == (registry.agents, get_outcome(registry, "danger", agent="helper"))
 
     def test_leaves_tools_of_other_registries_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A tool whose code names its registry is not taken into the one that is scanned for."""
@@ -315,227 +294,10 @@ class TestDiscovery:
         assert 8 == len(registry)
 
 
-class TestNothingHangs:
-    def test_finalizers_that_change_the_registry(self, registry: ToolRegistry) -> None:
-        """A finalizer that strikes inside of a change makes its own, and none is lost."""
-
-        class Session:
-            """Is in a cycle, so that the collector ends it, wherever it strikes."""
-
-            def __init__(self, at: int) -> None:
-                self.at, self.me = at, self
-                registry.block("victim", f"agent {at}")
-
-            def __del__(self) -> None:
-                registry.unblock("victim", f"agent {self.at}")
-
-        for at in range(3000):
-            Session(at)
-        gc.collect()
-        assert 0 == len(registry.state.access_by_agent)
-
-    @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signal.setitimer")
-    def test_signal_handlers_that_change_the_registry(self, registry: ToolRegistry) -> None:
-        """An emergency stop by signal counts, whatever the main thread is doing."""
-        struck: list[int] = []
-
-        def stop(*_: object) -> None:
-            struck.append(1)
-            registry.block("victim", f"agent {len(struck)}")
-
-        before = signal.signal(signal.SIGALRM, stop)
-        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
-        try:
-            at = 0
-            while len(struck) < 100:
-                at += 1
-                registry.assign_tool_to_agent("victim", f"other {at}")
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-        assert {f"agent {one}" for one in range(1, len(struck) + 1)} <= set(registry.state.access_by_agent.keys())
-        assert at == sum(1 for name in registry.state.access_by_agent.keys() if name.startswith("other"))
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-    def test_forks_while_others_are_inside(self, registry: ToolRegistry) -> None:
-        """A process forked while a lone tool runs in another thread calls, changes, drains and closes."""
-        begun, go = threading.Event(), threading.Event()
-
-        @registry.tool("lone", owned_by="ann", concurrency_safe=False)
-        def lone() -> None:
-            """Hold the registry."""
-            begun.set()
-            go.wait(30)
-
-        @registry.tool("later", owned_by="ann")
-        async def later() -> int:
-            """Run on the background loop."""
-            return 1
-
-        registry.agent("ann").call("later")
-        holder = threading.Thread(target=lambda: registry.agent("ann").call("lone"))
-        holder.start()
-        begun.wait(30)
-        child = os.fork()
-        if child == 0:
-            try:
-                registry.block("victim", "eve")
-                right = registry.agent("bank").call("victim", x=1) == 1 and registry.agent("ann").call("later") == 1
-                right = right and registry.drain(timeout=5) == 0
-                registry.close()
-            except BaseException:
-                right = False
-            os._exit(0 if right else 1)
-        go.set()
-        holder.join(30)
-        assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-    def test_lone_tools_of_two_registries(self) -> None:
-        """Lone tools of two registries that call each other end, one of them as `limited`."""
-        one, other = ToolRegistry(timeout=0.5), ToolRegistry(timeout=0.5)
-        meet = threading.Barrier(2)
-
-        def make(home: ToolRegistry, away: ToolRegistry) -> None:
-            @home.tool("lone", shared=True, concurrency_safe=False)
-            def lone() -> str:
-                """Call the other registry."""
-                meet.wait(30)
-                return str(away.execute(ToolCall("1", "plain", {}, "ann")).outcome.value)
-
-            @home.tool("plain", shared=True)
-            def plain() -> None:
-                """Do nothing."""
-
-        make(one, other)
-        make(other, one)
-        answers: list[Any] = []
-        threads = [
-            threading.Thread(target=lambda home=home: answers.append(home.agent("ann").call("lone")))  # type: ignore[misc]
-            for home in (one, other)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-        assert 2 == len(answers)
-        assert "limited" in answers
-
-    @pytest.mark.parametrize("how", ["stubborn", "blocking"])
-    def test_closing_beside_what_does_not_end(self, how: str) -> None:
-        """`close()` leaves an async tool behind that swallows its cancellation, or blocks the loop."""
-        registry, begun, go = ToolRegistry(timeout=0.2), threading.Event(), threading.Event()
-
-        @registry.tool("endless", shared=True)
-        async def endless() -> None:
-            """Do not end."""
-            begun.set()
-            if how == "blocking":
-                go.wait(60)
-            while not go.is_set():
-                try:
-                    await asyncio.sleep(0.05)
-                except asyncio.CancelledError:
-                    continue
-
-        results: list[Outcome] = []
-        caller = threading.Thread(target=lambda: results.append(outcome(registry, "endless")))
-        caller.start()
-        begun.wait(30)
-        closer = threading.Thread(target=registry.close)
-        closer.start()
-        closer.join(30)
-        caller.join(30)
-        go.set()
-        assert (False, [Outcome.TIMEOUT]) == (closer.is_alive(), results)
-
-    def test_very_long_chains(self, registry: ToolRegistry) -> None:
-        """A chain of very many names is a refused call; delegating without end is refused."""
-        for length in (100, 200_000):
-            call = ToolCall("1", "victim", {}, "bank", None, tuple(f"n{at}" for at in range(length)))
-            assert Outcome.FORBIDDEN is registry.execute(call).outcome
-        agent = registry.agent("bank")
-        with pytest.raises(RuntimeError, match="chained"):
-            for _ in range(100):
-                agent = agent.delegate("sub")
-
-    def test_very_many_ways(self, registry: ToolRegistry) -> None:
-        """Members of a chain that hold many counted grants each do not multiply."""
-        names = [f"member {at}" for at in range(8)]
-        for name in names:
-            for at in range(5):
-                registry.grant("victim", name, max_calls=3, reason=str(at))
-        agent = registry.agent(names[0])
-        for name in names[1:]:
-            agent = agent.delegate(name)
-        assert 1 == agent.call("victim", x=1)
-
-    def test_schemas_that_grow_once_followed(self) -> None:
-        """A small schema whose references multiply is refused when it is given."""
-        follow = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 4} for at in range(10)}
-        schema = {
-            "type": "object",
-            "$defs": {**follow, "d10": {"type": "integer"}},
-            "properties": {"x": {"$ref": "#/$defs/d0"}},
-        }
-        with pytest.raises(ToolDefinitionError, match="too large"):
-            Tool("grows", "Grow.", schema, callable=lambda x: x)
-
-    def test_values_that_are_refused_are_not_written_out(self, registry: ToolRegistry) -> None:
-        """A large value that does not fit costs no more than its beginning."""
-        value = ["x" * 1_000_000] * 2000
-        result = registry.execute(ToolCall("1", "victim", {"x": value}, "bank"))
-        assert Outcome.INVALID_ARGUMENTS is result.outcome
-        assert len(str(result.error)) < 400
-
-
-class TestMemory:
-    def test_spent_grants_are_not_carried_along(self, registry: ToolRegistry) -> None:
-        """An agent that gets a grant for each call has few of them in its way, and all in the history."""
-        for at in range(200):
-            registry.grant("victim", "ann", max_calls=1, reason=str(at))
-            registry.agent("ann").call("victim", x=1)
-        assert (200, True) == (
-            len(registry.grants(agent="ann", ended=True)),
-            len(registry.state.get_access("ann", "victim").grants) <= 2,
-        )
-
-    def test_a_loop_that_is_closed_half_way(self, registry: ToolRegistry) -> None:
-        """The calls of a loop that was closed are collected with it."""
-
-        @registry.tool("wait", owned_by="ann")
-        async def wait() -> None:
-            """Wait."""
-            await asyncio.sleep(100)
-
-        def work() -> weakref.ref[Any]:
-            loop = asyncio.new_event_loop()
-
-            async def go() -> None:
-                loop.create_task(registry.agent("ann").acall("wait"), name="left").add_done_callback(lambda _: None)
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
-
-            loop.set_exception_handler(lambda *_: None)
-            loop.run_until_complete(go())
-            loop.close()
-            return weakref.ref(loop)
-
-        left = work()
-        gc.collect()
-        gc.collect()
-        assert (None, 0) == (left(), registry.drain(timeout=5))
-
-    def test_tools_are_copied_as_themselves(self, registry: ToolRegistry) -> None:
-        """A deep copy of what holds a tool holds that tool."""
-        tool = registry.get_tool("victim")
-        assert {"tool": tool} == copy.deepcopy({"tool": tool})
-
-
-class TestRoads:
+class TestBothPaths:
     @pytest.mark.parametrize("policy", [False, True])
     def test_what_an_unknown_value_turns_out_to_be(self, registry: ToolRegistry, policy: bool) -> None:
-        """A generator that a function `-> Any` returns is read to its end, a coroutine is an error; on both roads."""
+        """A generator from a function `-> Any` is read to its end, a coroutine is an error; with a policy and without."""
 
         @registry.tool("three", owned_by="ann")
         def three() -> Any:
@@ -554,7 +316,7 @@ class TestRoads:
         if policy:
             registry.add_policy(lambda *_: None)
         assert [0, 1, 2] == registry.agent("ann").call("three")
-        assert Outcome.TOOL_ERROR is outcome(registry, "later", agent="ann")
+        assert Outcome.TOOL_ERROR is get_outcome(registry, "later", agent="ann")
 
     def test_explain_knows_the_registrys_options(self) -> None:
         """Arguments that this registry would not repair are not allowed by `explain`."""
@@ -566,7 +328,7 @@ class TestRoads:
             return x
 
         assert not registry.explain("ann", "strict", {"x": "3"}).allowed
-        assert Outcome.INVALID_ARGUMENTS is outcome(registry, "strict", agent="ann", x="3")
+        assert Outcome.INVALID_ARGUMENTS is get_outcome(registry, "strict", agent="ann", x="3")
 
     def test_a_task_inside_of_a_change(self, registry: ToolRegistry) -> None:
         """A task that was started inside of `change()` does not write into it."""
@@ -604,11 +366,11 @@ def test_closing_is_the_operators(registry: ToolRegistry) -> None:
 
     with pytest.raises(NotOwnerError):
         raise registry.execute(ToolCall("1", "ends", {}, "mal")).exception  # type: ignore[misc]
-    assert Outcome.OK is outcome(registry, "victim", agent="bank")
+    assert Outcome.OK is get_outcome(registry, "victim", agent="bank")
 
 
 def test_os_errors_keep_what_they_say(registry: ToolRegistry) -> None:
-    """`errno` and `filename` of an OSError reach the caller, on both roads."""
+    """`errno` and `filename` of an OSError reach the caller, with a policy and without."""
 
     @registry.tool("opens", owned_by="ann")
     def opens() -> None:

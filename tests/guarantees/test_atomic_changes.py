@@ -1,4 +1,4 @@
-"""Nothing is ever half done: a fault at each step of a change leaves the registry as it was."""
+"""Changes are atomic: a fault at each step of a change leaves the registry as it was before or as it is after."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Fault(BaseException):
     """Stands for whatever may go wrong: an interrupt, no memory, a bug."""
 
 
-def start() -> tuple[ToolRegistry, list[Any]]:
+def make_registry() -> tuple[ToolRegistry, list[Any]]:
     """Return a registry with something of everything, and its events."""
     registry, events = ToolRegistry(), list[Any]()
     registry.subscribe(events.append)
@@ -30,13 +30,13 @@ def start() -> tuple[ToolRegistry, list[Any]]:
     return registry, events
 
 
-def fresh() -> Tool[..., Any]:
+def make_tool() -> Tool[..., Any]:
     return Tool.from_function(lambda: None, "fresh", owned_by="ann", category="new", tags=["u"], description="New.")
 
 
 CHANGES: dict[str, Callable[[ToolRegistry], Any]] = {
-    "register": lambda registry: registry.register_tool(fresh()),
-    "replace": lambda registry: registry.register_tool(fresh().with_metadata(tool_name="add"), replace=True),
+    "register": lambda registry: registry.register_tool(make_tool()),
+    "replace": lambda registry: registry.register_tool(make_tool().with_metadata(tool_name="add"), replace=True),
     "unregister": lambda registry: registry.unregister_tool("wire"),
     "assign": lambda registry: registry.assign_tool_to_agent("add", "bob", max_calls=2, where=None),
     "lend": lambda registry: registry.grant("wire", "dan", by="ann"),
@@ -48,15 +48,15 @@ CHANGES: dict[str, Callable[[ToolRegistry], Any]] = {
     "share": lambda registry: registry.share_tool("add"),
     "disable": lambda registry: registry.disable(category="math"),
     "configure": lambda registry: registry.configure("add", risk_level="high"),
-    "declare": lambda registry: Agent("dan", tools=["add", fresh()], tool_categories=["math"], registry=registry),
+    "declare": lambda registry: Agent("dan", tools=["add", make_tool()], tool_categories=["math"], registry=registry),
     "retire": lambda registry: registry.retire_agent("ann"),
-    "add_tool": lambda registry: registry.agent("ann").add_tool(fresh()),
+    "add_tool": lambda registry: registry.agent("ann").add_tool(make_tool()),
     "clear": lambda registry: registry.clear_registry(),
-    "swap": lambda registry: registry.replace_source("nowhere", [fresh()]),
+    "swap": lambda registry: registry.replace_source("nowhere", [make_tool()]),
 }
 
 
-def faulty(number: int, work: Callable[[], Any]) -> bool:
+def run_with_fault(number: int, work: Callable[[], Any]) -> bool:
     """
     Run *work* with a fault before the *number*th line of the package; False: it had fewer lines.
 
@@ -66,7 +66,11 @@ def faulty(number: int, work: Callable[[], Any]) -> bool:
 
     def trace(frame: Any, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if "praval_tools" not in code.co_filename or code.co_name in ("_try_publish", "_notify_subscribers") or _telling(frame):
+        if (
+            "praval_tools" not in code.co_filename
+            or code.co_name in ("_try_publish", "_notify_subscribers")
+            or _is_notifying(frame)
+        ):
             return None
         text = linecache.getline(code.co_filename, frame.f_lineno).strip()
         if event == "line" and not text.startswith(("with ", "try:", "while ")):
@@ -86,8 +90,8 @@ def faulty(number: int, work: Callable[[], Any]) -> bool:
     return seen[0] > number
 
 
-def _telling(frame: Any) -> bool:
-    """Tell whether a subscriber is being told: the change is out by then."""
+def _is_notifying(frame: Any) -> bool:
+    """Tell whether a subscriber is being notified: the change is published by then."""
     while frame is not None and frame.f_code.co_name != "_deliver_event":
         frame = frame.f_back
     return frame is not None
@@ -99,27 +103,27 @@ class TestFaults:
         """
         After a fault at any line the registry is as before or as after, its events say the same, and it works.
         """
-        registry, _ = start()
-        whole, _ = start()
+        registry, _ = make_registry()
+        whole, _ = make_registry()
         change(whole)
         number = 0
         while True:
-            registry, events = start()
+            registry, events = make_registry()
             before = registry.state
-            went_wrong = faulty(number, lambda registry=registry: change(registry))  # type: ignore[misc]
-            _sound(registry, before, whole)
-            registry.register_tool(fresh().with_namespace("again"))
+            failed = run_with_fault(number, lambda registry=registry: change(registry))  # type: ignore[misc]
+            _check_all_or_nothing(registry, before, whole)
+            registry.register_tool(make_tool().with_namespace("again"))
             registry.assign_tool_to_agent("again-fresh", "zoe")
             assert "again-fresh" in registry.agent("zoe").list_tools()
             assert rebuild_state(events) == registry.state
-            if not went_wrong:
+            if not failed:
                 break
             number += 3
 
         assert number > 10
 
 
-def _sound(registry: ToolRegistry, before: Any, whole: ToolRegistry) -> None:
+def _check_all_or_nothing(registry: ToolRegistry, before: Any, whole: ToolRegistry) -> None:
     """Check that all or nothing of the change is there."""
     state = registry.state
     if state is before or state == before:
@@ -138,7 +142,7 @@ class TestRefusals:
         """
         A tool whose name is taken changes nothing, in no index.
         """
-        registry, _ = start()
+        registry, _ = make_registry()
         before = registry.state
 
         with pytest.raises(DuplicateToolError, match="already registered, owned by 'ann'"):
@@ -150,11 +154,11 @@ class TestRefusals:
         """
         One bad entry of `tools=[…]` and neither the agent nor the other entries are registered.
         """
-        registry, _ = start()
+        registry, _ = make_registry()
         before = registry.state
 
         with pytest.raises(TypeError, match="Expected Tool object"):
-            Agent("dan", tools=[fresh(), 3], registry=registry)
+            Agent("dan", tools=[make_tool(), 3], registry=registry)
 
         assert before == registry.state
 
@@ -162,7 +166,7 @@ class TestRefusals:
         """
         A function that cannot be a tool is in no registry.
         """
-        registry, _ = start()
+        registry, _ = make_registry()
         before = registry.state
 
         with pytest.raises(ToolDefinitionError):

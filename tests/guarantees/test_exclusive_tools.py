@@ -12,7 +12,7 @@ from praval_tools import Outcome, ToolCall, ToolRegistry, ToolUsageError, curren
 
 
 class Meter:
-    """Says who is inside, and remembers who met a lone call."""
+    """Counts the calls inside, and remembers which ran beside a lone call."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -32,7 +32,7 @@ class Meter:
             self.inside.remove(name)
 
     def together(self, *allowed: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return the meetings of a lone call with others, those that are *allowed* left out."""
+        """Return the groups in which a lone call ran beside others, those that are *allowed* left out."""
         return [one for one in self.met if len(one) > 1 and one not in allowed]
 
 
@@ -45,7 +45,7 @@ def meter() -> Meter:
 @pytest.fixture
 def registry(meter: Meter) -> ToolRegistry:
     """A registry with a lone and an ordinary tool, async, and two that call others at once."""
-    made = ToolRegistry()
+    registry = ToolRegistry()
 
     async def stay(name: str) -> str:
         meter.enter(name)
@@ -56,32 +56,32 @@ def registry(meter: Meter) -> ToolRegistry:
             meter.leave(name)
         return name
 
-    @made.tool("lone", owned_by="ann", concurrency_safe=False)
+    @registry.tool("lone", owned_by="ann", concurrency_safe=False)
     async def lone(name: str = "lone") -> str:
         """Stay alone."""
         return await stay(name)
 
-    @made.tool("plain", owned_by="ann")
+    @registry.tool("plain", owned_by="ann")
     async def plain(name: str = "plain") -> str:
         """Stay."""
         return await stay(name)
 
-    @made.tool("outer", owned_by="ann")
+    @registry.tool("outer", owned_by="ann")
     async def outer(calls: list[str]) -> list[Any]:
         """Make calls at once."""
         mine = current_agent()
         return await asyncio.gather(*(mine.acall(one.partition("-")[0], name=one) for one in calls))
 
-    @made.tool("lone_outer", owned_by="ann", concurrency_safe=False)
+    @registry.tool("lone_outer", owned_by="ann", concurrency_safe=False)
     async def lone_outer(calls: list[str]) -> list[Any]:
         """Make calls at once, alone."""
         mine = current_agent()
         return await asyncio.gather(*(mine.acall(one.partition("-")[0], name=one) for one in calls))
 
-    return made
+    return registry
 
 
-class TestAlone:
+class TestExclusiveTools:
     def test_beside_others(self, registry: ToolRegistry, meter: Meter) -> None:
         """Fifty calls at once: nobody is inside while a lone one is."""
 
