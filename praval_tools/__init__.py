@@ -68,8 +68,9 @@ from praval_tools.tools.compatibility import compare
 from praval_tools.tools.content import Content
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.decision import Ask, Decision, Deny, Tried
+from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import ToolMetadata
-from praval_tools.tools.tool import AsyncTool, Tool, ToolDefinition
+from praval_tools.tools.tool import AsyncTool, Tool
 
 if TYPE_CHECKING:
     from praval_tools.plugins.hookspecs import hookimpl, hookspec

@@ -22,8 +22,7 @@ from praval_tools.tools.from_object import make_tools_from_object
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import Source, SourceKind
-from praval_tools.tools.stamping import with_checked_metadata
-from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
+from praval_tools.tools.tool import AnyTool, AsyncTool, Tool, with_checked_metadata
 
 MAX_TOOLS: Final = 10_000
 """How many tools one plugin may bring: a hook may yield tools without end."""

@@ -43,9 +43,10 @@ from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.from_object import make_tool, make_tools_from_object
+from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import Engine, ErrorStyle, ToolFields
 from praval_tools.tools.source import Source
-from praval_tools.tools.tool import AnyTool, Tool, ToolDefinition
+from praval_tools.tools.tool import AnyTool, Tool
 
 if TYPE_CHECKING:
     from praval_tools.formats import Format

@@ -25,8 +25,8 @@ from praval_tools.schema.validator import Validator
 ValueHook: TypeAlias = Callable[[object], object]
 """Converts one value, or raises `Mismatch` or `Unencodable`."""
 
-Converted: TypeAlias = dict[str, Any]
-"""Arguments by name, after a conversion."""
+Arguments: TypeAlias = dict[str, Any]
+"""The arguments of a call by name."""
 
 
 class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -95,7 +95,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _reserved_names(self) -> frozenset[str]:
         return collect_bound_names(self.signature)
 
-    def decode_arguments(self, arguments: Mapping[str, object]) -> Converted:
+    def decode_arguments(self, arguments: Mapping[str, object]) -> Arguments:
         """
         Return the keyword arguments that *arguments*, as JSON, stand for; defaults are not added.
 
@@ -105,7 +105,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         for parameter in self.signature.parameters:
             if parameter.kind == "normal" and parameter.default is NOTHING and parameter.name not in arguments:
                 raise Mismatch("is missing", parameter.name)
-        values: Converted = {}
+        values: Arguments = {}
         for name, value in arguments.items():
             decode = self._find_decode_hook(name)
             if decode is None or name in self._reserved_names:
@@ -129,7 +129,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 mismatches.append(error.prepend_step(name))
         return mismatches
 
-    def encode_arguments(self, values: Mapping[str, object]) -> Converted:
+    def encode_arguments(self, values: Mapping[str, object]) -> Arguments:
         """
         Return *values*, Python keyword arguments, as JSON, `Decimal` left as it is.
 
@@ -138,7 +138,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         Raises:
             Unencodable: Another value has none.
         """
-        encoded: Converted = {}
+        encoded: Arguments = {}
         for name, value in values.items():
             if name in self._context_names:
                 continue
@@ -263,7 +263,7 @@ class SuppliedSchema:
             },
         )  # fmt: skip
 
-    def decode_arguments(self, arguments: Mapping[str, object]) -> Converted:
+    def decode_arguments(self, arguments: Mapping[str, object]) -> Arguments:
         """Return the arguments with declared defaults filled in."""
         return self.validator.fill_defaults(dict(arguments))
 
@@ -271,7 +271,7 @@ class SuppliedSchema:
         """Return nothing: what the schema accepts, the function gets."""
         return []
 
-    def encode_arguments(self, values: Mapping[str, object]) -> Converted:
+    def encode_arguments(self, values: Mapping[str, object]) -> Arguments:
         """Return the values: they are JSON."""
         return dict(values)
 

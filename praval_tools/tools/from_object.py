@@ -1,4 +1,4 @@
-"""Tools from objects: the public methods of an instance, or of a class."""
+"""Make tools of objects: of the public methods of an instance or a class, or of a function and a definition."""
 
 from __future__ import annotations
 
@@ -9,58 +9,59 @@ from msgspec.structs import replace
 
 from praval_tools.errors import ToolDefinitionError, ToolUsageError
 from praval_tools.names import normalize_name, suggest_names
+from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.source import Source
-from praval_tools.tools.tool import Tool, ToolDefinition
+from praval_tools.tools.tool import AnyTool, Tool
 
 
 def make_tools_from_object(
-    source: Any, namespace: bool | str, include: set[str], exclude: set[str], strict: bool, metadata: Mapping[str, Any]
-) -> list[Tool[..., Any]]:
+    source: object, namespace: bool | str, include: set[str], exclude: set[str], strict: bool,
+    metadata: Mapping[str, Any],
+) -> list[AnyTool]:  # fmt: skip
     """
     Return a tool for each public method, base classes first, in the order of their definition.
 
     Raises:
         ToolDefinitionError: With every problem of every method.
-        ToolUsageError: The class cannot be built without arguments, or a name is no method.
+        ToolUsageError: The class cannot be built without arguments, or there is no public method of a name.
     """
-    kind = source if isinstance(source, type) else type(source)
-    methods = dict(_iter_public_methods(kind))
+    cls = source if isinstance(source, type) else type(source)
+    methods = dict(_iter_public_methods(cls))
     for name in sorted((include | exclude) - methods.keys()):
-        raise ToolUsageError(f"{kind.__name__} has no public method {name!r}.{suggest_names(name, methods)}")
-    wanted = [name for name in methods if (name in include or not include) and name not in exclude]
-    home = _instantiate_if_needed(source, [methods[name] for name in wanted])
-    prefix = normalize_name(kind.__name__) if namespace is True else namespace or None
-    made: list[Tool[..., Any]] = []
+        raise ToolUsageError(f"{cls.__name__} has no public method {name!r}.{suggest_names(name, methods)}")
+    names = [name for name in methods if (name in include or not include) and name not in exclude]
+    owner = _instantiate_if_needed(source, [methods[name] for name in names])
+    prefix = normalize_name(cls.__name__) if namespace is True else namespace or None
+    tools: list[AnyTool] = []
     problems: list[str] = []
-    for name in wanted:
+    for name in names:
         try:
-            tool: Tool[..., Any] = Tool.from_function(
-                getattr(home, name), name, namespace=prefix, method_name=name, strict=strict, **metadata
+            tool: AnyTool = Tool.from_function(
+                getattr(owner, name), name, namespace=prefix, method_name=name, strict=strict, **metadata
             )
         except ToolDefinitionError as error:
             problems += [f"{name}: {problem}" for problem in error.problems]
         else:
-            origin = replace(tool.metadata.source or Source(), kind="object")
-            made.append(tool.with_metadata(source=origin))
+            tools.append(tool.with_metadata(source=replace(tool.metadata.source or Source(), kind="object")))
     if problems:
-        raise ToolDefinitionError(kind.__name__, problems)
-    return made
+        raise ToolDefinitionError(cls.__name__, problems)
+    return tools
 
 
-def _iter_public_methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """Yield the public methods as they stand in the classes; what a subclass hides or turns into data is left out."""
-    found: dict[str, Any] = {}
-    for one in reversed(kind.__mro__[:-1]):
-        found |= vars(one)
-    for name, value in found.items():
-        plain = isinstance(value, staticmethod | classmethod) or (callable(value) and not isinstance(value, type))
-        if plain and not name.startswith("_"):
+def _iter_public_methods(cls: type) -> Iterator[tuple[str, object]]:
+    """Yield the public methods as the classes hold them; what a subclass hides or turns into data is left out."""
+    members: dict[str, object] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        members |= vars(base)
+    for name, value in members.items():
+        is_method = isinstance(value, staticmethod | classmethod) or (callable(value) and not isinstance(value, type))
+        if is_method and not name.startswith("_"):
             yield name, value
 
 
-def _instantiate_if_needed(source: Any, methods: list[Any]) -> Any:
-    """Return what the methods are taken from: the object, or the class where none of them needs one."""
-    if not isinstance(source, type) or all(isinstance(one, staticmethod | classmethod) for one in methods):
+def _instantiate_if_needed(source: object, methods: list[object]) -> object:
+    """Return what the methods are taken from: the object, or the class where none of them needs an object."""
+    if not isinstance(source, type) or all(isinstance(method, staticmethod | classmethod) for method in methods):
         return source
     try:
         return source()
@@ -71,7 +72,7 @@ def _instantiate_if_needed(source: Any, methods: list[Any]) -> Any:
         ) from error
 
 
-def make_tool(name: str, function: Callable[..., Any] | None, definition: ToolDefinition | None) -> Tool[..., Any]:
+def make_tool(name: str, function: Callable[..., object] | None, definition: ToolDefinition | None) -> AnyTool:
     """
     Return the tool of a function under a name and definition.
 

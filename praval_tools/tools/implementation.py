@@ -15,17 +15,30 @@ from praval_tools.schema.coercion import Repair
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, copy_json, parse_arguments, preview_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, to_canonical_json
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
-from praval_tools.tools.compiled import CompiledSignature, SuppliedSchema
+from praval_tools.tools.compiled import Arguments, CompiledSignature, SuppliedSchema
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import DeclarationSite
 
 MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
 """What the fast check answers where the arguments are not a strict match as they stand."""
+
+
+class ToolDefinition(msgspec.Struct, frozen=True):
+    """Name, description and JSON Schema of a tool: what a model reads."""
+
+    name: str
+    description: str
+    parameters: JsonSchema
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the three as a dict."""
+        return {"name": self.name, "description": self.description, "parameters": self.parameters}
 
 
 class BoundArguments(msgspec.Struct, frozen=True):
@@ -38,8 +51,8 @@ class BoundArguments(msgspec.Struct, frozen=True):
         repairs: What was repaired.
     """
 
-    arguments: dict[str, Any]
-    values: dict[str, Any]
+    arguments: Arguments
+    values: Arguments
     repairs: tuple[Repair, ...] = ()
 
 
@@ -91,16 +104,16 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     metadata: ToolMetadata
     signature: Signature
     site: DeclarationSite
-    supplied_schema: dict[str, Any] | None = None
+    supplied_schema: JsonSchema | None = None
     docstring: str | None = None
     strict: bool = True
     discoverable: bool = True
-    fallback_schema: dict[str, Any] | None = None
+    fallback_schema: JsonSchema | None = None
     fast_path_factory: Callable[..., Any] | None = None
     _compiled: CompiledSignature | SuppliedSchema | None = None
     _fingerprints: dict[tuple[str, str], str] | None = None
     _runs_user_code: bool | None = None
-    _exact_match_binder: Callable[[dict[str, Any]], Any] | None = None
+    _exact_match_binder: Callable[[Arguments], Any] | None = None
 
     @property
     def compiled(self) -> CompiledSignature | SuppliedSchema:
@@ -177,14 +190,14 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         """
         return self.bind_coerced(*self.coerce_arguments(raw, strict=strict, max_bytes=max_bytes, max_depth=max_depth))
 
-    def bind_coerced(self, arguments: dict[str, Any], repairs: tuple[Repair, ...]) -> BoundArguments:
+    def bind_coerced(self, arguments: Arguments, repairs: tuple[Repair, ...]) -> BoundArguments:
         """
         Return what `coerce_arguments` gave as the function's keywords.
 
         Raises:
             ToolArgumentsError: A class of a parameter refuses its value.
         """
-        values: dict[str, Any] = MISS if self.runs_user_code else self.bind_exact_match(arguments)
+        values: Arguments = MISS if self.runs_user_code else self.bind_exact_match(arguments)
         if values is not MISS:
             return BoundArguments(arguments, values, repairs)
         try:
@@ -199,7 +212,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     def coerce_arguments(
         self, raw: object, *, strict: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
-    ) -> tuple[dict[str, Any], tuple[Repair, ...]]:
+    ) -> tuple[Arguments, tuple[Repair, ...]]:
         """
         Return what a caller gave as JSON that fits the schema, and what was repaired.
 
@@ -230,16 +243,16 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             raise ToolArgumentsError(self.name, problems)
         return arguments, repairs
 
-    def copy_exact_match(self, raw: dict[str, Any]) -> dict[str, Any] | None:
+    def copy_exact_match(self, raw: Arguments) -> Arguments | None:
         """Return a copy of arguments that are a strict match as they stand, else None."""
-        copied: dict[str, Any] = raw.copy()
+        copied: Arguments = raw.copy()
         if not SCALAR_TYPES.issuperset(map(type, copied.values())):
             if self.bind_exact_match(raw) is MISS:
                 return None
             copied = copy_json(raw)
         return copied if self.bind_exact_match(copied) is not MISS else None  # whatever the caller did meanwhile
 
-    def bind_exact_match(self, arguments: dict[str, Any]) -> Any:
+    def bind_exact_match(self, arguments: Arguments) -> Any:
         """Return the function's keywords for arguments that are a strict match as they stand, else MISS."""
         if self._exact_match_binder is None:
             body = self.compiled.keyword_fast_path_code
@@ -253,7 +266,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         except Exception:  # the seam to whatever objects a caller gave: `coerce_arguments` says what is wrong with them
             return MISS
 
-    def fill_defaults(self, bound: BoundArguments) -> dict[str, Any]:
+    def fill_defaults(self, bound: BoundArguments) -> Arguments:
         """Return what the tool will get as JSON: every default filled in, nested ones too."""
         if self.supplied_schema is not None:
             return {**self._encode_function_defaults(), **bound.values}
@@ -263,23 +276,23 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
                 values.setdefault(parameter.name, parameter.default)
         return self.compiled.encode_arguments(values)
 
-    def _encode_function_defaults(self) -> dict[str, Any]:
+    def _encode_function_defaults(self) -> Arguments:
         """Return, for a supplied schema, what the function itself fills in, as far as it has a JSON form."""
-        defaults: dict[str, Any] = {}
+        defaults: Arguments = {}
         for parameter in self.signature.parameters:
             if parameter.kind == "normal" and parameter.default is not NOTHING:
                 with suppress(Unencodable):
                     defaults[parameter.name] = Encoder().encode_value(parameter.default)
         return defaults
 
-    def render_for_review(self, bound: BoundArguments) -> dict[str, Any]:
+    def render_for_review(self, bound: BoundArguments) -> Arguments:
         """Return what policies and approvers are shown: the arguments with defaults, as given where they have no JSON form."""
         try:
             return {**bound.arguments, **self.fill_defaults(bound)}
         except Unencodable:
             return bound.arguments
 
-    def encode_keywords(self, values: Mapping[str, object]) -> dict[str, Any]:
+    def encode_keywords(self, values: Mapping[str, object]) -> Arguments:
         """Return arguments of the function's own Python types as JSON; what is JSON already stays."""
         if SCALAR_TYPES.issuperset(map(type, values.values())) or not self.is_compilable:
             return dict(values)

@@ -1,4 +1,4 @@
-"""What a tool says about itself, checked when made."""
+"""The metadata of a tool: its fields, their types for type checkers, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import attrgetter, is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
-from attrs import Attribute, evolve, field, fields, frozen
+from attrs import evolve, field, fields, frozen
 
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
@@ -34,30 +34,30 @@ _OPTIONAL_BOOL_FIELDS: Final = ("read_only", "destructive", "idempotent", "open_
 _NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def _to_tuple(value: Any) -> Any:
+def _to_tuple(value: object) -> Any:
     return tuple(value) if isinstance(value, list | set | frozenset) else value
 
 
-def _to_owner_name(value: Any) -> Any:
+def _to_owner_name(value: object) -> Any:
     """Return the name of an agent that is given as object."""
     return value if value is None or type(value) is str else getattr(value, "name", value)
 
 
-def _to_frozen_copy(value: Any) -> Any:
+def _to_frozen_copy(value: object) -> Any:
     """Return a copy that nobody else holds."""
     if value is _NO_EXTRA or not isinstance(value, Mapping):
         return value
     return MappingProxyType(copy.deepcopy(dict(value)))
 
 
-def _to_exception_types(value: Any) -> Any:
+def _to_exception_types(value: object) -> Any:
     return (value,) if isinstance(value, type) else _to_tuple(value)
 
 
 @frozen
 class ToolMetadata:
     """
-    What a tool says about itself; frozen, and checked when made.
+    What is declared about a tool; frozen, and checked when made.
 
     `registry.get_tool(name).metadata` shows the *present* owner and flags, after transfers and sharing.
     `parameters` and `return_type` are derived from the function's signature unless given.
@@ -85,7 +85,7 @@ class ToolMetadata:
         timeout: Seconds until a call is given up; None: the registry's.
         retries: How often a call that may succeed later is tried again; None: the registry's.
         concurrency_safe: False: it runs alone in its registry.
-        private: True: listing, sharing and categories do not count; only its owner and grants.
+        private: True: listing, sharing and categories do not count; only ownership and grants do.
         max_result_size: Characters of a result that a model sees; None: the registry's.
         retry_on: Exception types after which a call may be tried again.
         engine: Where it runs; None: chosen by the call.
@@ -147,7 +147,7 @@ class ToolMetadata:
 
     @property
     def described(self) -> bool:
-        """Whether a model is told anything; asked at every declaration, so it does not read a docstring through."""
+        """Whether there is a description; asked at every declaration, so a docstring is not parsed for it."""
         return bool(self._description or (self._description is None and self._doc and self._doc.strip()))
 
     @property
@@ -166,26 +166,26 @@ class ToolMetadata:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name, lists instead of tuples; `source` as its text."""
-        given = {name: getattr(self, name) for name in FIELD_NAMES}
-        given["tags"], given["retry_on"] = list(self.tags), [kind.__name__ for kind in self.retry_on]
-        given["extra"], given["source"] = copy.deepcopy(dict(self.extra)), str(self.source or "")
-        return given
+        values = {name: getattr(self, name) for name in FIELD_NAMES}
+        values["tags"], values["retry_on"] = list(self.tags), [kind.__name__ for kind in self.retry_on]
+        values["extra"], values["source"] = copy.deepcopy(dict(self.extra)), str(self.source or "")
+        return values
 
     def replace(self, **changes: Any) -> ToolMetadata:
         """Return a copy with *changes*, checked again."""
         return evolve(self, **changes) if changes else self
 
-    def stamped(self, checked: Mapping[str, Any]) -> ToolMetadata:
-        """Return a copy with the fields *checked*, which is looked at no more."""
-        made = object.__new__(ToolMetadata)
-        for put, value in zip(_FIELD_SETTERS, _get_all_fields(self), strict=True):
-            put(made, value)
-        for name, value in checked.items():
-            object.__setattr__(made, name, value)
-        return made
+    def with_checked_fields(self, values: Mapping[str, object]) -> ToolMetadata:
+        """Return a copy with *values*, which are not checked again."""
+        copied = object.__new__(ToolMetadata)
+        for set_field, value in zip(_FIELD_SETTERS, _get_all_fields(self), strict=True):
+            set_field(copied, value)
+        for name, value in values.items():
+            object.__setattr__(copied, name, value)
+        return copied
 
 
-_FIELD_ATTRIBUTES: Final = tuple(one.name for one in fields(ToolMetadata))
+_FIELD_ATTRIBUTES: Final = tuple(attribute.name for attribute in fields(ToolMetadata))
 _FIELD_SETTERS: Final = tuple(vars(ToolMetadata)[name].__set__ for name in _FIELD_ATTRIBUTES)
 _get_all_fields = attrgetter(*_FIELD_ATTRIBUTES)
 
@@ -239,26 +239,24 @@ class DeclaredFields(ToolFields, total=False):
     registry: Any
 
 
-FIELD_NAMES: Final = tuple(
-    one.alias or one.name for one in fields(ToolMetadata) if one.name not in ("_signature", "_doc")
-)
+_ALIASES: Final = {attribute.name: attribute.alias or attribute.name for attribute in fields(ToolMetadata)}
+FIELD_NAMES: Final = tuple(alias for alias in _ALIASES.values() if alias not in ("signature", "doc"))
 """Every keyword that `@tool` takes, beside `registry` and `register`."""
 
 
-def describe_unknown_fields(given: Iterable[str]) -> list[str]:
+def describe_unknown_fields(names: Iterable[str]) -> list[str]:
     """Return one sentence for each name that is no field of the metadata."""
     return [
         f"unknown keyword {name!r}{suggest_names(name, FIELD_NAMES, '; did you mean ')}"
-        for name in given
-        if name not in _KNOWN_FIELDS
+        for name in names
+        if name not in FIELD_NAMES
     ]
 
 
-_KNOWN_FIELDS: Final = frozenset(FIELD_NAMES)
-
 # ── checks, one per field; only values that differ from the default are looked at ────────────────
 
-FieldCheck = Callable[[Any], str | None]
+FieldCheck = Callable[[object], str | None]
+"""Returns what is wrong with a value, if anything is."""
 
 
 def _make_choice_check(*allowed: str) -> FieldCheck:
@@ -271,45 +269,37 @@ def _make_choice_check(*allowed: str) -> FieldCheck:
     return check_choice
 
 
-def _make_type_check(kind: type, name: str, *, none: bool = True) -> FieldCheck:
-    def check_type(value: object) -> str | None:
-        return None if type(value) is kind or (none and value is None) else f"{shorten_repr(value)} is not {name}"
+def _make_check(is_allowed: Callable[[object], bool], expected: str) -> FieldCheck:
+    def check(value: object) -> str | None:
+        return None if is_allowed(value) else f"{shorten_repr(value)} is not {expected}"
 
-    return check_type
+    return check
 
 
-def _check_seconds(value: object) -> str | None:
-    if value is None or (type(value) in (int, float) and 0 < value < math.inf):  # type: ignore[operator]
-        return None
-    return f"{shorten_repr(value)} is not a positive number of seconds"
+def _make_type_check(kind: type, expected: str, *, none: bool = True) -> FieldCheck:
+    return _make_check(lambda value: type(value) is kind or (none and value is None), expected)
 
 
 def _make_count_check(least: int) -> FieldCheck:
-    def check_count(value: object) -> str | None:
-        fits = value is None or (type(value) is int and value >= least)
-        return None if fits else f"{shorten_repr(value)} is not a whole number from {least} on"
-
-    return check_count
+    return _make_check(
+        lambda value: value is None or (type(value) is int and value >= least), f"a whole number from {least} on"
+    )
 
 
-def _check_tags(value: object) -> str | None:
-    if isinstance(value, tuple) and all(type(tag) is str and tag.strip() for tag in value):
-        return None
-    return f"{shorten_repr(value)} is not a list of texts"
+def _is_number_of_seconds(value: object) -> bool:
+    return value is None or (type(value) in (int, float) and isinstance(value, int | float) and 0 < value < math.inf)
 
 
-def _check_exception_types(value: object) -> str | None:
-    if isinstance(value, tuple) and all(isinstance(one, type) and issubclass(one, Exception) for one in value):
-        return None
-    return f"{shorten_repr(value)} is not a list of exception types"
+def _is_text(value: object) -> bool:
+    return type(value) is str and bool(value.strip())
 
 
-def _check_category(value: object) -> str | None:
-    return None if type(value) is str and value.strip() else f"{shorten_repr(value)} is not a non-empty text"
+def _is_exception_type(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Exception)
 
 
-def _check_mapping(value: object) -> str | None:
-    return None if isinstance(value, Mapping) else f"{shorten_repr(value)} is not a mapping"
+def _make_tuple_check(is_allowed: Callable[[object], bool], expected: str) -> FieldCheck:
+    return _make_check(lambda value: isinstance(value, tuple) and all(map(is_allowed, value)), expected)
 
 
 def _make_name_check(check: Callable[[object], str]) -> FieldCheck:
@@ -336,7 +326,7 @@ _PLUGIN_ENGINE_NAME: Final = LazyRegex(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
 
 
 def _check_engine(value: object) -> str | None:
-    """A plugin's engine has a dot in its name, so that a misspelled one of ours is found out here."""
+    """A plugin's engine has a dot in its name, so that a misspelled name of a built-in one is an error here."""
     if isinstance(value, str) and _PLUGIN_ENGINE_NAME.fullmatch(value):
         return None
     problem = _make_choice_check("inline", "thread")(value)
@@ -346,18 +336,18 @@ def _check_engine(value: object) -> str | None:
 _CHECKS: Final[dict[str, FieldCheck]] = {
     "tool_name": _make_name_check(check_tool_name),
     "owned_by": _check_owner,
-    "category": _check_category,
-    "tags": _check_tags,
+    "category": _make_check(_is_text, "a non-empty text"),
+    "tags": _make_tuple_check(_is_text, "a list of texts"),
     "risk_level": _make_choice_check("low", "medium", "high", "critical"),
     "speed": _make_choice_check("instant", "fast", "medium", "slow"),
     "safety": _make_choice_check("native", "sandboxed", "external"),
     "errors": _make_choice_check("message", "masked"),
     "engine": _check_engine,
-    "timeout": _check_seconds,
+    "timeout": _make_check(_is_number_of_seconds, "a positive number of seconds"),
     "retries": _make_count_check(0),
     "max_result_size": _make_count_check(1),
-    "retry_on": _check_exception_types,
-    "extra": _check_mapping,
+    "retry_on": _make_tuple_check(_is_exception_type, "a list of exception types"),
+    "extra": _make_check(lambda value: isinstance(value, Mapping), "a mapping"),
     "source": _make_type_check(Source, "a Source"),
     "description": _make_type_check(str, "a text"),
     **{name: _make_type_check(str, "a text", none=False) for name in _TEXT_FIELDS},
@@ -366,19 +356,17 @@ _CHECKS: Final[dict[str, FieldCheck]] = {
 }
 
 
-def iter_invalid_values(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the problem of each value that the field of that name does not take; None says nothing."""
-    for name, value in given.items():
+def iter_invalid_values(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the problem of each value that the field of that name does not accept; None is skipped."""
+    for name, value in values.items():
         if value is not None and (problem := _CHECKS[name](value)) is not None:
             yield name, problem
 
 
-def _make_check_row(one: Attribute[Any]) -> tuple[str, str, Any, FieldCheck]:
-    return one.name, one.alias or one.name, one.default, _CHECKS[one.alias or one.name]
-
-
 _ALL_CHECK_ROWS: Final = tuple(
-    _make_check_row(one) for one in fields(ToolMetadata) if (one.alias or one.name) in _CHECKS
+    (attribute.name, _ALIASES[attribute.name], attribute.default, _CHECKS[_ALIASES[attribute.name]])
+    for attribute in fields(ToolMetadata)
+    if _ALIASES[attribute.name] in _CHECKS
 )
 _COMMON_CHECK_ROWS: Final = tuple(
     row for row in _ALL_CHECK_ROWS if row[0] in ("tool_name", "owned_by", "_description", "category", "source")
@@ -389,17 +377,17 @@ _RARE_DEFAULTS: Final = tuple(row[2] for row in _RARE_CHECK_ROWS)
 
 
 def _find_problems(metadata: ToolMetadata) -> list[str]:
-    """Return what is not allowed; one comparison passes over all that nobody set."""
-    plan = _COMMON_CHECK_ROWS if all(map(is_, _get_rare_fields(metadata), _RARE_DEFAULTS)) else _ALL_CHECK_ROWS
-    found: list[str] = []
-    for name, alias, default, check in plan:
+    """Return what is not allowed; fields that are rarely set are compared with their defaults all at once."""
+    has_rare_fields = not all(map(is_, _get_rare_fields(metadata), _RARE_DEFAULTS))
+    problems: list[str] = []
+    for name, alias, default, check in _ALL_CHECK_ROWS if has_rare_fields else _COMMON_CHECK_ROWS:
         value = getattr(metadata, name)
         if value is not default and (problem := check(value)) is not None:
-            found.append(f"{alias}: {problem}")
-    if plan is _COMMON_CHECK_ROWS:
-        return found
+            problems.append(f"{alias}: {problem}")
     if metadata.read_only and metadata.destructive:
-        found.append("read_only and destructive contradict each other; drop one of them")
+        problems.append("read_only and destructive contradict each other; drop one of them")
     if metadata.read_only and metadata.idempotent is False:
-        found.append("read_only=True and idempotent=False contradict each other: what changes nothing can be repeated")
-    return found
+        problems.append(
+            "read_only=True and idempotent=False contradict each other: what changes nothing can be repeated"
+        )
+    return problems

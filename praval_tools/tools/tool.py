@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from types import GeneratorType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
-import msgspec
 from attrs import frozen
 
 from praval_tools.errors import (
@@ -20,27 +21,16 @@ from praval_tools.errors import (
 )
 from praval_tools.lazy_import import load
 from praval_tools.names import check_tool_name
-from praval_tools.schema.signature import read_signature
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.supplied_schema import check_supplied_schema
 from praval_tools.tools.context import ToolContext
-from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.implementation import ToolDefinition, ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
-from praval_tools.tools.source import find_declaration_site
+from praval_tools.tools.source import Source, find_declaration_site
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class ToolDefinition(msgspec.Struct, frozen=True):
-    """Name, description and JSON Schema of a tool: what a model is told."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the three as a dict."""
-        return {"name": self.name, "description": self.description, "parameters": self.parameters}
 
 
 @frozen(eq=False, slots=False, init=False)
@@ -72,9 +62,8 @@ class Tool(Generic[P, R]):
     method_name: str | None
     implementation: ToolImplementation
 
-    def __new__(cls, *args: Any, **given: Any) -> Self:
-        function = given.get("callable", given.get("func"))
-        if cls is Tool and _is_async(function):
+    def __new__(cls, *args: object, **keywords: object) -> Self:
+        if cls is Tool and _is_async(keywords.get("callable", keywords.get("func"))):
             return object.__new__(AsyncTool)  # type: ignore[return-value]
         return object.__new__(cls)
 
@@ -82,7 +71,7 @@ class Tool(Generic[P, R]):
         self,
         name: str,
         description: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, object] | None = None,
         callable: Callable[P, R] | None = None,
         *,
         func: Callable[P, R] | None = None,
@@ -99,10 +88,9 @@ class Tool(Generic[P, R]):
             name = f"{namespace}-{method_name or name}"
         if namespace and method_name is None:
             method_name = name[len(namespace) + 1 :]
-        strict = parameters is None
         _initialize_tool(
             self, function, name, description, metadata, more, namespace, method_name,
-            strict=strict, given=parameters, is_async=is_async,
+            strict=parameters is None, schema=parameters, is_async=is_async,
         )  # fmt: skip
 
     @classmethod
@@ -137,20 +125,19 @@ class Tool(Generic[P, R]):
             ToolDefinitionError: With every problem of the function.
         """
         function = function if function is not None else func
-        own = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
-        given = method_name if namespace and method_name is not None else name
-        if given is None and metadata is not None:
-            given = metadata.tool_name
-        base = given if given is not None else own or type(function).__name__
-        lambda_ = base == "<lambda>"
-        full = f"{namespace}-{base}" if namespace else base
+        base = method_name if namespace and method_name is not None else name
+        if base is None and metadata is not None:
+            base = metadata.tool_name
+        if base is None:
+            base = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
+            base = base or type(function).__name__
+        if base != "<lambda>":
+            method_name = method_name or base
         kind: Any = AsyncTool if _is_async(function) else Tool
-        made: Tool[P, R] = object.__new__(kind)
-        _initialize_tool(
-            made, function, full, description, metadata, more, namespace, None if lambda_ else method_name or base,
-            strict=strict,
-        )  # fmt: skip
-        return made
+        tool: Tool[P, R] = object.__new__(kind)
+        full_name = f"{namespace}-{base}" if namespace else base
+        _initialize_tool(tool, function, full_name, description, metadata, more, namespace, method_name, strict=strict)
+        return tool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.implementation.function(*args, **kwargs)  # type: ignore[no-any-return]
@@ -179,20 +166,20 @@ class Tool(Generic[P, R]):
     callable = func = fn = function
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> JsonSchema:
         """JSON Schema of the arguments, a fresh copy."""
         return copy.deepcopy(self.implementation.compiled.parameters_schema)
 
     json_schema = parameters
 
     @property
-    def result_schema(self) -> dict[str, Any] | None:
+    def result_schema(self) -> JsonSchema | None:
         """JSON Schema of the result, from the return hint; None where there is none."""
         return copy.deepcopy(self.implementation.compiled.result_schema)
 
     @property
     def definition(self) -> ToolDefinition:
-        """Name, description and schema."""
+        """What a model reads: name, description and schema."""
         return ToolDefinition(self.name, self.description, self.parameters)
 
     _tool_definition = definition
@@ -208,10 +195,8 @@ class Tool(Generic[P, R]):
         return self.implementation.docstring or ""
 
     @property
-    def signature(self) -> Any:
+    def signature(self) -> inspect.Signature:
         """The function's `inspect.Signature`."""
-        import inspect
-
         return inspect.signature(self.implementation.function)
 
     @property
@@ -286,7 +271,7 @@ class Tool(Generic[P, R]):
 
     # ── the operator's calls: checked arguments, no access check, no record ──────────────────────
 
-    def run_raw(self, parameters: Mapping[str, Any]) -> Any:
+    def run_raw(self, parameters: Mapping[str, object]) -> Any:
         """
         Check the arguments and run the tool, raising what it raises; an async tool runs on a loop of its own.
 
@@ -296,7 +281,7 @@ class Tool(Generic[P, R]):
         """
         values = self._bind_keywords(parameters)
         if not self.is_async:
-            return self._collect_items(self.implementation.function(**values))
+            return _collect_items(self.implementation.function(**values))
         import asyncio
 
         try:
@@ -308,33 +293,28 @@ class Tool(Generic[P, R]):
             "sync-call-in-event-loop",
         )
 
-    async def arun_raw(self, parameters: Mapping[str, Any]) -> Any:
+    async def arun_raw(self, parameters: Mapping[str, object]) -> Any:
         """Check the arguments and run the tool on this loop, raising what it raises."""
         outcome = self.implementation.function(**self._bind_keywords(parameters))
-        return await _await_outcome(outcome) if self.is_async else self._collect_items(outcome)
+        return await _await_outcome(outcome) if self.is_async else _collect_items(outcome)
 
-    def run(self, parameters: Mapping[str, Any]) -> Any:
+    def run(self, parameters: Mapping[str, object]) -> Any:
         """Like `run_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
         try:
             return self.run_raw(parameters)
-        except Exception as error:  # the promise of this way: the text instead of the exception
+        except Exception as error:  # the promise of this method: a text instead of the exception
             warnings.warn("Tool.run swallows errors and is deprecated, use run_raw", DeprecationWarning, stacklevel=2)
             return f"Error executing {self.name}: {error}"
 
-    async def arun(self, parameters: Mapping[str, Any]) -> Any:
+    async def arun(self, parameters: Mapping[str, object]) -> Any:
         """Like `arun_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
         try:
             return await self.arun_raw(parameters)
-        except Exception as error:  # the promise of this way: the text instead of the exception
+        except Exception as error:  # the promise of this method: a text instead of the exception
             warnings.warn("Tool.arun swallows errors and is deprecated, use arun_raw", DeprecationWarning, stacklevel=2)
             return f"Error executing {self.name}: {error}"
 
-    @staticmethod
-    def _collect_items(outcome: Any) -> Any:
-        """Return what a function gave, the items of a generator as a list."""
-        return list(outcome) if type(outcome).__name__ == "generator" else outcome
-
-    def _bind_keywords(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    def _bind_keywords(self, parameters: Mapping[str, object]) -> dict[str, Any]:
         values = self.implementation.bind(parameters, strict=bool(self.metadata.strict_arguments)).values
         for name in self.implementation.context_parameters:
             values[name] = ToolContext(agent=None, tool_call_id="", idempotency_key="")
@@ -352,96 +332,94 @@ AnyTool: TypeAlias = Tool[..., Any]
 """A tool of whatever signature."""
 
 
+def _collect_items(outcome: object) -> object:
+    """Return what a function returned, the items of a generator as a list."""
+    return list(outcome) if isinstance(outcome, GeneratorType) else outcome
+
+
 async def _await_outcome(outcome: Any) -> Any:
     if hasattr(outcome, "__aiter__"):
         return [item async for item in outcome]
     return await outcome if hasattr(outcome, "__await__") else outcome
 
 
-def _unwrap_callable(function: Any) -> Any:
-    """Return what is called in the end, whose docstring is the one that says something."""
+def _find_docstring(function: object) -> str | None:
+    """Return the docstring of what is called in the end; a class and a partial have none of their own."""
     while isinstance(function, partial):
         function = function.func
-    if hasattr(function, "__name__") or not callable(function):
-        return function
-    called = type(function).__call__
-    return called if called.__doc__ else function
+    if isinstance(function, type):
+        return None
+    if not hasattr(function, "__name__") and callable(function) and type(function).__call__.__doc__:
+        function = type(function).__call__
+    return getattr(function, "__doc__", None)
 
 
 def _is_async(function: object) -> bool:
-    flags = getattr(getattr(function, "__code__", None), "co_flags", None)
+    flags: int | None = getattr(getattr(function, "__code__", None), "co_flags", None)
     if flags is not None:
-        return bool(flags & 0x80)
-    import inspect
-
-    inner: Any = function
-    while (deeper := getattr(inner, "func", None)) is not None:
-        inner = deeper
-    called = getattr(inner, "__call__", None)  # noqa: B004
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(called)
+        return bool(flags & inspect.CO_COROUTINE)
+    while (inner := getattr(function, "func", None)) is not None:
+        function = inner
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _initialize_tool(
-    tool: Tool[..., Any],
-    function: Any,
-    name: str,
-    description: str | None,
-    metadata: ToolMetadata | None,
-    more: dict[str, Any],
-    namespace: str | None,
-    method_name: str | None,
-    *,
-    strict: bool,
-    given: Mapping[str, Any] | None = None,
-    is_async: bool | None = None,
-) -> None:
-    """Fill *tool*, or raise one error with every problem of its function and metadata."""
-    place = find_declaration_site(function)
-    lambda_ = getattr(function, "__name__", "") == "<lambda>"
-    signature = read_signature(function, strict=strict and not lambda_, context_types=(ToolContext,))
+    tool: AnyTool, function: Any, name: str, description: str | None, metadata: ToolMetadata | None,
+    more: dict[str, Any], namespace: str | None, method_name: str | None, *, strict: bool,
+    schema: Mapping[str, object] | None = None, is_async: bool | None = None,
+) -> None:  # fmt: skip
+    """Fill *tool*, or raise one error with every problem of its function, schema and metadata."""
+    site = find_declaration_site(function)
+    strict = strict and getattr(function, "__name__", "") != "<lambda>"
+    signature = read_signature(function, strict=strict, context_types=(ToolContext,))
     problems = describe_unknown_fields(more)
     if name == "<lambda>":
         name, problems = "lambda", ["a lambda has no name; pass name=…"]
-    if given is None or not callable(function):
+    if schema is None or not callable(function):
         problems.extend(signature.problems)
     if is_async is not None and callable(function) and is_async != signature.is_async:
         problems.append(f"is_async={is_async} but the function is {'' if signature.is_async else 'not '}async")
-    if given is not None:
-        given, wrong = check_supplied_schema(given)
-        problems.extend(wrong)
+    supplied_schema: JsonSchema | None = None
+    if schema is not None:
+        supplied_schema, schema_problems = check_supplied_schema(schema)
+        problems.extend(schema_problems)
         if isinstance(function, type):
             problems.append("it is a class; make a tool of a function that builds one")
-    doc = getattr(_unwrap_callable(function), "__doc__", None) if not isinstance(function, type) else None
-    kept = _build_metadata(name, description, doc, metadata, more, signature, place.source, problems)
-    if kept is None or problems:
-        raise ToolDefinitionError(name, problems, str(place.source) if place.source.file else "")
-    if not kept.described:
-        _warn_missing_description(name)
-    definition = ToolImplementation(
-        function, name, kept, signature, place, dict(given) if given is not None else None, doc,
-        strict and not lambda_,
-    )  # fmt: skip
-    _set_attributes(tool, name, kept, namespace, method_name, definition)
-
-
-def _warn_missing_description(name: str) -> None:
-    text = f"Tool {name!r} has no docstring and no description; models will not know what it does."
-    warnings.warn(text, ToolDefinitionWarning, stacklevel=get_user_stacklevel())
+    doc = _find_docstring(function)
+    meta = _build_metadata(name, description, doc, metadata, more, signature, site.source, problems)
+    if meta is None or problems:
+        raise ToolDefinitionError(name, problems, str(site.source) if site.source.file else "")
+    if not meta.described:
+        text = f"Tool {name!r} has no docstring and no description; models will not know what it does."
+        warnings.warn(text, ToolDefinitionWarning, stacklevel=get_user_stacklevel())
+    tool.__dict__.update(
+        name=name,
+        metadata=meta,
+        namespace=namespace,
+        method_name=method_name,
+        implementation=ToolImplementation(function, name, meta, signature, site, supplied_schema, doc, strict),
+        __wrapped__=function,
+        __name__=getattr(function, "__name__", name),
+        __qualname__=site.qualname,
+        __module__=site.module,
+        __doc__=doc,
+    )
 
 
 def _build_metadata(
     name: str, description: str | None, doc: str | None, metadata: ToolMetadata | None, more: dict[str, Any],
-    signature: Any, source: Any, problems: list[str],
+    signature: Signature, source: Source, problems: list[str],
 ) -> ToolMetadata | None:  # fmt: skip
-    """Return the metadata, or None with its problems added to *problems*."""
-    known = more if not problems else {key: value for key, value in more.items() if not describe_unknown_fields((key,))}
+    """Return the metadata; None where it has problems, which are added to *problems*."""
+    if problems:
+        more = {key: value for key, value in more.items() if not describe_unknown_fields((key,))}
     try:
         if metadata is None:
-            known = {"source": source, **known}
-            return ToolMetadata(name, description=description, signature=signature, doc=doc, **known)
+            fields = {"source": source, **more}
+            return ToolMetadata(name, description=description, signature=signature, doc=doc, **fields)
         text = description if description is not None else metadata.description or None
-        origin = {"source": source} if metadata.source is None else {}
-        return metadata.replace(tool_name=name, description=text, signature=signature, doc=doc, **{**origin, **known})
+        fields = {"source": metadata.source or source, **more}
+        return metadata.replace(tool_name=name, description=text, signature=signature, doc=doc, **fields)
     except ToolDefinitionError as error:
         problems.extend(error.problems)
     except InvalidNameError as error:
@@ -449,27 +427,13 @@ def _build_metadata(
     return None
 
 
-def _set_attributes(
-    tool: Tool[..., Any], name: str, metadata: ToolMetadata, namespace: str | None, method_name: str | None,
-    definition: ToolImplementation,
-) -> None:  # fmt: skip
-    function = definition.function
-    tool.__dict__.update(
-        name=name,
-        metadata=metadata,
-        namespace=namespace,
-        method_name=method_name,
-        implementation=definition,
-        __wrapped__=function,
-        __name__=getattr(function, "__name__", name),
-        __qualname__=definition.qualname,
-        __module__=definition.module,
-        __doc__=definition.docstring,
-    )
+def with_checked_metadata(tool: Tool[P, R], **fields: object) -> Tool[P, R]:
+    """Return a copy of *tool* with some fields of its metadata changed to values that were checked already."""
+    return _copy_with(tool, metadata=tool.metadata.with_checked_fields(fields))
 
 
-def _copy_with(tool: Tool[P, R], **changes: Any) -> Tool[P, R]:
-    made = object.__new__(type(tool))
-    made.__dict__.update(tool.__dict__)
-    made.__dict__.update(changes)
-    return made
+def _copy_with(tool: Tool[P, R], **changes: object) -> Tool[P, R]:
+    copied = object.__new__(type(tool))
+    copied.__dict__.update(tool.__dict__)
+    copied.__dict__.update(changes)
+    return copied
