@@ -1,4 +1,4 @@
-"""Time and ids for what is recorded; whoever records is handed a `Clock`, so that tests can set it."""
+"""Clocks: where time and ids come from, so that tests can set them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a registry takes time and ids from; tests pass their own."""
+    """The source of a registry's times and ids; tests pass their own."""
 
     def now(self) -> datetime:
         """Return the present moment, with the UTC time zone."""
@@ -19,7 +19,7 @@ class Clock(Protocol):
         """Return seconds from an arbitrary start that never go back, for durations."""
 
     def new_id(self) -> str:
-        """Return an id that no other call, grant or event has; best one that sorts behind those made before."""
+        """Return an id that no other call, grant or event has; best one that sorts after those made before."""
 
 
 _random = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
@@ -31,8 +31,8 @@ class SystemClock:
     """
     The machine's clock, and ids that begin with the time: 64 bits of nanoseconds, 64 random ones.
 
-    So those of calls that are made one after the other lie side by side in an index, and a group of them changes few
-    pages of the store, where random ones would each change one of their own.
+    Ids of successive calls are neighbours in an index, so that a group of them changes few pages of the store;
+    random ones would change a page each.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Regular expressions that cost nothing at import."""
+"""Regular expressions that are compiled when they are first used, so that importing a module does not pay for them."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class LazyRegex:
         self._text = text
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = getattr(re.compile(self._text), name)  # found without this method from now on
-        return found
+        method = self.__dict__[name] = getattr(re.compile(self._text), name)  # next time found without this method
+        return method

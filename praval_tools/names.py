@@ -1,4 +1,4 @@
-"""Rules for names: what a tool and an agent may be called, and what goes over the wire."""
+"""Names: what tools and agents may be called, how names travel to providers, and which ones resemble each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from praval_tools.errors import InvalidNameError, format_suggestion
 from praval_tools.lazy_regex import LazyRegex
 
 _MAX_WIRE_LENGTH = 64
-"""How long a name may be that travels to a provider."""
+"""How long a name may be on its way to a provider."""
 
 OPERATOR = "operator"
 """What `by=None` stands for outside of any agent: the host program."""
@@ -49,7 +49,7 @@ def check_tool_name(name: object) -> str:
     if type(name) is str and _TOOL_NAME.fullmatch(name):
         return name
     raise InvalidNameError(
-        f"{shorten_repr(name)} is no tool name: use 1 to 128 letters, digits, '_', '-' or '.', "
+        f"{shorten_repr(name)} is not a valid tool name: use 1 to 128 letters, digits, '_', '-' or '.', "
         f"the first a letter or '_' (normalize_name makes one from a foreign name)."
     )
 
@@ -64,21 +64,22 @@ def check_agent_name(name: object) -> str:
     if type(name) is str and 0 < len(name) <= 128 and name.isprintable() and ":" not in name and name.strip() == name:
         return refuse_operator_name(name)
     raise InvalidNameError(
-        f"{shorten_repr(name)} is no agent name: use 1 to 128 printable characters without ':' and without spaces around."
+        f"{shorten_repr(name)} is not a valid agent name: use 1 to 128 printable characters without ':' "
+        f"and without spaces around."
     )
 
 
-def get_name(one: object) -> str:
+def get_name(value: object) -> str:
     """
     Return the name of a tool or agent that is given by name or as object.
 
     Raises:
         InvalidNameError: It is neither.
     """
-    text = one if isinstance(one, str) else getattr(one, "name", None)
-    if isinstance(text, str):
-        return text
-    raise InvalidNameError(f"{shorten_repr(one)} is neither a name nor a tool or agent; pass one of these.")
+    name = value if isinstance(value, str) else getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    raise InvalidNameError(f"{shorten_repr(value)} is neither a name nor a tool or agent; pass one of these.")
 
 
 def is_valid_agent_name(name: str) -> bool:
@@ -90,9 +91,9 @@ def is_valid_agent_name(name: str) -> bool:
 
 
 def refuse_operator_name(name: str) -> str:
-    """Return *name*, or raise `InvalidNameError` where it is the name in which the host program acts."""
+    """Return *name*, or raise `InvalidNameError` where it stands for the host program."""
     if name == OPERATOR:
-        raise InvalidNameError(f"{OPERATOR!r} is the host program and no agent; give the agent another name.")
+        raise InvalidNameError(f"{OPERATOR!r} is the host program, not an agent; give the agent another name.")
     return name
 
 
@@ -117,7 +118,7 @@ def to_wire_name(name: str, limit: int = _MAX_WIRE_LENGTH) -> str:
 
 @lru_cache(64)
 def get_collision_keys(name: str) -> tuple[str, ...]:
-    """Return what no other tool may have in common with one of this name: its folded name, and that of a cut one."""
+    """Return the keys that no other tool may share with one of this name: its folded name, and its folded wire name."""
     return (fold_name(name),) if len(name) <= _MAX_WIRE_LENGTH else (fold_name(name), fold_name(to_wire_name(name)))
 
 
@@ -160,12 +161,12 @@ def shorten_repr(value: object, limit: int = 80) -> str:
     """Return `repr(value)`, cut in the middle to *limit* characters."""
     try:
         text = repr(value[: 2 * limit]) if isinstance(value, str | bytes) else _short_repr.repr(value)
-    except Exception as error:  # the seam to whatever objects a caller gave
+    except Exception as error:  # a seam: the object of a caller may raise anything
         text = f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
     return text if len(text) <= limit else f"{text[: limit * 2 // 3]}…{text[-(limit // 4) :]}"
 
 
 def normalized(name: str) -> str:
-    """Return the name of a distribution as all spellings of it are compared."""
+    """Return the name of a distribution in the form in which its spellings are compared."""
     text: str = _SEPARATORS.sub("-", name).lower()
     return text

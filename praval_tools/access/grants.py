@@ -12,13 +12,7 @@ from praval_tools.access import events
 from praval_tools.access.commands import EventList, get_tool_record, refuse_untrusted_plugin, require_owner
 from praval_tools.access.permissions import Grant, compile_bounds, has_time_zone, resolve_expiry
 from praval_tools.access.records import MAX_CHAIN_LENGTH, GrantRecord, Principal, ToolRecord
-from praval_tools.access.rules import (
-    can_satisfy_all,
-    get_end_reason,
-    list_lineage,
-    list_live_lineage,
-    resolve_access,
-)
+from praval_tools.access.rules import can_satisfy_all, get_end_reason, list_lineage, list_live_lineage, resolve_access
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
 from praval_tools.names import OPERATOR, shorten_repr
