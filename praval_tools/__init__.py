@@ -62,12 +62,11 @@ from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_hints import Secret
-from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compatibility import compare
 from praval_tools.tools.content import Content
 from praval_tools.tools.context import ToolContext
-from praval_tools.tools.decision import Ask, Decision, Deny, Tried
+from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Decision, Deny, Tried
 from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AsyncTool, Tool

@@ -166,7 +166,7 @@ def shorten_repr(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit * 2 // 3]}…{text[-(limit // 4) :]}"
 
 
-def normalized(name: str) -> str:
+def normalize_distribution_name(name: str) -> str:
     """Return the name of a distribution in the form in which its spellings are compared."""
     text: str = _SEPARATORS.sub("-", name).lower()
     return text

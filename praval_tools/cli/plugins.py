@@ -25,7 +25,7 @@ from praval_tools.cli.output import build_grid, make_console, print_json, print_
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded
 from praval_tools.cli.plugin_template import derive_plugin_names, write_plugin
 from praval_tools.cli.progress import track_progress
-from praval_tools.names import find_similar_names, normalized
+from praval_tools.names import find_similar_names, normalize_distribution_name
 from praval_tools.plugins.discovery import find_plugins
 from praval_tools.plugins.probe import probe_in_subprocess, report_to_json
 
@@ -61,8 +61,8 @@ def list_command(ctx: click.Context, *, strict: bool, as_json: bool) -> None:
 def show_command(ctx: click.Context, *, name: str, as_json: bool) -> None:
     """Show one plugin, by its distribution or entry point: tools, hooks, what it asks for, its error in full."""
     registry = _open_registry(ctx)
-    wanted, reports = normalized(name), plugin_reports(registry)
-    mine = [one for one in reports if wanted in (one.distribution, normalized(one.entry_point))]
+    wanted, reports = normalize_distribution_name(name), plugin_reports(registry)
+    mine = [one for one in reports if wanted in (one.distribution, normalize_distribution_name(one.entry_point))]
     if not mine:
         known = sorted({one.distribution for one in reports})
         fix = (

@@ -12,7 +12,7 @@ from praval_tools.config import files
 from praval_tools.config.decode import decode_table
 from praval_tools.config.files import ConfigDocument
 from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError
-from praval_tools.names import check_agent_name, check_tool_name, normalized
+from praval_tools.names import check_agent_name, check_tool_name, normalize_distribution_name
 
 
 @frozen(kw_only=True)
@@ -61,7 +61,7 @@ class PluginsConfig:
     def get_table_key(self, distribution: str) -> tuple[str, ...]:
         """Return the key of the table of a distribution, as it is spelled there."""
         tables = self.document.data.get("plugins", {})
-        return ("plugins", next((name for name in tables if normalized(str(name)) == distribution), distribution))
+        return ("plugins", next((name for name in tables if normalize_distribution_name(str(name)) == distribution), distribution))
 
 
 def read_plugins_config(config: str | Path | Mapping[str, Any] | None = None) -> PluginsConfig:
@@ -94,7 +94,7 @@ def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dic
         problems.append(document.build_problem(("plugins",), 'expected tables: [plugins."praval-tools-sql"]'))
         return tables
     for name, table in section.items():
-        key, distribution = ("plugins", str(name)), normalized(str(name))
+        key, distribution = ("plugins", str(name)), normalize_distribution_name(str(name))
         if distribution in tables:
             text = "the same distribution has another table, under another spelling"
             problems.append(document.build_problem(key, text))

@@ -11,8 +11,7 @@ import msgspec
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.names import shorten_repr
-from praval_tools.tools.approval import Allow, ApprovalRequest
-from praval_tools.tools.decision import Deny
+from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
 
 UNANSWERED: Final = object()
 """What a handler answers where somebody else is to: the call waits."""

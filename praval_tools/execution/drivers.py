@@ -35,9 +35,8 @@ from praval_tools.execution.results import (
     build_tool_error_result,
 )
 from praval_tools.schema.signature import is_async_callable
-from praval_tools.tools.approval import ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolResult
-from praval_tools.tools.decision import Deny
+from praval_tools.tools.decision import ApprovalRequest, Deny
 
 if TYPE_CHECKING:
     from praval_tools.execution.engines.threads import Job

@@ -16,9 +16,9 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import CALL, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.names import OPERATOR
-from praval_tools.tools.approval import ApprovalRequest
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.context import ToolContext
+from praval_tools.tools.decision import ApprovalRequest
 from praval_tools.tools.implementation import MISS, BoundArguments
 from praval_tools.tools.tool import Tool
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from praval_tools.execution.effects import CallPipeline, RunTool
     from praval_tools.execution.pipeline import CallProgress
     from praval_tools.formats import Format
-    from praval_tools.tools.approval import ApprovalRequest
+    from praval_tools.tools.decision import ApprovalRequest
 
 HookFunction = Callable[..., object]
 """A hook that takes note of something, in its plugin's name; what it raises is contained there."""

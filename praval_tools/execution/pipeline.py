@@ -35,9 +35,8 @@ from praval_tools.execution.retries import compute_retry_delay
 from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import copy_json
-from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.decision import Ask, Decision
+from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Decision
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
 from praval_tools.tools.tool import Tool
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import evolve, frozen
 
 from praval_tools.errors import PluginError
-from praval_tools.names import normalized, shorten_repr
+from praval_tools.names import normalize_distribution_name, shorten_repr
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -76,7 +76,7 @@ def read_allow_list() -> frozenset[str] | None:
         Normalized names of distributions or entry points; None where the variable is not set, and all are allowed.
     """
     text = os.environ.get(ALLOW_LIST_VARIABLE)
-    return None if text is None else frozenset(normalized(name.strip()) for name in text.split(",") if name.strip())
+    return None if text is None else frozenset(normalize_distribution_name(name.strip()) for name in text.split(",") if name.strip())
 
 
 def find_plugins(distributions: Iterable[Distribution] | None = None) -> tuple[InstalledPlugin, ...]:
@@ -144,7 +144,7 @@ def _read_distribution(distribution: Distribution) -> Iterator[tuple[str, str, l
     elif not has_valid_version:
         invalid = f"its metadata give the version {shorten_repr(version)}, which is not a valid one"
         problem = invalid if version else "its metadata have no version"
-    name, version = normalized(declared) if has_valid_name else name, version if has_valid_version else ""
+    name, version = normalize_distribution_name(declared) if has_valid_name else name, version if has_valid_version else ""
     yield name, folder, [_build_plugin(name, version, point, problem) for point in points]
 
 

@@ -17,8 +17,7 @@ from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hookspecs import PROJECT_NAME
 from praval_tools.plugins.report import CONTAINED_ERRORS, get_class_name
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.tools.approval import Allow
-from praval_tools.tools.decision import Deny
+from praval_tools.tools.decision import Allow, Deny
 
 HOOK_PREFIX: Final = f"{PROJECT_NAME}_"
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pluggy import HookimplMarker, HookspecMarker
 
 from praval_tools.plugins.discovery import ENTRY_POINT_GROUP
-from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.decision import Ask, Deny
+from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Deny
 from praval_tools.tools.tool import Tool
 
 if TYPE_CHECKING:

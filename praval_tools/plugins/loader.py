@@ -18,7 +18,7 @@ from praval_tools.config.plugins import PluginsConfig, PluginTable, read_plugins
 from praval_tools.errors import PluginError, PluginLoadError, PluginWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.hooks import contribution_key
-from praval_tools.names import normalized
+from praval_tools.names import normalize_distribution_name
 from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
 from praval_tools.plugins.admission import Admission, admit_tools
 from praval_tools.plugins.contents import (
@@ -87,7 +87,7 @@ def load_plugins(
         config=tables,
         timeout=timeout,
         modules=PluginModules.from_plugins(installed),
-        settings={normalized(name): value for name, value in (settings or {}).items()},
+        settings={normalize_distribution_name(name): value for name, value in (settings or {}).items()},
         is_traced=os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"),
     )
     selection = PluginSelection(only, exclude, tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.names import normalized, suggest_names
+from praval_tools.names import normalize_distribution_name, suggest_names
 from praval_tools.plugins.discovery import ALLOW_LIST_VARIABLE, InstalledPlugin, read_allow_list
 from praval_tools.plugins.report import PluginReport, build_failure_report
 
@@ -23,8 +23,8 @@ class PluginSelection:
     def __init__(self, only: Iterable[str] | None, exclude: Iterable[str], config: PluginsConfig) -> None:
         if isinstance(only, str) or isinstance(exclude, str):
             raise TypeError("only and exclude are lists; a single name goes in brackets: ['name'].")
-        self._only = None if only is None else set(map(normalized, only))
-        self._exclude = set(map(normalized, exclude))
+        self._only = None if only is None else set(map(normalize_distribution_name, only))
+        self._exclude = set(map(normalize_distribution_name, exclude))
         self._allow_list = read_allow_list()
         self._config = config
 
@@ -56,4 +56,4 @@ class PluginSelection:
 
 
 def _get_names(plugin: InstalledPlugin) -> set[str]:
-    return {plugin.distribution, normalized(plugin.entry_point)}
+    return {plugin.distribution, normalize_distribution_name(plugin.entry_point)}

@@ -33,9 +33,8 @@ from praval_tools.names import shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.type_handler import Mismatch
-from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.decision import AccessOutcome, Decision, Deny
+from praval_tools.tools.decision import AccessOutcome, Allow, ApprovalRequest, Decision, Deny
 from praval_tools.tools.tool import Tool
 
 

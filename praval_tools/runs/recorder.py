@@ -34,9 +34,8 @@ from praval_tools.runs.fast_replay import try_replay
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, with_parent_id
 from praval_tools.runs.open_run import OpenRun, use_run
 from praval_tools.schema.json_values import SCALAR_TYPES
-from praval_tools.tools.approval import Allow, ApprovalRequest
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.decision import Deny
+from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
 from praval_tools.tools.implementation import MISS
 from praval_tools.tools.tool import Tool
 

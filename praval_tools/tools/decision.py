@@ -1,7 +1,9 @@
-"""Whether an agent may call a tool, and why."""
+"""Decisions on calls: whether an agent may call a tool and why, and what policies and people answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -10,7 +12,7 @@ AccessOutcome = Literal["allowed", "unknown", "disabled", "forbidden"]
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """One rule that was looked at: whether it holds, why, and what would change that."""
+    """A rule that was tried: whether it holds, why, and what would change that."""
 
     rule: str
     holds: bool
@@ -31,7 +33,7 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         tool: For which tool.
         reason: One sentence for a person.
         remedy: What would change the answer, for the operator.
-        tried: Every rule looked at; filled by `explain` alone.
+        tried: Every rule looked at; only `explain` fills it.
     """
 
     allowed: bool
@@ -41,7 +43,7 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     tool: str
     reason: str = ""
     remedy: str = ""
-    source: Any = None
+    source: object = None
     tried: tuple[Tried, ...] = ()
 
     def __bool__(self) -> bool:
@@ -49,13 +51,59 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Deny(msgspec.Struct, frozen=True):
-    """A no, of a policy or of a person who was asked, with its reason."""
+    """A refusal, by a policy or by a person who was asked, with its reason."""
 
     reason: str = ""
     by: str = ""
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A policy's wish that a person approves the call first."""
+    """A policy's request that a person approves the call first."""
 
+    reason: str = ""
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A call that waits for a person.
+
+    Args:
+        tool_call_id: The id of the call; it is sent again with this id once it was answered.
+        tool: The tool's name.
+        agent: Who calls; None for the operator.
+        chain: The agents on whose behalf it calls, the nearest first.
+        arguments: What the tool would get, as JSON, after repairs.
+        risk_level: The tool's.
+        reason: Why somebody is asked.
+        run_id: The journaled run that the call belongs to.
+        fingerprint: The tool's; an approval of another definition does not count.
+        asked: When.
+        expires: From when on an answer comes too late.
+    """
+
+    tool_call_id: str
+    tool: str
+    agent: str | None
+    chain: tuple[str, ...] = ()
+    arguments: dict[str, Any]
+    risk_level: str = "low"
+    reason: str = ""
+    run_id: str | None = None
+    fingerprint: str = ""
+    asked: datetime
+    expires: datetime
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """
+    A person's approval.
+
+    Args:
+        arguments: What the tool is to get instead, as JSON; bound and decided again. None: what was requested.
+        by: Who approves.
+        reason: Why.
+    """
+
+    arguments: Mapping[str, Any] | None = None
+    by: str = ""
     reason: str = ""

@@ -14,8 +14,8 @@ from praval_tools.integrations.praval.migration import Collisions, ToolMigrator,
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.names import fold_name, to_wire_name
 from praval_tools.registry.agents import Agent
-from praval_tools.tools.approval import Allow
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.decision import Allow
 from praval_tools.tools.tool import AnyTool
 
 _EXTRA_FIELDS: Final = ("strict", "metadata", "async_only")
