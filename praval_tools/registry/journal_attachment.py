@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from praval_tools.runs.registry_journal import RegistryJournal
     from praval_tools.runs.run import Run
 
-_JOURNAL_MODULE = "praval_tools.runs.registry_journal"
-
 
 class JournalAttachment:
     """
@@ -33,7 +31,7 @@ class JournalAttachment:
     """
 
     def __init__(
-        self, runtime: Runtime, durability: str = "full", errors: str = "raise", secrets: Iterable[str] = ()
+        self, runtime: Runtime, *, durability: str = "full", errors: str = "raise", secrets: Iterable[str] = ()
     ) -> None:
         self._runtime, self._durability, self._errors = runtime, durability, errors
         self._secrets = tuple(secrets)
@@ -62,7 +60,7 @@ class JournalAttachment:
             )
         new: RegistryJournal | None = None
         if location is not None:
-            new = load(_JOURNAL_MODULE).RegistryJournal(
+            new = load("praval_tools.runs.registry_journal").RegistryJournal(
                 self._runtime,
                 location,
                 stats=self.stats,
@@ -87,7 +85,7 @@ class JournalAttachment:
     def stats(self) -> UsageStats:
         """How often each tool is used, and with what outcome; counted for journaled calls, or where switched on."""
         if self._stats is None:
-            self._stats = load(_JOURNAL_MODULE).UsageStats(
+            self._stats = load("praval_tools.runs.registry_journal").UsageStats(
                 track_usage=False, clock=self._runtime.clock, switched=self._set_usage_counting
             )
         return self._stats
@@ -95,7 +93,9 @@ class JournalAttachment:
     def _set_usage_counting(self, on: bool) -> None:
         """Have calls counted, or not, where no journal does."""
         if self._registry_journal is None:
-            self._runtime.recorder = load(_JOURNAL_MODULE).CallCounter(self._runtime, self.stats) if on else None
+            self._runtime.recorder = (
+                load("praval_tools.runs.registry_journal").CallCounter(self._runtime, self.stats) if on else None
+            )
             self._runtime.access_store.invalidate_snapshots()
 
     def create_run(self, run_id: str, match: MatchMode, *, strict: bool, strict_fingerprint: bool) -> Run:

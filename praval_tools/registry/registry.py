@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
 from weakref import WeakValueDictionary
-
-from msgspec.structs import replace
 
 from praval_tools.access import commands
 from praval_tools.access.grants import get_grant_record, list_grants, plan_revocation
@@ -16,10 +14,7 @@ from praval_tools.access.problems import RegistryProblem, find_problems
 from praval_tools.access.queries import (
     compute_stats,
     describe_tool,
-    find_tool,
     list_callable_tools,
-    search_tools,
-    select_tools,
 )
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
@@ -32,9 +27,8 @@ from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.runtime import RegistryOptions, Runtime
 from praval_tools.names import check_agent_name, get_name
-from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.agents import Agent
-from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
+from praval_tools.registry.catalogue import ToolCatalogue
 from praval_tools.registry.dispatch import CallDispatcher
 from praval_tools.registry.journal_attachment import JournalAttachment
 from praval_tools.registry.toolset import Toolset
@@ -42,11 +36,8 @@ from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.from_object import make_tool, make_tools_from_object
-from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import Engine, ErrorStyle, ToolFields
-from praval_tools.tools.source import Source
-from praval_tools.tools.tool import AnyTool, Tool
+from praval_tools.tools.tool import AnyTool
 
 if TYPE_CHECKING:
     from praval_tools.formats import Format
@@ -56,7 +47,7 @@ if TYPE_CHECKING:
     from praval_tools.runs.run import Run
 
 
-class ToolRegistry:
+class ToolRegistry(ToolCatalogue):
     """
     The catalogue of tools, and who may call them.
 
@@ -99,154 +90,28 @@ class ToolRegistry:
                 max_argument_depth, retry_wait,
             ),
         )  # fmt: skip
-        self._journal = JournalAttachment(self._runtime, durability, journal_errors, secrets)
+        self._journal = JournalAttachment(self._runtime, durability=durability, errors=journal_errors, secrets=secrets)
         if journal is not None:
             self.journal = journal
 
     _store_type: ClassVar[type[StateStore]] = StateStore
 
     def _initialize(self, name: str, clock: Clock, options: RegistryOptions, state: AccessState | None = None) -> None:
-        self.name, self._clock = name, clock
-        self._access_store = self._store_type(name, state)
+        super().__init__(self._store_type(name, state), clock)
         self._runtime = Runtime(self._access_store, clock, options, self)
         self._runtime.dispatcher = self._dispatcher = CallDispatcher(Executor(self._runtime))
         self._runtime.declared_agents = self._declared_agents = WeakValueDictionary[str, Agent]()
-        self._changes = AccessChanges(self._access_store, clock)
         self._journal = JournalAttachment(self._runtime)
 
-    def __repr__(self) -> str:
-        return f"<ToolRegistry {self.name!r}: {len(self)} tools>"
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __len__(self) -> int:
-        return len(self._current_state.tools)
-
-    def __iter__(self) -> Iterator[AnyTool]:
-        return iter(self.list_all_tools())
-
-    def __contains__(self, tool: object) -> bool:
-        registered = self.get_tool(get_name(tool)) if isinstance(tool, str | Tool) else None
-        return registered is not None and (
-            not isinstance(tool, Tool) or registered.implementation is tool.implementation
-        )
-
-    @property
-    def state(self) -> AccessState:
-        """The present state: immutable, equal to the replay of all events."""
-        return self._access_store.state
-
-    @property
-    def _current_state(self) -> AccessState:
-        """The present state; inside of `change()`, with what was changed there."""
-        return self._access_store.get_current_state()
-
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
-
-    def register_tool(self, tool: AnyTool, *, replace: bool = False, by: object = None, reason: str = "") -> None:
-        """
-        Register *tool*; all or nothing.
-
-        Raises:
-            DuplicateToolError: The name, or one whose wire name would clash, is taken; `replace=True` replaces
-                in place, another owner's tool only by the operator.
-            TypeError: Not a Tool.
-        """
-        if not isinstance(tool, Tool):
-            raise TypeError(f"Expected Tool object, got {type(tool).__name__}; make one with @tool or Tool(…).")
-        self._changes.commit(
-            "register",
-            by,
-            lambda state, actor: commands.plan_registration(state, tool, actor, replace=replace, reason=reason),
-            tool.name,
-        )
-
-    def register(
-        self, tool: AnyTool | str, function: Callable[..., Any] | None = None,
-        definition: ToolDefinition | None = None,
-    ) -> None:  # fmt: skip
-        """Register a tool, or a function under a name and definition (the PyWorkflow form)."""
-        self.register_tool(make_tool(tool, function, definition) if isinstance(tool, str) else tool)
-
-    @property
-    def tool(self) -> ToolDecoratorFactory:
-        """Declares a tool in this registry; takes what `praval_tools.tool` takes."""
-        return lambda *args, **metadata: make_tool_or_decorator(args, metadata, self._register_declared)
-
-    def _register_declared(self, tool: AnyTool, registry: ToolRegistry | None, replace: bool) -> None:
-        tool.implementation.discoverable = False  # it belongs here, wherever discovery finds it
-        (self if registry is None else registry).register_tool(tool, replace=replace)
-
-    def register_object(
-        self, source: Any, /, namespace: bool | str = True, *, include: Iterable[str] = (), exclude: Iterable[str] = (),
-        strict: bool = True, **metadata: Unpack[ToolFields],
-    ) -> list[AnyTool]:  # fmt: skip
-        """
-        Register the public methods of an object or class as tools, all or nothing.
-
-        A class is built without arguments, unless its methods need no object.
-
-        Args:
-            source: The object, or its class.
-            namespace: Prefix of the names; True: made of the class's name; False: none.
-            include: Only these methods; empty: all but those in *exclude*.
-            strict: False: a missing hint means unconstrained, for classes that others wrote.
-            metadata: Fields of `ToolMetadata` for all of them.
-
-        Raises:
-            ToolDefinitionError: With every problem of every method.
-            ToolUsageError: The class cannot be built without arguments, or a name is no method.
-        """
-        tools = make_tools_from_object(source, namespace, set(include), set(exclude), strict, metadata)
-        with self.change():
-            for tool in tools:
-                self.register_tool(tool)
-        return tools
-
-    def unregister_tool(self, name: str | AnyTool, *, by: object = None, reason: str = "") -> bool:
-        """Take a tool out and end its grants; False: there was none."""
-        return self._changes.change_tool("unregister", name, by, reason, commands.plan_unregistration)
-
-    def get_tool(self, name: str) -> AnyTool | None:
-        """Return the tool of this name as it is now; None: there is none."""
-        return find_tool(self._current_state, get_name(name))
-
-    def list_all_tools(self) -> list[AnyTool]:
-        """Return every tool, in registration order."""
-        return select_tools(state := self._current_state, state.tools)
-
-    def get_tools_by_category(self, category: str) -> list[AnyTool]:
-        """Return the tools of a category, in registration order."""
-        return select_tools(state := self._current_state, state.get_tools_by_label("category", category))
-
-    def get_shared_tools(self) -> list[AnyTool]:
-        """Return the shared tools, in registration order."""
-        return select_tools(state := self._current_state, state.get_tools_by_label("shared", ""))
 
     def get_tools_for_agent(self, agent_name: str | Agent) -> list[AnyTool]:
         """Return the tools that the agent may call now, in registration order."""
         return list_callable_tools(self._current_state, self.toolset(agent_name).principal, self._clock.now())
 
-    def search_tools(
-        self, name_pattern: str | None = None, category: str | None = None, owned_by: str | Agent | None = None,
-        shared_only: bool = False, tags: Iterable[str] | None = None,
-    ) -> list[AnyTool]:  # fmt: skip
-        """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
-        owner = get_name(owned_by) if owned_by else None
-        return search_tools(self._current_state, name_pattern, category, owner, shared_only, tags)
-
     def get_registry_stats(self) -> dict[str, Any]:
         """Return the counts that Praval's registry gives."""
         return compute_stats(self._current_state)
-
-    def get_tool_definitions(self) -> list[ToolDefinition]:
-        """Return name, description and schema of every tool."""
-        return [tool.definition for tool in self.list_all_tools()]
-
-    def get_tool_definitions_dict(self) -> list[dict[str, Any]]:
-        """Return name, description and schema of every tool as dicts."""
-        return [definition.to_dict() for definition in self.get_tool_definitions()]
 
     def get_tool_info(self, name: str | AnyTool) -> dict[str, Any] | None:
         """Return definition, metadata and usage statistics of a tool, as JSON values; None: there is none."""
@@ -256,24 +121,6 @@ class ToolRegistry:
         """Forget every tool, agent, grant and block."""
         self._changes.commit("clear the registry", by, lambda _, actor: commands.plan_clear(actor, reason))
         self._dispatcher.clear()
-
-    def replace_source(self, source: str, tools: Iterable[AnyTool], *, by: object = None) -> None:
-        """
-        Swap all tools of a source (a distribution, a file) for *tools* at once; no call sees a mixture.
-
-        A tool that does not name *source* as its source is registered as one that does, so that the next swap finds it.
-
-        Raises:
-            DuplicateToolError: A name is taken by a tool from another source.
-        """
-        new = {tool.name: tool if _is_from(source, tool) else _with_source(source, tool) for tool in tools}
-        with self.change():
-            old = [tool.name for tool in self.list_all_tools() if _is_from(source, tool)]
-            for name in old:
-                if name not in new:
-                    self.unregister_tool(name, by=by, reason=f"source {source!r} was replaced")
-            for name, tool in new.items():
-                self.register_tool(tool, replace=name in old, by=by)
 
     # ── who may call ─────────────────────────────────────────────────────────────────────────────
 
@@ -585,12 +432,3 @@ def get_runtime(registry: ToolRegistry) -> Runtime:
 
 def _get_grant_id(grant: Grant | str) -> str:
     return grant if isinstance(grant, str) else grant.id
-
-
-def _is_from(source: str, tool: AnyTool) -> bool:
-    origin = tool.metadata.source
-    return origin is not None and source in (origin.distribution, origin.file)
-
-
-def _with_source(source: str, tool: AnyTool) -> AnyTool:
-    return tool.with_metadata(source=replace(tool.metadata.source or Source(), distribution=source))

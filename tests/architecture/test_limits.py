@@ -19,9 +19,9 @@ WIDE = {"ToolRegistry": 50, "AgentBase": 25, "Agent": 25}
 SEED_SIGNATURES = {
     "Tool.__init__": 4,  # Tool(name, description, parameters, callable)
     "Tool.from_function": 7,  # (function, name, description, namespace, method_name, metadata, strict)
-    "ToolRegistry.register_object": 1,
-    "ToolRegistry.search_tools": 5,  # Praval's
-    "ToolRegistry.register": 3,  # PyWorkflow's
+    "ToolCatalogue.register_object": 1,
+    "ToolCatalogue.search_tools": 5,  # Praval's
+    "ToolCatalogue.register": 3,  # PyWorkflow's
     "ToolRegistry.execute": 3,
     "ToolRegistry.aexecute": 3,
     "discover_tools": 4,

@@ -1,0 +1,188 @@
+"""The catalogue of a registry: tools are registered, found and replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Unpack
+
+from msgspec.structs import replace
+
+from praval_tools.access import commands
+from praval_tools.access.queries import find_tool, search_tools, select_tools
+from praval_tools.access.state import AccessState
+from praval_tools.access.store import StateStore
+from praval_tools.clock import Clock
+from praval_tools.names import HasName, get_name
+from praval_tools.registry.access_changes import AccessChanges
+from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
+from praval_tools.tools.from_object import make_tool, make_tools_from_object
+from praval_tools.tools.implementation import ToolDefinition
+from praval_tools.tools.metadata import ToolFields
+from praval_tools.tools.source import Source
+from praval_tools.tools.tool import AnyTool, Tool
+
+
+class ToolCatalogue:
+    """
+    The tools of a registry, without agents, calls and journal.
+
+    Args:
+        access_store: Holds the tools, as a part of the state.
+        clock: Time and ids for changes.
+    """
+
+    def __init__(self, access_store: StateStore, clock: Clock) -> None:
+        self.name = access_store.name
+        self._access_store, self._clock = access_store, clock
+        self._changes = AccessChanges(access_store, clock)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {len(self)} tools>"
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self._current_state.tools)
+
+    def __iter__(self) -> Iterator[AnyTool]:
+        return iter(self.list_all_tools())
+
+    def __contains__(self, tool: object) -> bool:
+        registered = self.get_tool(get_name(tool)) if isinstance(tool, str | Tool) else None
+        return registered is not None and (
+            not isinstance(tool, Tool) or registered.implementation is tool.implementation
+        )
+
+    @property
+    def state(self) -> AccessState:
+        """The present state: immutable, equal to the replay of all events."""
+        return self._access_store.state
+
+    @property
+    def _current_state(self) -> AccessState:
+        """The present state; inside of `change()`, with what was changed there."""
+        return self._access_store.get_current_state()
+
+    def register_tool(self, tool: AnyTool, *, replace: bool = False, by: object = None, reason: str = "") -> None:
+        """
+        Register *tool*; all or nothing.
+
+        Raises:
+            DuplicateToolError: The name, or one whose wire name would clash, is taken; `replace=True` replaces
+                in place, another owner's tool only by the operator.
+            TypeError: Not a Tool.
+        """
+        if not isinstance(tool, Tool):
+            raise TypeError(f"Expected Tool object, got {type(tool).__name__}; make one with @tool or Tool(…).")
+        self._changes.commit(
+            "register",
+            by,
+            lambda state, actor: commands.plan_registration(state, tool, actor, replace=replace, reason=reason),
+            tool.name,
+        )
+
+    def register(
+        self, tool: AnyTool | str, function: Callable[..., Any] | None = None,
+        definition: ToolDefinition | None = None,
+    ) -> None:  # fmt: skip
+        """Register a tool, or a function under a name and definition (the PyWorkflow form)."""
+        self.register_tool(make_tool(tool, function, definition) if isinstance(tool, str) else tool)
+
+    @property
+    def tool(self) -> ToolDecoratorFactory:
+        """Declares a tool in this registry; takes what `praval_tools.tool` takes."""
+        return lambda *args, **metadata: make_tool_or_decorator(args, metadata, self._register_declared)
+
+    def _register_declared(self, tool: AnyTool, registry: ToolCatalogue | None, replace: bool) -> None:
+        tool.implementation.discoverable = False  # it belongs here, wherever discovery finds it
+        (self if registry is None else registry).register_tool(tool, replace=replace)
+
+    def register_object(
+        self, source: Any, /, namespace: bool | str = True, *, include: Iterable[str] = (), exclude: Iterable[str] = (),
+        strict: bool = True, **metadata: Unpack[ToolFields],
+    ) -> list[AnyTool]:  # fmt: skip
+        """
+        Register the public methods of an object or class as tools, all or nothing.
+
+        A class is built without arguments, unless its methods need no object.
+
+        Args:
+            source: The object, or its class.
+            namespace: Prefix of the names; True: made of the class's name; False: none.
+            include: Only these methods; empty: all but those in *exclude*.
+            strict: False: a missing hint means unconstrained, for classes that others wrote.
+            metadata: Fields of `ToolMetadata` for all of them.
+
+        Raises:
+            ToolDefinitionError: With every problem of every method.
+            ToolUsageError: The class cannot be built without arguments, or a name is no method.
+        """
+        tools = make_tools_from_object(source, namespace, set(include), set(exclude), strict, metadata)
+        with self._access_store.change():
+            for tool in tools:
+                self.register_tool(tool)
+        return tools
+
+    def unregister_tool(self, name: str | AnyTool, *, by: object = None, reason: str = "") -> bool:
+        """Take a tool out and end its grants; False: there was none."""
+        return self._changes.change_tool("unregister", name, by, reason, commands.plan_unregistration)
+
+    def get_tool(self, name: str) -> AnyTool | None:
+        """Return the tool of this name as it is now; None: there is none."""
+        return find_tool(self._current_state, get_name(name))
+
+    def list_all_tools(self) -> list[AnyTool]:
+        """Return every tool, in registration order."""
+        return select_tools(state := self._current_state, state.tools)
+
+    def get_tools_by_category(self, category: str) -> list[AnyTool]:
+        """Return the tools of a category, in registration order."""
+        return select_tools(state := self._current_state, state.get_tools_by_label("category", category))
+
+    def get_shared_tools(self) -> list[AnyTool]:
+        """Return the shared tools, in registration order."""
+        return select_tools(state := self._current_state, state.get_tools_by_label("shared", ""))
+
+    def search_tools(
+        self, name_pattern: str | None = None, category: str | None = None, owned_by: str | HasName | None = None,
+        shared_only: bool = False, tags: Iterable[str] | None = None,
+    ) -> list[AnyTool]:  # fmt: skip
+        """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
+        owner = get_name(owned_by) if owned_by else None
+        return search_tools(self._current_state, name_pattern, category, owner, shared_only, tags)
+
+    def get_tool_definitions(self) -> list[ToolDefinition]:
+        """Return name, description and schema of every tool."""
+        return [tool.definition for tool in self.list_all_tools()]
+
+    def get_tool_definitions_dict(self) -> list[dict[str, Any]]:
+        """Return name, description and schema of every tool as dicts."""
+        return [definition.to_dict() for definition in self.get_tool_definitions()]
+
+    def replace_source(self, source: str, tools: Iterable[AnyTool], *, by: object = None) -> None:
+        """
+        Swap all tools of a source (a distribution, a file) for *tools* at once; no call sees a mixture.
+
+        A tool that does not name *source* as its source is registered as one that does, so that the next swap finds it.
+
+        Raises:
+            DuplicateToolError: A name is taken by a tool from another source.
+        """
+        new = {tool.name: tool if _is_from(source, tool) else _with_source(source, tool) for tool in tools}
+        with self._access_store.change():
+            old = [tool.name for tool in self.list_all_tools() if _is_from(source, tool)]
+            for name in old:
+                if name not in new:
+                    self.unregister_tool(name, by=by, reason=f"source {source!r} was replaced")
+            for name, tool in new.items():
+                self.register_tool(tool, replace=name in old, by=by)
+
+
+def _is_from(source: str, tool: AnyTool) -> bool:
+    origin = tool.metadata.source
+    return origin is not None and source in (origin.distribution, origin.file)
+
+
+def _with_source(source: str, tool: AnyTool) -> AnyTool:
+    return tool.with_metadata(source=replace(tool.metadata.source or Source(), distribution=source))
