@@ -1,113 +1,117 @@
-"""What turns the course of a loop into deeds: one driver for sync code, one for async code."""
+"""Drivers of a loop: they carry out the effects that its state machine yields, in sync and in async code."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
-from typing import Any
+from contextlib import aclosing
+from typing import Any, TypeAlias
 
 from attrs import frozen
 
 from praval_tools.errors import RegistryClosedError
+from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.storage.protocol import Store
 from praval_tools.loop.model_calls import ReplyReader, aask_model, ask_model
 from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pause, RefuseCall, RunBatch, WriteItem
-from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, ModelReply
+from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
+from praval_tools.registry.toolset import Toolset, refuse_call, refuse_call_async
 
-LoopEffects = Generator[LoopEffect, Any, LoopResult]
+LoopEffects: TypeAlias = Generator[LoopEffect, Any, LoopResult]
 
 
 @frozen(kw_only=True)
 class LoopResources:
     """
-    What a loop works with.
+    The objects that a loop works with.
 
     Args:
-        model: Who is asked.
-        read: Makes a reply of what it answers.
+        model: Answers the requests.
+        read_reply: Makes a reply of the model's answer.
         toolset: Runs the calls.
         runtime: The registry's.
-        store: Where to write; None: nowhere.
+        store: Where the loop is recorded; None: it is not.
         max_parallel: Most calls at once.
     """
 
-    model: Any
+    model: Model
     read_reply: ReplyReader
-    toolset: Any
-    runtime: Any
-    store: Any
+    toolset: Toolset
+    runtime: Runtime
+    store: Store | None
     max_parallel: int
 
 
-def drive(steps: LoopEffects, means: LoopResources) -> Generator[LoopEvent]:
-    """Go the course from sync code; yields what happens, the end last."""
+def drive(effects: LoopEffects, resources: LoopResources) -> Generator[LoopEvent]:
+    """Drive a loop from sync code; yields its events, the end last."""
     try:
-        step = next(steps)
+        effect = next(effects)
         while True:
+            outcome: object = None
             try:
-                if isinstance(step, EmitEvent):
-                    yield step.event
-                    answer: Any = None
-                elif isinstance(step, AskModel):
-                    answer = yield from ask_model(means.model, step.request, means.read_reply)
+                if isinstance(effect, EmitEvent):
+                    yield effect.event
+                elif isinstance(effect, AskModel):
+                    outcome = yield from ask_model(resources.model, effect.request, resources.read_reply)
                 else:
-                    answer = _perform_effect(step, means)
-            except Exception as error:  # the course knows what can be tried again, and raises the rest
-                step = steps.throw(error)
+                    outcome = _perform_effect(effect, resources)
+            except Exception as error:  # the state machine knows what can be tried again, and raises the rest
+                effect = effects.throw(error)
             else:
-                step = steps.send(answer)
+                effect = effects.send(outcome)
     except StopIteration as end:
         yield LoopEnded(end.value)
     finally:
-        steps.close()
+        effects.close()
 
 
-def _perform_effect(step: LoopEffect, means: LoopResources) -> Any:
-    if isinstance(step, RunBatch):
-        return means.toolset.execute_batch(step.calls, means.max_parallel)
-    if isinstance(step, RefuseCall):
-        tools = means.toolset
-        return tools._executor.run_pipeline(tools._complete_call(step.call), tools._principal, step.result)
-    if isinstance(step, WriteItem):
-        return means.store.append([step.item])[0]
-    if isinstance(step, Pause) and means.runtime.closing_event.wait(step.seconds):
-        raise RegistryClosedError(means.runtime.registry.name)
+def _perform_effect(effect: RunBatch | RefuseCall | WriteItem | Pause, resources: LoopResources) -> object:
+    if isinstance(effect, RunBatch):
+        return resources.toolset.execute_batch(effect.calls, resources.max_parallel)
+    if isinstance(effect, RefuseCall):
+        return refuse_call(resources.toolset, effect.call, effect.result)
+    if isinstance(effect, WriteItem):
+        return resources.store.append([effect.item])[0] if resources.store is not None else None
+    if resources.runtime.closing_event.wait(effect.seconds):
+        raise RegistryClosedError(resources.runtime.registry.name)
     return None
 
 
-async def drive_async(steps: LoopEffects, means: LoopResources) -> AsyncGenerator[LoopEvent]:
-    """Go the course from async code; yields what happens, the end last."""
-    import asyncio
-
+async def drive_async(effects: LoopEffects, resources: LoopResources) -> AsyncGenerator[LoopEvent]:
+    """Drive a loop from async code; yields its events, the end last."""
     try:
-        step = next(steps)
+        effect = next(effects)
         while True:
-            answer: Any = None
+            outcome: object = None
             try:
-                if isinstance(step, EmitEvent):
-                    yield step.event
-                elif isinstance(step, AskModel):
-                    asking = aask_model(means.model, step.request, means.read_reply)
-                    try:
-                        async for piece in asking:
+                if isinstance(effect, EmitEvent):
+                    yield effect.event
+                elif isinstance(effect, AskModel):
+                    async with aclosing(aask_model(resources.model, effect.request, resources.read_reply)) as pieces:
+                        async for piece in pieces:
                             if isinstance(piece, ModelReply):
-                                answer = piece
+                                outcome = piece
                             else:
                                 yield piece
-                    finally:
-                        await asking.aclose()
-                elif isinstance(step, RunBatch):
-                    answer = await means.toolset.aexecute_batch(step.calls, means.max_parallel)
-                elif isinstance(step, RefuseCall):
-                    tools = means.toolset
-                    answer = await tools._executor.run_pipeline_async(tools._complete_call(step.call), tools._principal, step.result)
-                elif isinstance(step, WriteItem):
-                    answer = (await means.store.aappend((step.item,)))[0]
                 else:
-                    await asyncio.sleep(step.seconds)
-            except Exception as error:  # the course knows what can be tried again, and raises the rest
-                step = steps.throw(error)
+                    outcome = await _perform_effect_async(effect, resources)
+            except Exception as error:  # the state machine knows what can be tried again, and raises the rest
+                effect = effects.throw(error)
             else:
-                step = steps.send(answer)
+                effect = effects.send(outcome)
     except StopIteration as end:
         yield LoopEnded(end.value)
     finally:
-        steps.close()
+        effects.close()
+
+
+async def _perform_effect_async(effect: RunBatch | RefuseCall | WriteItem | Pause, resources: LoopResources) -> object:
+    import asyncio
+
+    if isinstance(effect, RunBatch):
+        return await resources.toolset.aexecute_batch(effect.calls, resources.max_parallel)
+    if isinstance(effect, RefuseCall):
+        return await refuse_call_async(resources.toolset, effect.call, effect.result)
+    if isinstance(effect, WriteItem):
+        return (await resources.store.aappend([effect.item]))[0] if resources.store is not None else None
+    await asyncio.sleep(effect.seconds)
+    return None

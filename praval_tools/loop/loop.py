@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import aclosing, closing, contextmanager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -12,19 +12,21 @@ from praval_tools.errors import ModelError, ToolUsageError
 from praval_tools.execution.context import current_call
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.response_fields import assign_call_ids, to_plain_data
-from praval_tools.loop.drivers import LoopResources, drive, drive_async
-from praval_tools.loop.replies import read_reply
+from praval_tools.journal.storage.protocol import Answer, Item
+from praval_tools.loop.drivers import LoopEffects, LoopResources, drive, drive_async
+from praval_tools.loop.replies import JsonObject, read_reply
 from praval_tools.loop.state_machine import LoopOptions, LoopStateMachine
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
 from praval_tools.names import shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
+from praval_tools.registry.toolset import get_executor
 from praval_tools.runs.model_log import ModelLog, find_current_run
-from praval_tools.runs.open_run import reset_current_run
+from praval_tools.runs.run import open_outside_context
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
 from praval_tools.tools.call import ToolCall
 
-Prompt = str | Sequence[Any]
+Prompt = str | Sequence[object]
 _DEFAULT_MAX_PARALLEL: Final = 16
 
 
@@ -62,23 +64,32 @@ class ToolLoop:
         retries: int = 2, retry_wait: float = 1.0,
     ) -> None:  # fmt: skip
         if not isinstance(agent, Agent):
-            raise ToolUsageError(f"{shorten_repr(agent)} is no agent: ToolLoop(registry.agent('name'), model).")
+            raise ToolUsageError(f"{shorten_repr(agent)} is not an agent: ToolLoop(registry.agent('name'), model).")
         if not callable(getattr(model, "reply", None)):
-            raise ToolUsageError(f"{shorten_repr(model)} is no model: it has no method reply(request).")
-        for name, value, least in (("max_steps", max_steps, 1), ("max_calls", max_calls, 0),
-                                   ("max_parallel", max_parallel, 1), ("retries", retries, 0)):  # fmt: skip
-            if not (value is None and name == "max_calls") and (type(value) is not int or value < least):
-                raise ToolUsageError(f"{name}={shorten_repr(value)} is no whole number from {least} on.")
+            raise ToolUsageError(f"{shorten_repr(model)} is not a model: it has no method reply(request).")
+        limits = {"max_steps": 1, "max_calls": 0, "max_parallel": 1, "retries": 0}
+        values = {"max_steps": max_steps, "max_calls": max_calls, "max_parallel": max_parallel, "retries": retries}
+        for name, value in values.items():
+            if not (value is None and name == "max_calls") and (type(value) is not int or value < limits[name]):
+                raise ToolUsageError(f"{name}={shorten_repr(value)} is not a whole number from {limits[name]} on.")
         if type(retry_wait) not in (int, float) or not 0 <= retry_wait < float("inf"):
-            raise ToolUsageError(f"retry_wait={shorten_repr(retry_wait)} is no number of seconds.")
-        known = {**FORMATS, **agent.registry._runtime.hooks.formats}
-        self.agent, self.model, self.form = agent, model, format_of(getattr(model, "format", "openai-chat"), known)
-        self._limits, self._max_parallel, self._instructions = (max_steps, max_calls), max_parallel, instructions
-        self._tag_filters = to_tag_set(tags), to_tag_set(exclude_tags)
-        self._export_options: dict[str, Any] = {
-            "strict": strict, "think_augment": think_augment, "tags": self._tag_filters[0], "exclude_tags": self._tag_filters[1],
-        }  # fmt: skip
-        self._retry_options = (retries, retry_wait)
+            raise ToolUsageError(f"retry_wait={shorten_repr(retry_wait)} is not a number of seconds.")
+        self._runtime = get_executor(agent.tools).runtime
+        known_formats = {**FORMATS, **self._runtime.hooks.formats}
+        self.agent, self.model = agent, model
+        self.form = format_of(getattr(model, "format", "openai-chat"), known_formats)
+        self._max_parallel = max_parallel
+        self._tags, self._excluded_tags = to_tag_set(tags), to_tag_set(exclude_tags)
+        self._strict, self._think_augment = strict, think_augment
+        self._options = LoopOptions(
+            agent=agent.name,
+            model_format=self.form,
+            instructions=instructions,
+            max_steps=max_steps,
+            max_calls=max_calls,
+            retries=retries,
+            retry_wait=retry_wait,
+        )
 
     def __repr__(self) -> str:
         return f"<ToolLoop of {self.agent.name!r} with {self._get_model_name()}>"
@@ -113,10 +124,12 @@ class ToolLoop:
         return self._iter_events(prompt, run_id, stream=True)
 
     def _iter_events(self, prompt: Prompt | None, run_id: str | None, *, stream: bool) -> Generator[LoopEvent]:
-        with self._open_run(prompt, run_id, stream=stream) as (messages, first, course, means):
-            if first is not None:
-                _check_written(means.store.append([first])[0])
-            with closing(drive(course.run_loop(messages), means)) as events:
+        with self._open_conversation(prompt, run_id) as (conversation, model_log, first_item):
+            resources = self._build_resources()
+            if first_item is not None and resources.store is not None:
+                _raise_write_error(resources.store.append([first_item])[0])
+            effects = self._build_state_machine(conversation, model_log, stream=stream)
+            with closing(drive(effects, resources)) as events:
                 yield from events
 
     # ── async ────────────────────────────────────────────────────────────────────────────────────
@@ -140,102 +153,120 @@ class ToolLoop:
     async def _aiter_events(
         self, prompt: Prompt | None, run_id: str | None, *, stream: bool
     ) -> AsyncGenerator[LoopEvent]:
-        with self._open_run(prompt, run_id, stream=stream) as (messages, first, course, means):
-            if first is not None:
-                _check_written((await means.store.aappend((first,)))[0])
-            async with aclosing(drive_async(course.run_loop(messages), means)) as events:
+        with self._open_conversation(prompt, run_id) as (conversation, model_log, first_item):
+            resources = self._build_resources()
+            if first_item is not None and resources.store is not None:
+                _raise_write_error((await resources.store.aappend([first_item]))[0])
+            effects = self._build_state_machine(conversation, model_log, stream=stream)
+            async with aclosing(drive_async(effects, resources)) as events:
                 async for event in events:
                     yield event
 
-    # ── what both need ───────────────────────────────────────────────────────────────────────────
+    # ── sync and async ───────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def _open_run(
-        self, prompt: Prompt | None, run_id: str | None, *, stream: bool
-    ) -> Generator[tuple[Any, Any, LoopStateMachine, LoopResources]]:
-        """Open the run, where there is a journal, and find what was recorded of it."""
-        registry: Any = self.agent.registry
-        recorder, own = registry._runtime.recorder if registry.journal is not None else None, None
-        given = None if prompt is None else self._build_conversation(prompt)
-        open_run = None if recorder is None else find_current_run(recorder)
-        if recorder is None:
-            _refuse_unrecorded(given, run_id)
-        elif open_run is None or run_id not in (None, open_run.run_id):
-            own = registry.run(run_id or registry._runtime.clock.new_id())
-            own.__enter__()
-            reset_current_run(own._token)  # what the caller does between two events is no part of it
-            own._token, open_run = None, own._require_open_run()
+    def _open_conversation(
+        self, prompt: Prompt | None, run_id: str | None
+    ) -> Generator[tuple[JsonObject, ModelLog | None, Item | None]]:
+        """
+        Open the run, where there is a journal.
+
+        Returns:
+            The instructions and messages to begin with, the log of the loop, and its first item, still to be written.
+        """
+        conversation = None if prompt is None else self._build_conversation(prompt)
+        if self.agent.registry.journal is None:
+            if run_id is not None or conversation is None:
+                raise ToolUsageError(
+                    "This registry has no journal, so no loop can be gone on with: ToolRegistry(journal='runs.db').",
+                    "no-journal",
+                )
+            yield conversation, None, None
+            return
+        recorder = self._runtime.recorder
+        open_run, own_run = find_current_run(recorder), None
+        if open_run is None or run_id not in (None, open_run.run_id):
+            own_run = self.agent.registry.run(run_id or self._runtime.clock.new_id())
+            open_run = open_outside_context(own_run)  # the caller's code between two events is no part of it
         try:
-            talk, first = None, None
-            if recorder is not None and open_run is not None:
-                above = current_call()
-                talk = ModelLog(recorder, open_run, self.agent.name, None if above is None else above.tool_call_id)
-                given, first = talk.begin_loop(given, self._get_model_name(), owns_run=own is not None)
-            yield self._prepare_loop(given, first, talk, stream=stream)
+            outer_call = current_call()
+            parent_id = None if outer_call is None else outer_call.tool_call_id
+            model_log = ModelLog(recorder, open_run, self.agent.name, parent_id)
+            conversation, first_item = model_log.begin_loop(
+                conversation, self._get_model_name(), owns_run=own_run is not None
+            )
+            yield conversation, model_log, first_item
         finally:
-            if own is not None:
-                own.__exit__(None, None, None)
+            if own_run is not None:
+                own_run.__exit__(None, None, None)
 
-    def _prepare_loop(
-        self, given: Any, first: Any, talk: ModelLog | None, *, stream: bool
-    ) -> tuple[Any, Any, LoopStateMachine, LoopResources]:
-        runtime, toolset = self.agent.registry._runtime, self.agent.tools
-        terms = LoopOptions(
-            agent=self.agent.name, model_format=self.form, instructions=given["instructions"], stream=stream,
-            max_steps=self._limits[0], max_calls=self._limits[1], retries=self._retry_options[0], retry_wait=self._retry_options[1],
-        )  # fmt: skip
-        course = LoopStateMachine(
-            terms, lambda: toolset.schemas(self.form, **self._export_options), self._is_offered, now=runtime.clock.monotonic,
-            model_log=talk,
-        )  # fmt: skip
-        means = LoopResources(
-            model=self.model, read_reply=self._read_reply, toolset=toolset, runtime=runtime,
-            store=None if runtime.recorder is None else getattr(runtime.recorder, "store", None),
+    def _build_resources(self) -> LoopResources:
+        return LoopResources(
+            model=self.model,
+            read_reply=self._read_reply,
+            toolset=self.agent.tools,
+            runtime=self._runtime,
+            store=getattr(self._runtime.recorder, "store", None),
             max_parallel=self._max_parallel,
-        )  # fmt: skip
-        return given["messages"], first, course, means
+        )
 
-    def _is_offered(self, name: Any) -> bool:
-        """Tell whether the tags let the loop be about a tool; of one that does not exist the call says so."""
-        state = self.agent.registry._runtime.access_store.state
+    def _build_state_machine(
+        self, conversation: JsonObject, model_log: ModelLog | None, *, stream: bool
+    ) -> LoopEffects:
+        options = msgspec.structs.replace(self._options, instructions=conversation["instructions"], stream=stream)
+        machine = LoopStateMachine(
+            options, self._export_tools, self._is_offered, now=self._runtime.clock.monotonic, model_log=model_log
+        )
+        return machine.run_loop(conversation["messages"])
+
+    def _export_tools(self) -> list[JsonObject]:
+        return self.agent.tools.schemas(
+            self.form,
+            strict=self._strict,
+            think_augment=self._think_augment,
+            tags=self._tags,
+            exclude_tags=self._excluded_tags,
+        )
+
+    def _is_offered(self, name: object) -> bool:
+        """Tell whether the tags let the loop call a tool; of one that does not exist the call says so."""
+        state = self._runtime.access_store.state
         record = state.find_tool_record(state.resolve_tool_name(name)) if isinstance(name, str) else None
-        return record is None or has_matching_tags(record.tool, *self._tag_filters)
+        return record is None or has_matching_tags(record.tool, self._tags, self._excluded_tags)
 
-    def _build_conversation(self, prompt: Prompt) -> dict[str, Any]:
-        messages = [self.form.user(prompt)] if isinstance(prompt, str) else [to_plain_data(one) for one in prompt]
+    def _build_conversation(self, prompt: Prompt) -> JsonObject:
+        messages = [self.form.user(prompt)] if isinstance(prompt, str) else list(map(to_plain_data, prompt))
         try:
-            return normalize_json({"instructions": self._instructions, "messages": messages})  # type: ignore[no-any-return]
+            conversation: JsonObject = normalize_json(
+                {"instructions": self._options.instructions, "messages": messages}
+            )
         except MalformedArgumentsError as error:
-            told = "; ".join(f"{one.path} {one.reason}" for one in error.problems[:3])
-            raise ToolUsageError(f"The prompt is neither a text nor messages: {told}.") from None
+            problems = "; ".join(f"{problem.path} {problem.reason}" for problem in error.problems[:3])
+            raise ToolUsageError(f"The prompt is neither a text nor messages: {problems}.") from None
+        return conversation
 
-    def _read_reply(self, answer: Any) -> ModelReply:
-        if isinstance(answer, ModelReply):
-            if not all(isinstance(one, ToolCall) for one in answer.calls) or not isinstance(answer.text, str):
-                raise ModelError(f"its text is no text, or its calls are no ToolCalls: {shorten_repr(answer)}.")
-            if answer.messages:
-                return answer
-            return msgspec.structs.replace(answer, calls=tuple(assign_call_ids(answer.calls)))
+    def _read_reply(self, answer: object) -> ModelReply:
         if isinstance(answer, str):
             return ModelReply(text=answer)
-        return read_reply(
-            self.form, answer, self.agent.tools, strict=self._export_options["strict"] is True,
-            think_augment=self._export_options["think_augment"] is True,
-        )  # fmt: skip
+        if not isinstance(answer, ModelReply):
+            return read_reply(
+                self.form,
+                answer,
+                self.agent.tools,
+                strict=self._strict is True,
+                think_augment=self._think_augment is True,
+            )
+        if not all(isinstance(call, ToolCall) for call in answer.calls) or not isinstance(answer.text, str):
+            raise ModelError(f"its text is not a text, or its calls are not ToolCalls: {shorten_repr(answer)}.")
+        if answer.messages:
+            return answer
+        return msgspec.structs.replace(answer, calls=tuple(assign_call_ids(answer.calls)))
 
     def _get_model_name(self) -> str:
         name = getattr(self.model, "name", None)
         return name if isinstance(name, str) else type(self.model).__name__
 
 
-def _check_written(answer: Any) -> None:
+def _raise_write_error(answer: Answer) -> None:
     if answer.error is not None:
         raise answer.error
-
-
-def _refuse_unrecorded(given: Any, run_id: str | None) -> None:
-    if run_id is not None or given is None:
-        raise ToolUsageError(
-            "This registry has no journal, so no loop can be gone on with: ToolRegistry(journal='runs.db').",
-            "no-journal",
-        )

@@ -1,4 +1,4 @@
-"""Asking a model, whatever its method gives back: a reply, something to await, or pieces one after another."""
+"""Ask a model, sync or async, whether its method returns a reply, an awaitable or an iterator of pieces."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from praval_tools.errors import ToolUsageError
 from praval_tools.loop.replies import wrap_reply_errors
 from praval_tools.loop.streams import StreamAssembler, make_assembler
-from praval_tools.loop.values import ModelReply, ModelRequest, TextPiece
+from praval_tools.loop.values import Model, ModelReply, ModelRequest, TextPiece
 
-ReplyReader = Callable[[Any], ModelReply]
+ReplyReader = Callable[[object], ModelReply]
 
 
 class _StreamedReply:
-    """The pieces of one reply, texts or a provider's chunks, and what they come to."""
+    """The pieces of one reply, texts or a provider's chunks, and the reply that they make up."""
 
     def __init__(self, request: ModelRequest, read: ReplyReader) -> None:
         self._request, self._read_reply = request, read
@@ -23,8 +23,8 @@ class _StreamedReply:
         self._assembler: StreamAssembler | None = None
         self._reply: ModelReply | None = None
 
-    def add_piece(self, piece: Any) -> TextPiece | None:
-        """Take a piece and return what it adds to the text."""
+    def add_piece(self, piece: object) -> TextPiece | None:
+        """Take a piece and return the text in it, if any."""
         if isinstance(piece, ModelReply):
             self._reply = piece
             return None
@@ -34,8 +34,8 @@ class _StreamedReply:
         if self._assembler is None:
             self._assembler = make_assembler(self._request.api_format)
         with wrap_reply_errors():
-            said = self._assembler.feed(piece)
-        return TextPiece(said, self._request.step) if said else None
+            text = self._assembler.feed(piece)
+        return TextPiece(text, self._request.step) if text else None
 
     def build_reply(self) -> ModelReply:
         """Return the reply."""
@@ -44,16 +44,16 @@ class _StreamedReply:
         if self._assembler is None:
             return self._read_reply(self._text)
         with wrap_reply_errors():
-            whole = self._assembler.build_response()
-        return self._read_reply(whole)
+            response = self._assembler.build_response()
+        return self._read_reply(response)
 
 
-def ask_model(model: Any, request: ModelRequest, read: ReplyReader) -> Generator[TextPiece, None, ModelReply]:
+def ask_model(model: Model, request: ModelRequest, read: ReplyReader) -> Generator[TextPiece, None, ModelReply]:
     """
-    Ask from sync code; yields what the model says as it comes.
+    Ask from sync code; yields the text of the model as it comes.
 
     Raises:
-        ToolUsageError: The model is one for async code.
+        ToolUsageError: The model is async.
     """
     answer = model.reply(request)
     if hasattr(answer, "__await__") or hasattr(answer, "__anext__"):
@@ -67,16 +67,16 @@ def ask_model(model: Any, request: ModelRequest, read: ReplyReader) -> Generator
     pieces = _StreamedReply(request, read)
     try:
         for piece in answer:
-            if (said := pieces.add_piece(piece)) is not None:
-                yield said
+            if (text := pieces.add_piece(piece)) is not None:
+                yield text
     finally:
         if callable(close := getattr(answer, "close", None)):
             close()
     return pieces.build_reply()
 
 
-async def aask_model(model: Any, request: ModelRequest, read: ReplyReader) -> AsyncGenerator[TextPiece | ModelReply]:
-    """Ask from async code; a sync model is asked in a thread. Yields what it says as it comes, and the reply last."""
+async def aask_model(model: Model, request: ModelRequest, read: ReplyReader) -> AsyncGenerator[TextPiece | ModelReply]:
+    """Ask from async code; a sync model is asked in a thread. Yields its text as it comes, and the reply last."""
     import asyncio
 
     if getattr(model, "is_async", False) or iscoroutinefunction(model.reply):
@@ -92,12 +92,12 @@ async def aask_model(model: Any, request: ModelRequest, read: ReplyReader) -> As
     try:
         if hasattr(answer, "__anext__"):
             async for piece in answer:
-                if (said := pieces.add_piece(piece)) is not None:
-                    yield said
+                if (text := pieces.add_piece(piece)) is not None:
+                    yield text
         else:
             while (piece := await asyncio.to_thread(next, answer, _STREAM_END)) is not _STREAM_END:
-                if (said := pieces.add_piece(piece)) is not None:
-                    yield said
+                if (text := pieces.add_piece(piece)) is not None:
+                    yield text
     finally:
         await _close_stream(answer)
     yield pieces.build_reply()
@@ -106,7 +106,7 @@ async def aask_model(model: Any, request: ModelRequest, read: ReplyReader) -> As
 _STREAM_END: Any = object()
 
 
-async def _close_stream(answer: Any) -> None:
+async def _close_stream(answer: object) -> None:
     close = getattr(answer, "aclose", None) or getattr(answer, "close", None)
     if callable(close):
         try:

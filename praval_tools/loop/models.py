@@ -40,7 +40,7 @@ class SdkModel(ABC):
         for part in self.path.split("."):
             create = getattr(create, part, None)
         if not callable(create):
-            raise ToolUsageError(f"{shorten_repr(client)} is no client of this kind: it has no {self.path}.")
+            raise ToolUsageError(f"{shorten_repr(client)} is not a client of this kind: it has no {self.path}.")
         self.name, self._create, self._options = model, create, options
         self.is_async = type(client).__name__.startswith("Async")
 
@@ -68,7 +68,7 @@ class SdkModel(ABC):
     async def _areply(self, body: dict[str, Any]) -> Any:
         try:
             answer = await self._create(**body)
-        except Exception as error:  # the seam to the SDK: what it raises is told as one class
+        except Exception as error:  # the boundary to the SDK: whatever it raises becomes one class
             raise to_model_error(error) from error
         return _aiter_chunks(answer) if body["stream"] else _check_reply(answer)
 
@@ -81,8 +81,8 @@ class OpenAIChat(SdkModel):
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the request as the provider takes it."""
-        said = [{"role": "system", "content": request.instructions}] if request.instructions else []
-        return {"messages": [*said, *request.messages], **({"tools": request.tools} if request.tools else {})}
+        system = [{"role": "system", "content": request.instructions}] if request.instructions else []
+        return {"messages": [*system, *request.messages], **({"tools": request.tools} if request.tools else {})}
 
 
 class OpenAIResponses(SdkModel):
@@ -93,8 +93,8 @@ class OpenAIResponses(SdkModel):
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the request as the provider takes it."""
-        said = {"instructions": request.instructions} if request.instructions else {}
-        return {"input": request.messages, **said, **({"tools": request.tools} if request.tools else {})}
+        instructions = {"instructions": request.instructions} if request.instructions else {}
+        return {"input": request.messages, **instructions, **({"tools": request.tools} if request.tools else {})}
 
 
 class AnthropicMessages(SdkModel):
@@ -109,53 +109,53 @@ class AnthropicMessages(SdkModel):
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the request as the provider takes it."""
-        said = {"system": request.instructions} if request.instructions else {}
+        system = {"system": request.instructions} if request.instructions else {}
         tools = {"tools": request.tools} if request.tools else {}
-        return {"max_tokens": 4_096, "messages": request.messages, **said, **tools}
+        return {"max_tokens": 4_096, "messages": request.messages, **system, **tools}
 
 
-# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────
+# ── errors ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _call_sdk(work: Callable[[], Any]) -> Any:
     try:
         return work()
-    except Exception as error:  # the seam to the SDK: what it raises is told as one class
+    except Exception as error:  # the boundary to the SDK: whatever it raises becomes one class
         raise to_model_error(error) from error
 
 
 def _check_reply(answer: Any) -> Any:
-    """Return the reply; an SDK gives the page of a server that speaks no such protocol as text, which is no answer."""
+    """Return the reply; an SDK returns the page of a server that does not speak its protocol as text."""
     if isinstance(answer, str | bytes):
-        raise ModelError(f"what it sent is no reply: {shorten_repr(answer)}; look at the client's base_url.")
+        raise ModelError(f"what it sent is not a reply: {shorten_repr(answer)}; look at the client's base_url.")
     return answer
 
 
 def _iter_chunks(answer: Any) -> Generator[Any]:
-    one = None
+    chunk = None
     try:
-        for one in answer:
-            yield one
-        if one is None:
+        for chunk in answer:
+            yield chunk
+        if chunk is None:
             raise _build_empty_stream_error()
     except ModelError:
         raise
-    except Exception as error:  # the seam to the SDK: what it raises is told as one class
+    except Exception as error:  # the boundary to the SDK: whatever it raises becomes one class
         raise to_model_error(error) from error
     finally:
         answer.close()
 
 
 async def _aiter_chunks(answer: Any) -> AsyncGenerator[Any]:
-    one = None
+    chunk = None
     try:
-        async for one in answer:
-            yield one
-        if one is None:
+        async for chunk in answer:
+            yield chunk
+        if chunk is None:
             raise _build_empty_stream_error()
     except ModelError:
         raise
-    except Exception as error:  # the seam to the SDK: what it raises is told as one class
+    except Exception as error:  # the boundary to the SDK: whatever it raises becomes one class
         raise to_model_error(error) from error
     finally:
         await answer.close()
@@ -166,16 +166,21 @@ def _build_empty_stream_error() -> ModelError:
 
 
 def to_model_error(error: Exception) -> ModelError:
-    """Return what an exception of an SDK says: whether, and when, the same request may succeed."""
-    status, names = getattr(error, "status_code", None), {one.__name__ for one in type(error).__mro__}
+    """Return an exception of an SDK as `ModelError`, with whether, and when, the same request may succeed."""
+    status, class_names = getattr(error, "status_code", None), {kind.__name__ for kind in type(error).__mro__}
     body = getattr(error, "body", None)
-    inner = get_member(body, "error") or body
-    kind = get_text(inner, "type") or str(getattr(error, "type", "") or "")
-    spent = "insufficient_quota" in (get_text(inner, "code"), str(getattr(error, "code", "")), kind)
-    later = status in _RETRYABLE_STATUSES or (isinstance(status, int) and status >= 500) or kind in _RETRYABLE_TYPES
-    later = later or bool(names & _CONNECTION_ERRORS) or (status is None and "APIError" in names)
-    said = f"{type(error).__name__}: {error}"
-    return ModelError(said[:1_000], later and not spent, _get_retry_after(error))
+    details = get_member(body, "error") or body
+    kind = get_text(details, "type") or str(getattr(error, "type", "") or "")
+    is_quota_spent = "insufficient_quota" in (get_text(details, "code"), str(getattr(error, "code", "")), kind)
+    is_retryable = (
+        status in _RETRYABLE_STATUSES
+        or (isinstance(status, int) and status >= 500)
+        or kind in _RETRYABLE_TYPES
+        or not class_names.isdisjoint(_CONNECTION_ERRORS)
+        or (status is None and "APIError" in class_names)
+    )
+    text = f"{type(error).__name__}: {error}"
+    return ModelError(text[:1_000], is_retryable and not is_quota_spent, _get_retry_after(error))
 
 
 def _get_retry_after(error: Exception) -> float | None:
@@ -186,7 +191,7 @@ def _get_retry_after(error: Exception) -> float | None:
     for name, unit in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name)) / unit
-        except (TypeError, ValueError):  # absent, or a date, which the loop's own wait stands for
+        except (TypeError, ValueError):  # absent, or a date: the loop waits as long as it would anyway
             continue
         if 0 <= seconds < float("inf"):
             return seconds

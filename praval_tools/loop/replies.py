@@ -1,10 +1,12 @@
-"""A provider's whole reply → what it says, what it asks for, and what goes into the conversation for it."""
+"""Read a provider's whole reply: its text, its calls, and the messages that go into the conversation for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from praval_tools.errors import ModelError
 from praval_tools.formats import Format, parse_tool_calls
@@ -12,43 +14,44 @@ from praval_tools.formats.format import to_arguments_object
 from praval_tools.formats.openai_common import to_arguments_text
 from praval_tools.formats.response_fields import get_items, get_member, get_text, to_plain_data
 from praval_tools.loop.values import ModelReply
+from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall
 
+JsonObject: TypeAlias = dict[str, Any]
 
-def read_reply(form: Format, response: Any, tools: Any, *, strict: bool, think_augment: bool) -> ModelReply:
+
+def read_reply(form: Format, response: object, tools: Toolset, *, strict: bool, think_augment: bool) -> ModelReply:
     """
     Return a provider's reply.
 
     Args:
         form: Its format.
         response: A dict, or an object of the provider's SDK.
-        tools: What was offered.
-        strict: In the provider's strict mode.
-        think_augment: With the reason parameter.
+        tools: The tools that the model was offered.
+        strict: Whether they were offered in the provider's strict mode.
+        think_augment: Whether they were offered with the reason parameter.
 
     Raises:
-        ModelError: It is no reply of this format.
+        ModelError: It is not a reply of this format.
     """
     reader = _READERS.get(form.name)
     if reader is None:
         raise ModelError(f"replies in {form.name!r} are not read by a loop; return a ModelReply instead.")
     with wrap_reply_errors():
         raw = replace_surrogates_in_json(to_plain_data(response))
-        made: ModelReply = reader(raw, form.calls(raw))
+        reply = reader(raw, form.calls(raw))
         calls = parse_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
-    return ModelReply(
-        text=made.text, calls=tuple(calls), messages=made.messages, stop=made.stop, usage=_read_usage(raw)
-    )
+    return replace(reply, calls=tuple(calls), usage=_read_usage(raw))
 
 
 @contextmanager
 def wrap_reply_errors() -> Iterator[None]:
     """
-    Tell what goes wrong with a reply that is shaped in no way that a provider's is.
+    Raise `ModelError` for whatever goes wrong with a reply that is not shaped as a provider's.
 
     Raises:
-        ModelError: With what was met.
+        ModelError: With the error that was raised inside.
     """
     try:
         yield
@@ -57,108 +60,117 @@ def wrap_reply_errors() -> Iterator[None]:
     except RecursionError:
         raise ModelError("what it sent is nested too deeply to be read.") from None
     except Exception as error:  # the seam to whatever a server sent; it is reported as one class
-        raise ModelError(f"what it sent is no reply: {type(error).__name__}: {error}"[:300]) from error
+        raise ModelError(f"what it sent is not a reply: {type(error).__name__}: {error}"[:300]) from error
 
 
-def _read_chat(raw: Any, calls: list[ToolCall]) -> ModelReply:
+def _read_chat(raw: object, calls: list[ToolCall]) -> ModelReply:
     choice = _get_first_item(raw, "choices")
     message = get_member(choice, "message")
     if not isinstance(message, dict):
         raise _build_reply_error(raw)
     refusal = get_text(message, "refusal")
-    said = message.get("content")
-    text = said if isinstance(said, str) else "".join(get_text(one, "text") for one in get_items(said))
-    kept = {"role": "assistant", "content": said if said is not None else (refusal or None)}
+    content = message.get("content")
+    text = content if isinstance(content, str) else _join_texts(get_items(content))
+    history: JsonObject = {"role": "assistant", "content": content if content is not None else (refusal or None)}
     if calls:
-        given = [one for one in get_items(message, "tool_calls") if get_member(one, "function", "custom")] or [{}]
-        kept["tool_calls"] = [_build_chat_call(one, call) for one, call in zip(given, calls, strict=False)]
+        raw_calls = [raw for raw in get_items(message, "tool_calls") if get_member(raw, "function", "custom")] or [{}]
+        history["tool_calls"] = [_build_chat_call(*pair) for pair in zip(raw_calls, calls, strict=False)]
     finish = get_member(choice, "finish_reason")
     stop = "refused" if refusal or finish == "content_filter" else "truncated" if finish == "length" else ""
-    return ModelReply(text=text or refusal, messages=(kept,), stop=stop)
+    return ModelReply(text=text or refusal, messages=(history,), stop=stop)
 
 
-def _build_chat_call(given: Any, call: ToolCall) -> dict[str, Any]:
+def _build_chat_call(raw_call: JsonObject, call: ToolCall) -> dict[str, Any]:
     """Return a call as it goes back: with the id that its result will have, and arguments as text."""
-    extra = {key: one for key, one in given.items() if key not in ("id", "index", "type", "function", "custom")}
+    extra = {key: value for key, value in raw_call.items() if key not in ("id", "index", "type", "function", "custom")}
     function = {"name": call.name, "arguments": to_arguments_text(call)}
     return {"id": call.tool_call_id, "type": "function", "function": function, **extra}
 
 
-def _read_responses(raw: Any, calls: list[ToolCall]) -> ModelReply:
+def _read_responses(raw: object, calls: list[ToolCall]) -> ModelReply:
     output = get_member(raw, "output")
     if not isinstance(output, list) or get_member(raw, "status") == "failed":
         raise _build_reply_error(raw)
-    text, refusal, left, kept = "", "", iter(calls), []
+    text, refusal, next_call, history = "", "", iter(calls), []
     for item in output:
         if get_member(item, "type") == "message":
-            text += "".join(get_text(one, "text") for one in get_items(item, "content"))
-            refusal += "".join(get_text(one, "refusal") for one in get_items(item, "content"))
+            text += _join_texts(get_items(item, "content"))
+            refusal += _join_texts(get_items(item, "content"), "refusal")
         elif get_member(item, "type") in ("function_call", "custom_tool_call"):
-            call = next(left)
+            call = next(next_call)
             item = {
                 "type": "function_call", "call_id": call.tool_call_id, "name": call.name,
                 "arguments": to_arguments_text(call), **({"id": item["id"]} if item.get("id") else {}),
             }  # fmt: skip
-        kept.append(item)
+        history.append(item)
     stop = "refused" if refusal else "truncated" if get_member(raw, "status") == "incomplete" else ""
-    return ModelReply(text=text or refusal, messages=tuple(kept), stop=stop)
+    return ModelReply(text=text or refusal, messages=tuple(history), stop=stop)
 
 
-def _read_anthropic(raw: Any, calls: list[ToolCall]) -> ModelReply:
+def _read_anthropic(raw: object, calls: list[ToolCall]) -> ModelReply:
     content = get_member(raw, "content")
     if not isinstance(content, list) or get_member(raw, "role") not in (None, "assistant"):
         raise _build_reply_error(raw)
-    left, kept = iter(calls), []
+    next_call, history = iter(calls), []
     for block in content:
         if get_member(block, "type") == "tool_use":
-            call = next(left)
+            call = next(next_call)
             block = {**block, "id": call.tool_call_id, "input": to_arguments_object(call)}
-        kept.append(block)
-    text = "".join(get_text(one, "text") for one in kept if get_member(one, "type") == "text")
-    ended = {"refusal": "refused", "max_tokens": "truncated", "pause_turn": "pause"}
+        history.append(block)
+    text = _join_texts(block for block in history if get_member(block, "type") == "text")
+    stops = {"refusal": "refused", "max_tokens": "truncated", "pause_turn": "pause"}
     return ModelReply(
-        text=text, messages=({"role": "assistant", "content": kept},), stop=ended.get(get_text(raw, "stop_reason"), "")
+        text=text,
+        messages=({"role": "assistant", "content": history},),
+        stop=stops.get(get_text(raw, "stop_reason"), ""),
     )
 
 
-def _read_gemini(raw: Any, calls: list[ToolCall]) -> ModelReply:
+def _read_gemini(raw: object, calls: list[ToolCall]) -> ModelReply:
     candidate = _get_first_item(raw, "candidates")
     content = get_member(candidate, "content")
     if not isinstance(content, dict):
         raise _build_reply_error(raw)
-    left, kept = iter(calls), []
+    next_call, history = iter(calls), []
     for part in get_items(content, "parts"):
-        given = get_member(part, "function_call", "functionCall")
-        if given is not None:
-            call = next(left)
-            rest = {key: one for key, one in part.items() if key not in ("function_call", "functionCall")}
-            part = {**rest, "function_call": {**given, "id": call.tool_call_id}}
-        kept.append(part)
-    text = "".join(get_text(one, "text") for one in kept if not get_member(one, "thought"))
+        raw_call = get_member(part, "function_call", "functionCall")
+        if raw_call is not None:
+            call = next(next_call)
+            rest = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
+            part = {**rest, "function_call": {**raw_call, "id": call.tool_call_id}}
+        history.append(part)
+    text = _join_texts(part for part in history if not get_member(part, "thought"))
     finish = str(get_member(candidate, "finish_reason", "finishReason") or "").rpartition(".")[2]
     stop = {"MAX_TOKENS": "truncated", "SAFETY": "refused", "PROHIBITED_CONTENT": "refused"}.get(finish, "")
-    return ModelReply(text=text, messages=({"role": "model", "parts": kept},), stop=stop)
+    return ModelReply(text=text, messages=({"role": "model", "parts": history},), stop=stop)
 
 
-_READERS: dict[str, Any] = {
-    "openai-chat": _read_chat, "openai-responses": _read_responses, "anthropic": _read_anthropic, "gemini": _read_gemini,
-}  # fmt: skip
+_READERS: dict[str, Callable[[object, list[ToolCall]], ModelReply]] = {
+    "openai-chat": _read_chat,
+    "openai-responses": _read_responses,
+    "anthropic": _read_anthropic,
+    "gemini": _read_gemini,
+}
 
 
-def _get_first_item(raw: Any, name: str) -> Any:
-    found = get_items(raw, name)
-    if not found:
+def _join_texts(parts: Iterable[object], member: str = "text") -> str:
+    return "".join(get_text(part, member) for part in parts)
+
+
+def _get_first_item(raw: object, name: str) -> object:
+    items = get_items(raw, name)
+    if not items:
         raise _build_reply_error(raw)
-    return found[0]
+    return items[0]
 
 
-def _build_reply_error(raw: Any) -> ModelError:
-    told = get_member(raw, "error") if isinstance(raw, dict) else None
-    said = get_text(told, "message") or f"what it sent is no reply: {str(raw)[:200]!r}"
-    return ModelError(said, get_text(told, "code") in ("server_error", "rate_limit_exceeded"))
+def _build_reply_error(raw: object) -> ModelError:
+    error = get_member(raw, "error") if isinstance(raw, dict) else None
+    text = get_text(error, "message") or f"what it sent is not a reply: {str(raw)[:200]!r}"
+    return ModelError(text, get_text(error, "code") in ("server_error", "rate_limit_exceeded"))
 
 
-def _read_usage(raw: Any) -> dict[str, int]:
+def _read_usage(raw: object) -> dict[str, int]:
     """Return the tokens of a reply under the same names for every provider."""
     usage = get_member(raw, "usage", "usage_metadata", "usageMetadata")
     counts = {
@@ -170,9 +182,6 @@ def _read_usage(raw: Any) -> dict[str, int]:
     return {name: count for name, count in counts.items() if type(count) is int}
 
 
-def add_usage(one: dict[str, int], other: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return counts with others added."""
-    made = dict(one)
-    for name, count in other:
-        made[name] = made.get(name, 0) + count
-    return made
+def add_usage(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    """Return the sum of two counts of tokens."""
+    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}

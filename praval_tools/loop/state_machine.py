@@ -1,19 +1,20 @@
 """
-The course of a loop, without doing anything itself: it says what is to be done next, and is told what came of it.
+The state machine of a loop: it yields the effect to carry out next, and gets its outcome; it does no I/O itself.
 
 Send the tools, run the calls as one batch, return the results, again, until the model answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from praval_tools.errors import JournalError, ModelError
 from praval_tools.formats import Format
-from praval_tools.loop.replies import add_usage
+from praval_tools.journal.storage.protocol import Item
+from praval_tools.loop.replies import JsonObject, add_usage
 from praval_tools.loop.values import (
     CallsEnded,
     LoopEvent,
@@ -24,12 +25,16 @@ from praval_tools.loop.values import (
     ModelRetried,
     StopReason,
 )
+from praval_tools.runs.model_log import ModelLog
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
 _MAX_RETRY_WAIT: Final = 60.0
 """Seconds; a provider that wants more is not waited for."""
-_UNCERTAIN_OUTCOMES: Final = frozenset({Outcome.IN_DOUBT, Outcome.CANCELLED, Outcome.ENGINE_LOST})
-"""Nobody knows whether the tool did its work; a model is not told so, a person is."""
+_HALTING_OUTCOMES: Final = {
+    StopReason.IN_DOUBT: frozenset({Outcome.IN_DOUBT, Outcome.CANCELLED, Outcome.ENGINE_LOST}),
+    StopReason.APPROVAL_REQUIRED: frozenset({Outcome.APPROVAL_REQUIRED}),
+}
+"""Outcomes that are not shown to the model: a person decides first. In doubt: the tool may have done its work."""
 _STOP_REASONS: Final = {"refused": StopReason.REFUSED, "truncated": StopReason.TRUNCATED}
 
 
@@ -40,9 +45,9 @@ class AskModel(msgspec.Struct, frozen=True):
 
 
 class WriteItem(msgspec.Struct, frozen=True):
-    """Have something written down; answered once it is durable."""
+    """Append an item to the store; answered once it is durable."""
 
-    item: Any
+    item: Item
 
 
 class RunBatch(msgspec.Struct, frozen=True):
@@ -52,7 +57,7 @@ class RunBatch(msgspec.Struct, frozen=True):
 
 
 class RefuseCall(msgspec.Struct, frozen=True):
-    """Have a call written down that is not made; answered with its result."""
+    """Record a call that is not made; answered with its result."""
 
     call: ToolCall
     result: ToolResult
@@ -65,7 +70,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class EmitEvent(msgspec.Struct, frozen=True):
-    """Let the caller know."""
+    """Yield an event to the caller of the loop."""
 
     event: LoopEvent
 
@@ -75,13 +80,13 @@ LoopEffect = AskModel | WriteItem | RunBatch | RefuseCall | Pause | EmitEvent
 
 class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
-    How a loop goes.
+    The settings of a loop.
 
     Args:
         agent: Whose tools are offered.
-        form: The model's format.
-        instructions: What the model is told beforehand.
-        stream: The caller reads along.
+        model_format: The model's format.
+        instructions: The system prompt.
+        stream: Whether the caller wants events while the model answers.
         max_steps: Most replies.
         max_calls: Most calls; None: any number.
         retries: How often a request is sent again that may succeed later.
@@ -91,36 +96,36 @@ class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     model_format: Format
     instructions: str
-    stream: bool
     max_steps: int
     max_calls: int | None
     retries: int
     retry_wait: float
+    stream: bool = False
 
 
 class LoopStateMachine:
     """
-    One loop on its way.
+    One loop.
 
     Args:
-        terms: How it goes.
-        toolset: The agent's tools.
-        show: Gives the tools as the model gets them.
-        offers: Tells whether a tool, by its name, is among those that this loop may be about.
+        options: Its settings.
+        export_tools: Returns the agent's tools in the model's format.
+        is_offered: Tells whether a tool, by its name, may be called in this loop.
         now: A clock, in seconds.
-        talk: Its record; None: nothing is written down.
+        model_log: Its record; None: nothing is recorded.
     """
 
     def __init__(
-        self, options: LoopOptions, export_tools: Any, is_offered: Any, *, now: Any, model_log: Any = None
+        self,
+        options: LoopOptions,
+        export_tools: Callable[[], list[JsonObject]],
+        is_offered: Callable[[object], bool],
+        *,
+        now: Callable[[], float],
+        model_log: ModelLog | None = None,
     ) -> None:
-        self._options, self._export_tools, self._is_offered, self._now, self._model_log = (
-            options,
-            export_tools,
-            is_offered,
-            now,
-            model_log,
-        )
+        self._options, self._now, self._model_log = options, now, model_log
+        self._export_tools, self._is_offered = export_tools, is_offered
         self._messages: list[Any] = []
         self._results: list[ToolResult] = []
         self._usage: dict[str, int] = {}
@@ -141,61 +146,75 @@ class LoopStateMachine:
                 empty = StopReason.ANSWER if reply.text.strip() else StopReason.EMPTY
                 return self._build_result(_STOP_REASONS.get(reply.stop, empty))
             results = yield from self._process_calls(reply)
-            if (ended := self._find_halt_result(results)) is not None:
-                return ended
+            if (halt_result := self._find_halt_result(results)) is not None:
+                return halt_result
             answers = [
-                msgspec.structs.replace(one, tool_call_id=call.tool_call_id)
-                for one, call in zip(results, reply.calls, strict=True)
+                msgspec.structs.replace(result, tool_call_id=call.tool_call_id)
+                for result, call in zip(results, reply.calls, strict=True)
             ]
             self._messages += self._options.model_format.results(answers)
-            if any(one.error_type == "call-limit" for one in results):
+            if any(result.error_type == "call-limit" for result in results):
                 return self._build_result(StopReason.CALL_LIMIT)
         return self._build_result(StopReason.STEP_LIMIT)
 
     def _build_result(self, reason: StopReason, waiting: Sequence[str] = ()) -> LoopResult:
         return LoopResult(
-            reason=reason, text=self._last_text, steps=self._step, results=tuple(self._results),
-            messages=tuple(self._messages), waiting=tuple(waiting), usage=self._usage,
-            run_id=None if self._model_log is None else self._model_log.run_id,
-        )  # fmt: skip
+            reason=reason,
+            text=self._last_text,
+            steps=self._step,
+            results=tuple(self._results),
+            messages=tuple(self._messages),
+            waiting=tuple(waiting),
+            usage=self._usage,
+            run_id=self._run_id,
+        )
+
+    @property
+    def _run_id(self) -> str | None:
+        return None if self._model_log is None else self._model_log.run_id
 
     # ── the model ────────────────────────────────────────────────────────────────────────────────
 
     def _get_reply(self) -> Generator[LoopEffect, Any, ModelReply]:
-        known = None if self._model_log is None else self._model_log.find_reply(self._step)
-        self._is_replayed = known is not None
-        if known is not None:
-            reply = _reply_from_json(known, self._options.model_format.name)
+        recorded = None if self._model_log is None else self._model_log.find_reply(self._step)
+        self._is_replayed = recorded is not None
+        if recorded is not None:
+            reply = _reply_from_json(recorded, self._options.model_format.name)
             yield EmitEvent(ModelAnswered(self._step, reply, True))
             return reply
         started = self._now()
         reply = yield from self._ask_with_retries()
         if self._model_log is not None:
-            took = (self._now() - started) * 1000
-            folded = _reply_to_json(reply, self._options.model_format.name)
-            item = self._model_log.prepare_reply_item(self._step, folded, reply.calls, took)
+            latency_ms = (self._now() - started) * 1000
+            reply_json = _reply_to_json(reply, self._options.model_format.name)
+            item = self._model_log.prepare_reply_item(self._step, reply_json, reply.calls, latency_ms)
             try:
                 self._model_log.check_written((yield WriteItem(item)))
             except JournalError as error:
                 self._model_log.handle_write_error(error)
-        self._usage = add_usage(self._usage, reply.usage.items())
+        self._usage = add_usage(self._usage, reply.usage)
         yield EmitEvent(ModelAnswered(self._step, reply))
         return reply
 
     def _ask_with_retries(self) -> Generator[LoopEffect, Any, ModelReply]:
-        terms, wait = self._options, self._options.retry_wait
-        for attempt in range(terms.retries + 1):
+        options, wait = self._options, self._options.retry_wait
+        for attempt in range(options.retries + 1):
             request = ModelRequest(
-                messages=list(self._messages), tools=self._export_tools(), instructions=terms.instructions,
-                api_format=terms.model_format.name, stream=terms.stream, agent=terms.agent, step=self._step,
-                run_id=None if self._model_log is None else self._model_log.run_id,
-            )  # fmt: skip
+                messages=list(self._messages),
+                tools=self._export_tools(),
+                instructions=options.instructions,
+                api_format=options.model_format.name,
+                stream=options.stream,
+                agent=options.agent,
+                step=self._step,
+                run_id=self._run_id,
+            )
             try:
                 reply: ModelReply = yield AskModel(request)
                 return reply
             except ModelError as error:
                 pause = min(wait, _MAX_RETRY_WAIT) if error.retry_after is None else error.retry_after
-                if not error.retryable or attempt == terms.retries or pause > _MAX_RETRY_WAIT:
+                if not error.retryable or attempt == options.retries or pause > _MAX_RETRY_WAIT:
                     raise
                 yield EmitEvent(ModelRetried(self._step, pause, str(error)))
                 yield Pause(pause)
@@ -205,82 +224,81 @@ class LoopStateMachine:
     # ── the calls ────────────────────────────────────────────────────────────────────────────────
 
     def _process_calls(self, reply: ModelReply) -> Generator[LoopEffect, Any, list[ToolResult]]:
-        most = self._options.max_calls
-        room = len(reply.calls) if most is None else max(0, most - self._call_count)
-        mine = [self._with_call_id(one) for one in reply.calls[:room]]
-        self._call_count += len(mine)
+        limit = self._options.max_calls
+        room = len(reply.calls) if limit is None else max(0, limit - self._call_count)
+        calls = [self._with_call_id(call) for call in reply.calls[:room]]
+        self._call_count += len(calls)
         if self._is_replayed and self._model_log is not None and self._model_log.is_masked(self._step):
-            results = [self._model_log.replay_result(one) for one in mine]
+            results = [self._model_log.replay_result(call) for call in calls]
         else:
-            results = yield from self._run_offered_calls(mine)
-        results += [self._build_call_limit_result(one) for one in reply.calls[room:]]
+            results = yield from self._run_offered_calls(calls)
+        text = f"This was not run: a conversation makes at most {limit} calls."
+        results += [self._refuse(call, Outcome.LIMITED, "call-limit", text) for call in reply.calls[room:]]
         self._results += results
         yield EmitEvent(CallsEnded(self._step, tuple(results)))
         return results
 
     def _run_offered_calls(self, calls: list[ToolCall]) -> Generator[LoopEffect, Any, list[ToolResult]]:
         """Run the calls of tools that are offered, as one batch, and refuse the others."""
-        offered = [self._is_offered(one.name) for one in calls]
-        made = [one for one, may in zip(calls, offered, strict=True) if may]
-        ran = iter((yield RunBatch(made)) if made else ())
+        is_offered = [self._is_offered(call.name) for call in calls]
+        offered_calls = [call for call, offered in zip(calls, is_offered, strict=True) if offered]
+        offered_results = iter((yield RunBatch(offered_calls)) if offered_calls else ())
         results = []
-        for call, may in zip(calls, offered, strict=True):
-            if may:
-                results.append(next(ran))
+        for call, offered in zip(calls, is_offered, strict=True):
+            if offered:
+                results.append(next(offered_results))
             else:
-                results.append((yield RefuseCall(call, self._build_not_offered_result(call))))
+                text = f"Tool {call.name!r} is not offered in this conversation."
+                refusal = self._refuse(call, Outcome.FORBIDDEN, "not-offered", text)
+                results.append((yield RefuseCall(call, refusal)))
         return results
 
-    def _build_not_offered_result(self, call: ToolCall) -> ToolResult:
-        text = f"Tool {call.name!r} is not offered in this conversation."
-        return ToolResult(
-            call.tool_call_id, call.name, self._options.agent, Outcome.FORBIDDEN, error=text, error_type="not-offered"
-        )
+    def _refuse(self, call: ToolCall, outcome: Outcome, error_type: str, text: str) -> ToolResult:
+        return ToolResult(call.tool_call_id, call.name, self._options.agent, outcome, error=text, error_type=error_type)
 
     def _with_call_id(self, call: ToolCall) -> ToolCall:
         """Return a call with an id of this step, in the run."""
-        given = call.tool_call_id or ""
         if self._model_log is None:
             return msgspec.structs.replace(call, agent=None)
-        name = self._model_log.build_call_id(self._step, given)
-        return msgspec.structs.replace(call, tool_call_id=name, run_id=self._model_log.run_id, agent=None)
-
-    def _build_call_limit_result(self, call: ToolCall) -> ToolResult:
-        text = f"This was not run: a conversation makes at most {self._options.max_calls} calls."
-        return ToolResult(
-            call.tool_call_id, call.name, self._options.agent, Outcome.LIMITED, error=text, error_type="call-limit"
-        )
+        call_id = self._model_log.build_call_id(self._step, call.tool_call_id or "")
+        return msgspec.structs.replace(call, tool_call_id=call_id, run_id=self._run_id, agent=None)
 
     def _find_halt_result(self, results: Sequence[ToolResult]) -> LoopResult | None:
-        """Return how the loop ends where a person has to say something first."""
-        unknown = [one.tool_call_id or "" for one in results if one.outcome in _UNCERTAIN_OUTCOMES]
-        if unknown:
-            return self._build_result(StopReason.IN_DOUBT, unknown)
-        waiting = [one.tool_call_id or "" for one in results if one.outcome is Outcome.APPROVAL_REQUIRED]
-        return self._build_result(StopReason.APPROVAL_REQUIRED, waiting) if waiting else None
+        """Return how the loop ends where a person has to decide first."""
+        for reason, outcomes in _HALTING_OUTCOMES.items():
+            if ids := [result.tool_call_id or "" for result in results if result.outcome in outcomes]:
+                return self._build_result(reason, ids)
+        return None
 
 
 # ── a reply in the journal ───────────────────────────────────────────────────────────────────────
 
 
-def _reply_to_json(reply: ModelReply, api_format: str) -> dict[str, Any]:
+def _reply_to_json(reply: ModelReply, api_format: str) -> JsonObject:
     calls = [
-        {"id": one.tool_call_id, "name": one.name, "arguments": one.arguments, "reason": one.reason}
-        for one in reply.calls
+        {"id": call.tool_call_id, "name": call.name, "arguments": call.arguments, "reason": call.reason}
+        for call in reply.calls
     ]
     return {
-        "text": reply.text, "calls": calls, "messages": list(reply.messages), "stop": reply.stop, "usage": reply.usage,
+        "text": reply.text,
+        "calls": calls,
+        "messages": list(reply.messages),
+        "stop": reply.stop,
+        "usage": reply.usage,
         "format": api_format,
-    }  # fmt: skip
+    }
 
 
-def _reply_from_json(kept: dict[str, Any], api_format: str) -> ModelReply:
-    """Return a recorded reply; its messages are made anew where another format than the present one was spoken."""
-    messages = kept["messages"] if kept.get("format", api_format) == api_format else ()
-    calls = [
-        ToolCall(one["id"], one["name"], one["arguments"], reason=one.get("reason") or "") for one in kept["calls"]
-    ]
+def _reply_from_json(recorded: JsonObject, api_format: str) -> ModelReply:
+    """Return a recorded reply; without its messages where they are in another format than the present one."""
+    calls = (
+        ToolCall(call["id"], call["name"], call["arguments"], reason=call.get("reason") or "")
+        for call in recorded["calls"]
+    )
     return ModelReply(
-        text=kept["text"], calls=tuple(calls), messages=tuple(messages), stop=kept["stop"],
-        usage=kept.get("usage") or {},
-    )  # fmt: skip
+        text=recorded["text"],
+        calls=tuple(calls),
+        messages=tuple(recorded["messages"]) if recorded.get("format", api_format) == api_format else (),
+        stop=recorded["stop"],
+        usage=recorded.get("usage") or {},
+    )

@@ -150,6 +150,15 @@ class Run:
         return self._dispatcher.toolset_through(agent, lambda inner: _RunScoped(inner, run))
 
 
+def open_outside_context(run: Run) -> OpenRun:
+    """Open *run* without making it the run of this context."""
+    run.__enter__()
+    if run._token is not None:
+        reset_current_run(run._token)
+        run._token = None
+    return run._require_open_run()
+
+
 class _RunScoped:
     """An executor, or a desk, whose calls belong to one run."""
 

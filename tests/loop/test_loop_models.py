@@ -309,7 +309,7 @@ class TestClients:
     @pytest.mark.parametrize("client", [object(), None, 3])
     def test_what_is_no_client_is_refused(self, client: Any) -> None:
         """At once, not at the first request."""
-        with pytest.raises(ToolUsageError, match="is no client"):
+        with pytest.raises(ToolUsageError, match="is not a client"):
             OpenAIChat(client, "m")
 
     def test_a_wait_that_is_told(self, registry: ToolRegistry) -> None:
