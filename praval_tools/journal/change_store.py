@@ -1,11 +1,9 @@
-"""What is done at run time is kept in the journal's store, and is there again at the next start."""
+"""Changes of access that are made at run time: written to the journal's store, and read again at the next start."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,18 +12,18 @@ from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_event
 from praval_tools.clock import Clock
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
-from praval_tools.journal.codec import to_json
-from praval_tools.journal.events import EVENT_TYPES, get_process_name, get_subject
+from praval_tools.journal.codec import build_record
+from praval_tools.journal.events import get_process_name
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.journal.stored_changes import build_stored_rows, read_stored_changes
 
 
 class JournalChangeStore:
     """
-    Keeps the acts of one ledger in a store; used under the ledger's lock.
+    Writes the changes of one access store to a journal; used under the access store's lock.
 
     Args:
-        store: Where they are kept.
+        store: Where they are written.
         clock: Time and ids of the events.
         lenient: Go on where the store fails, with a warning.
     """
@@ -36,22 +34,28 @@ class JournalChangeStore:
         self._deferred: list[tuple[AccessState, tuple[AnyStateEvent, ...]]] = []
 
     def stamp_events(self, events: Iterable[AnyStateEvent]) -> list[AnyStateEvent]:
-        """Return *events*, those that are acts with id, time and process."""
-        now, where = self._clock.now(), get_process_name()
-        return [self._stamp_event(one, now, where) if isinstance(one, STORED_EVENTS) else one for one in events]
+        """Return *events*, with id, time and process where they are to be stored."""
+        now, process = self._clock.now(), get_process_name()
+        return [
+            event
+            if not isinstance(event, STORED_EVENTS) or event.id or event.stored
+            else replace(event, id=self._clock.new_id(), time=now, process=process)
+            for event in events
+        ]
 
-    def _stamp_event(self, event: Any, now: datetime, where: str) -> Any:
-        return event if event.id or event.stored else replace(
-            event, id=self._clock.new_id(), time=now, process=where)  # fmt: skip
-
-    def write_changes(self, base: AccessState, events: Iterable[AnyStateEvent], *, require_current_base: bool) -> AccessState | None:
+    def write_changes(
+        self, base: AccessState, events: Iterable[AnyStateEvent], *, require_current_base: bool
+    ) -> AccessState | None:
         """
-        Append the acts among *events*, and return the state that they lead to; None: another process made a change.
+        Append those of *events* that are to be stored and are not yet.
 
         Args:
-            base: What they were planned for.
-            events: In order; those that the journal holds already, and those that are no acts, are left out.
+            base: The state for which they were planned.
+            events: In order.
             require_current_base: Nobody else may have changed anything since *base*.
+
+        Returns:
+            The state after them; None: another process changed something since *base*.
 
         Raises:
             JournalError: They could not be written.
@@ -60,16 +64,16 @@ class JournalChangeStore:
         return self._append_events(base, events, require_current_base=require_current_base)
 
     def defer_changes(self, base: AccessState, events: Iterable[AnyStateEvent]) -> None:
-        """Note that *events*, planned for *base*, count and could not be written, where the operator minds that."""
+        """Remember to write *events*, which count already and could not be written, unless the store is lenient."""
         if not self._lenient:
             self._deferred.append((base, tuple(events)))
 
     def write_deferred(self) -> None:
         """
-        Write what counts already, and could not be written then.
+        Write the events that count already and could not be written before.
 
         Raises:
-            JournalError: It still cannot be.
+            JournalError: They still cannot be written.
         """
         while self._deferred:
             self._append_events(*self._deferred[0], require_current_base=False)
@@ -78,28 +82,30 @@ class JournalChangeStore:
     def _append_events(
         self, base: AccessState, events: Iterable[AnyStateEvent], *, require_current_base: bool
     ) -> AccessState | None:
-        after, records, rows, uses = base, list[Record](), list[StateRow](), list[Uses]()
+        after, records, uses = base, list[Record](), list[Uses]()
+        rows: dict[tuple[str, str, str], StateRow] = {}
         for event in events:
             before, after = after, apply_event(after, event)
             if isinstance(event, STORED_EVENTS) and event.id and not event.stored:
-                more, counts = build_stored_rows(before, after, event)
-                records.append(_build_record(event))
-                rows += more
-                uses += counts
+                event_rows, event_uses = build_stored_rows(before, after, event)
+                records.append(build_record(event))
+                uses += event_uses
+                for row in event_rows:  # of several about one thing the last counts
+                    rows[row.kind, row.key, row.source] = row
         if not records:
             return after
-        item = Item(tuple(records), base.revision if require_current_base else None, (), _keep_latest_rows(rows), tuple(uses))
-        (answer,) = self._store.append([item])
+        revision = base.revision if require_current_base else None
+        (answer,) = self._store.append([Item(tuple(records), revision, (), tuple(rows.values()), tuple(uses))])
         if answer.status is Status.STALE:
             return None
         if answer.error is not None:
             raise answer.error
         if not require_current_base and answer.revision != base.revision + bool(rows or uses):
-            return after  # others changed something before: it is read with the next look
+            return after  # others changed something before: the next `read_changes` returns it
         return replace(after, revision=answer.revision)
 
     def warn_or_raise(self, error: JournalError) -> None:
-        """Warn of a failure that the operator wants to live with; else raise it."""
+        """Warn of a failure where the operator chose to go on; else raise it."""
         if not self._lenient:
             raise error
         warnings.warn(
@@ -107,21 +113,8 @@ class JournalChangeStore:
         )
 
     def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
-        """Return what the store holds that *state* does not know, and the revision that it then is of."""
+        """Return the stored changes that *state* does not have, and the revision that it has with them."""
         view = self._store.state(state.revision)
-        made = list(read_stored_changes(state, view, is_first_read=not self._has_read))
+        changes = list(read_stored_changes(state, view, is_first_read=not self._has_read))
         self._has_read = True
-        return made, view.revision
-
-
-def _build_record(event: Any) -> Record:
-    about = get_subject(event)
-    return Record(
-        type=EVENT_TYPES[type(event)].value, body=to_json(event), id=event.id, time=event.time, process=event.process,
-        agent=about.agent, tool=about.tool,
-    )  # fmt: skip
-
-
-def _keep_latest_rows(rows: list[StateRow]) -> tuple[StateRow, ...]:
-    """Return the rows, of several about one thing the last."""
-    return tuple({(row.kind, row.key, row.source): row for row in rows}.values())
+        return changes, view.revision

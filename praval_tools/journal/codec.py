@@ -2,7 +2,7 @@
 Events as JSON, and back: one versioned form, strict in what it reads.
 
 `{"v": 1, "type": "agent_tool_call", "id": …, "time": …, "tool_call_id": …, "tool_name": …, "arguments": …}`.
-What an event does not say is left out, save the keys that a reader of `agent_tool_result` may rely on.
+Fields that have their default are left out, except the keys on which a reader of `agent_tool_result` may rely.
 """
 
 from __future__ import annotations
@@ -10,33 +10,35 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
-from typing import Any, Final, NoReturn, TypeVar, get_args, get_origin
+from enum import Enum
+from types import NoneType
+from typing import Any, Final, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import msgspec
-from cattrs import BaseValidationError, transform_error
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
-from cattrs.preconf.msgspec import MsgspecJsonConverter, make_converter
 
-from praval_tools.access.bounds.bounds import Bounds
-from praval_tools.access.permissions import Grant
-from praval_tools.errors import EventFormatError, Problem
-from praval_tools.journal.events import EVENT_CLASSES, EVENT_TYPES, EventType, JournalEvent, StoredAccessEvent
+from praval_tools.errors import EventFormatError
+from praval_tools.journal.events import EVENT_CLASSES, EVENT_TYPES, EventType, JournalEvent, get_subject
+from praval_tools.journal.storage.protocol import Record
 from praval_tools.journal.value_codec import pack_value, unpack_value
 from praval_tools.names import find_similar_names, shorten_repr
-from praval_tools.schema.coercion import Repair
 from praval_tools.schema.encode import to_json_bytes
-from praval_tools.tools.call import Outcome
 
 EVENT_VERSION: Final = 1
 """Of the form; a reader refuses every other, so raise it with a converter for the old ones."""
 
+_TYPE_NAMES: Final = frozenset(map(str, EVENT_CLASSES))
 _ALWAYS_WRITTEN_FIELDS: Final = frozenset({"result", "error", "latency_ms", "arguments"})
-_HEADER_KEYS: Final = ("v", "type")
-_MAX_PROBLEMS: Final = 10
+_UNWRITTEN_FIELDS: Final = frozenset({"bounds"})
+"""The compiled bounds of a grant are compiled again from `where`."""
 
-attrs.resolve_types(Grant, None, {"Bounds": Bounds})  # named there for type checkers only
+_MAX_PROBLEMS: Final = 10
+_UPGRADE_FIX: Final = "Install the praval-tools release that wrote it, or a newer one."
+_DAMAGED_FIX: Final = (
+    "The store is damaged, or the text is not an event; look at the row with `praval-tools audit --json`."
+)
+
+T = TypeVar("T")
 
 
 def to_json(event: JournalEvent) -> bytes:
@@ -44,14 +46,14 @@ def to_json(event: JournalEvent) -> bytes:
     Return *event* as JSON text.
 
     Raises:
-        EventFormatError: It is none of the journal's events, or a field of it is not of its declared type.
+        EventFormatError: It is not one of the journal's events, or a field of it is not of its declared type.
     """
     kind = type(event)
     name = EVENT_TYPES.get(kind)
     if name is None:
         fix = "What is declared in code is never journaled; only `JournalEvent` is."
         raise EventFormatError(_get_event_id(event), (f"{kind.__name__} has no type",), fix)
-    body = {"v": EVENT_VERSION, "type": name.value, **_get_converter().unstructure(event, kind)}
+    body = {"v": EVENT_VERSION, "type": name.value, **_get_codec(kind).write(event)}
     try:
         return to_json_bytes(body)
     except UnicodeEncodeError:  # half of a surrogate pair, which a model can send: JSON has an escape for it
@@ -61,46 +63,63 @@ def to_json(event: JournalEvent) -> bytes:
         raise EventFormatError(_get_event_id(event), (str(error),), fix) from None
 
 
+def build_record(event: JournalEvent, *, attempt: int | None = None) -> Record:
+    """Return the record of *event*, which is the given *attempt* of its call; see `Record`."""
+    subject = get_subject(event)
+    if event.time is None:
+        raise ValueError("time: an event is given its time before it is written")
+    return Record(
+        type=EVENT_TYPES[type(event)].value,
+        body=to_json(event),
+        id=event.id,
+        time=event.time,
+        process=event.process,
+        run_id=subject.run_id,
+        call_id=subject.tool_call_id,
+        agent=subject.agent,
+        tool=subject.tool,
+        attempt=attempt,
+    )
+
+
 def from_json(data: bytes | str, *, event_id: str = "") -> JournalEvent:
     """
     Return the event that *data* is the JSON text of.
 
     Args:
-        data: What `to_json` gave.
+        data: What `to_json` returned.
         event_id: For messages about a text that is too damaged to name its event.
 
     Raises:
-        EventFormatError: It is no event of this version, or not as this version writes it.
+        EventFormatError: It is not an event of this version, or not as this version writes it.
     """
     body = _decode_object(data, event_id)
     own_id = body.get("id") or event_id
     event_id = own_id if type(own_id) is str else shorten_repr(own_id)
-    if (version := body.get("v")) != EVENT_VERSION or type(version) is not int:
-        _raise_unknown_version(event_id, version)
-    name = body.get("type")
+    version, name = body.pop("v", None), body.pop("type", None)
+    if version != EVENT_VERSION or type(version) is not int:
+        problem = f"its version is {shorten_repr(version)}, and this release reads {EVENT_VERSION}"
+        raise EventFormatError(event_id, ("it has no version" if version is None else problem,), _UPGRADE_FIX)
     if type(name) is not str or name not in _TYPE_NAMES:
         similar = find_similar_names(name, _TYPE_NAMES) if type(name) is str else ()
-        fix = f"Did you mean {similar[0]!r}?" if similar else "Read it with the release that wrote it, or a newer one."
+        fix = f"Did you mean {similar[0]!r}?" if similar else _UPGRADE_FIX
         raise EventFormatError(event_id, (f"its type is {shorten_repr(name)}",), fix)
-    fields = {key: one for key, one in body.items() if key not in _HEADER_KEYS}
     try:
-        made: JournalEvent = _get_converter().structure(fields, EVENT_CLASSES[EventType(name)])
-    except (BaseValidationError, TypeError, ValueError, RecursionError) as error:
+        event: JournalEvent = _get_codec(EVENT_CLASSES[EventType(name)]).read(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        problems = _list_problems(error)[:_MAX_PROBLEMS]
         fix = f"Read it with the release that wrote it; this one writes {name} in version {EVENT_VERSION}."
-        raise EventFormatError(event_id, _list_problems(error), fix) from None
-    return made
-
-
-T = TypeVar("T")
+        raise EventFormatError(event_id, [_to_single_line(problem) for problem in problems], fix) from None
+    return event
 
 
 def build_body_decoder(kind: type[T]) -> Callable[[bytes], T]:
-    """Return what reads some fields of events quickly, and slowly what a model can send: see `_decoded_slowly`."""
-    quickly = msgspec.json.Decoder(kind).decode
+    """Return a decoder of some fields of events: fast, and slow for the texts that msgspec refuses."""
+    decode_fast = msgspec.json.Decoder(kind).decode
 
     def decode_body(body: bytes) -> T:
         try:
-            return quickly(body)
+            return decode_fast(body)
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError as error:
@@ -112,188 +131,166 @@ def build_body_decoder(kind: type[T]) -> Callable[[bytes], T]:
     return decode_body
 
 
-_TYPE_NAMES: Final = frozenset(map(str, EVENT_CLASSES))
-
-
-def _raise_unknown_version(event_id: str, version: Any) -> NoReturn:
-    said = "it has no version"
-    if version is not None:
-        said = f"its version is {shorten_repr(version)}, and this release reads {EVENT_VERSION}"
-    raise EventFormatError(event_id, (said,), "Install the praval-tools release that wrote it, or a newer one.")
-
-
-def _list_problems(error: Exception) -> tuple[str, ...]:
-    if isinstance(error, BaseValidationError):
-        return tuple(
-            _to_single_line(one) for one in transform_error(error, format_exception=_format_exception)[:_MAX_PROBLEMS]
-        )
-    return ("it is nested too deeply",) if isinstance(error, RecursionError) else (_to_single_line(str(error)),)
-
-
-def _format_exception(error: BaseException, _: type | None) -> str:
-    return "required field missing" if isinstance(error, KeyError) else str(error)
-
-
 def _to_single_line(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-def _decode_object(data: bytes | str, event_id: str) -> dict[str, Any]:
+def _decode_object(data: bytes | str, event_id: str) -> dict[str, object]:
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         body = _decode_with_stdlib(data, event_id)
     if type(body) is not dict:
-        raise EventFormatError(event_id, (f"it is {type(body).__name__}, no object",), _DAMAGED_FIX)
+        raise EventFormatError(event_id, (f"it is {type(body).__name__}, not an object",), _DAMAGED_FIX)
     return body
 
 
-def _decode_with_stdlib(data: bytes | str, event_id: str) -> Any:
+def _decode_with_stdlib(data: bytes | str, event_id: str) -> object:
     """Decode what msgspec refuses: integers of very many digits, and text with half of a surrogate pair."""
     try:
         return json.loads(data, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise EventFormatError(event_id, (f"it is no JSON ({_to_single_line(str(error))})",), _DAMAGED_FIX) from None
-
-
-_DAMAGED_FIX: Final = "The store is damaged, or the text is no event; look at the row with `praval-tools audit --json`."
+        problem = f"it is not JSON ({_to_single_line(str(error))})"
+        raise EventFormatError(event_id, (problem,), _DAMAGED_FIX) from None
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def _get_event_id(event: Any) -> str:
-    found = getattr(event, "id", "")
-    return found if type(found) is str else ""
+def _get_event_id(event: object) -> str:
+    event_id = getattr(event, "id", "")
+    return event_id if type(event_id) is str else ""
 
 
-# ── the converter ────────────────────────────────────────────────────────────────────────────────
+# ── fields by their types ────────────────────────────────────────────────────────────────────────
+
+_Reader = Callable[[object], Any]
+"""Returns the field's value for a JSON value; raises `TypeError` or `ValueError` for one of another type."""
+
+_Writer = Callable[[Any], object]
 
 
-@cache
-def _get_converter() -> MsgspecJsonConverter:
-    converter: Any = make_converter(forbid_extra_keys=True)
-    for kind in (str, int, float, bool):
-        converter.register_structure_hook(kind, _make_strict_hook(kind))
-    converter.register_structure_hook(Outcome, lambda value, _: Outcome(_make_strict_hook(str)(value, str)))
-    converter.register_structure_hook(
-        datetime, lambda value, _: datetime.fromisoformat(_make_strict_hook(str)(value, str))
-    )
-    converter.register_unstructure_hook(datetime, datetime.isoformat)
-    converter.register_structure_hook_factory(attrs.has, _make_attrs_structure_hook)
-    converter.register_structure_hook_factory(_is_tuple, _make_tuple_structure_hook)
-    converter.register_unstructure_hook_factory(attrs.has, _make_attrs_unstructure_hook)
-    for struct in (Repair, Problem, *get_args(StoredAccessEvent)):  # one by one: cattrs leaves other structs to msgspec
-        converter.register_structure_hook(struct, _make_struct_structure_hook(struct, converter))
-        converter.register_unstructure_hook(struct, _make_struct_unstructure_hook(struct, converter))
-    return converter  # type: ignore[no-any-return]
+class _FieldProblemsError(ValueError):
+    """The fields of one object are wrong; the arguments name each."""
 
 
-def _make_strict_hook(kind: type) -> Callable[[Any, Any], Any]:
-    """Return a hook that converts nothing; an integer is a number, true is none."""
-    accepted = (int, float) if kind is float else (kind,)
+class _ObjectCodec:
+    """Reads and writes the objects of one class, of attrs or msgspec, by the types of its fields."""
 
-    def check_type(value: Any, _: Any) -> Any:
-        if type(value) not in accepted:
-            raise TypeError(f"{shorten_repr(value)} is no {kind.__name__}")
-        return float(value) if kind is float else value
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+        hints = get_type_hints(kind, localns={"Bounds": object})  # imported there for type checkers only
+        defaults = {name: default for name, default in _iter_defaults(kind) if name not in _UNWRITTEN_FIELDS}
+        self._readers = {name: _make_reader(hints[name]) for name in defaults}
+        self._required = [name for name, default in defaults.items() if default is _REQUIRED]
+        self._writers = [
+            (name, _make_writer(hints[name]), _REQUIRED if name in _ALWAYS_WRITTEN_FIELDS else default)
+            for name, default in defaults.items()
+        ]
 
-    return check_type
+    def write(self, value: object) -> dict[str, object]:
+        body = {}
+        for name, write, default in self._writers:
+            member = getattr(value, name)
+            if default is _REQUIRED or member != default:
+                body[name] = member if write is None or member is None else write(member)
+        return body
 
-
-def _accepts_any_value(hint: Any) -> bool:
-    """Tell whether a field takes any value, which is then packed."""
-    return hint is Any or hint == Mapping[str, Any] or hint == Mapping[str, Any] | None
-
-
-def _unpack_field(value: Any, hint: Any) -> Any:
-    made = unpack_value(value)
-    if hint is Any or type(made) is dict or (made is None and hint != Mapping[str, Any]):
-        return made
-    raise TypeError(f"{shorten_repr(value)} is no object")
-
-
-def _make_attrs_unstructure_hook(kind: Any, converter: MsgspecJsonConverter) -> Callable[[Any], Any]:
-    attrs.resolve_types(kind)
-    overrides: dict[str, Any] = {"bounds": override(omit=True)} if kind is Grant else {}
-    for one in attrs.fields(kind):
-        if one.name not in overrides:
-            overrides[one.name] = override(
-                omit_if_default=one.name not in _ALWAYS_WRITTEN_FIELDS,
-                unstruct_hook=pack_value if _accepts_any_value(one.type) else None,
-            )
-    return make_dict_unstructure_fn(kind, converter, **overrides)
-
-
-def _make_attrs_structure_hook(kind: Any, converter: MsgspecJsonConverter) -> Callable[[Any, Any], Any]:
-    attrs.resolve_types(kind)
-    overrides: dict[str, Any] = {"bounds": override(omit=True)} if kind is Grant else {}
-    for one in attrs.fields(kind):
-        if _accepts_any_value(one.type):
-            overrides[one.name] = override(struct_hook=_unpack_field)
-    made = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True, **overrides)
-    return lambda value, hint: made(_require_type(value, dict, "object"), hint)
+    def read(self, body: object) -> Any:
+        members = _require_type(body, dict, "an object")
+        values, readers = {}, self._readers
+        problems = [f"{name!r} is missing" for name in self._required if name not in members]
+        for name, member in members.items():
+            if name not in readers:
+                problems.append(f"{name!r} is not a known key")
+                continue
+            try:
+                values[name] = readers[name](member)
+            except (TypeError, ValueError) as error:
+                problems += [f"{name}: {problem}" for problem in _list_problems(error)]
+        if problems:
+            raise _FieldProblemsError(*sorted(problems))
+        return self._kind(**values)
 
 
-def _require_type(value: Any, kind: type, name: str) -> Any:
+_REQUIRED: Final = object()
+_codecs: Final[dict[type, _ObjectCodec]] = {}
+
+
+def _get_codec(kind: type) -> _ObjectCodec:
+    codec = _codecs.get(kind)
+    if codec is None:
+        codec = _codecs[kind] = _ObjectCodec(kind)
+    return codec
+
+
+def _iter_defaults(kind: type) -> list[tuple[str, object]]:
+    """Return the fields of *kind* with their defaults."""
+    if attrs.has(kind):
+        return [
+            (field.name, _REQUIRED if field.default is attrs.NOTHING else field.default) for field in attrs.fields(kind)
+        ]
+    return [(field.name, _REQUIRED if field.required else field.default) for field in msgspec.structs.fields(kind)]
+
+
+def _list_problems(error: Exception) -> tuple[str, ...]:
+    if isinstance(error, RecursionError):
+        return ("it is nested too deeply",)
+    return error.args if isinstance(error, _FieldProblemsError) else (str(error),)
+
+
+def _require_type(value: object, kind: type[T], name: str) -> T:
     if type(value) is not kind:
-        raise TypeError(f"{shorten_repr(value)} is no {name}")
+        raise TypeError(f"{shorten_repr(value)} is not {name}")
     return value
 
 
-def _is_tuple(hint: Any) -> bool:
-    return get_origin(hint) is tuple
+_SCALAR_READERS: Final[dict[object, _Reader]] = {
+    Any: unpack_value,
+    str: lambda value: _require_type(value, str, "text"),
+    bool: lambda value: _require_type(value, bool, "true or false"),
+    int: lambda value: _require_type(value, int, "an integer"),
+    float: lambda value: float(_require_type(value, int if type(value) is int else float, "a number")),
+    datetime: lambda value: datetime.fromisoformat(_require_type(value, str, "text")),
+    Mapping[str, Any]: lambda value: _require_type(unpack_value(value), dict, "an object"),
+}
+_SCALAR_WRITERS: Final[dict[object, _Writer | None]] = {
+    **dict.fromkeys((str, bool, int, float)),
+    Any: pack_value,
+    datetime: datetime.isoformat,
+    Mapping[str, Any]: pack_value,
+}
 
 
-def _make_tuple_structure_hook(hint: Any, converter: MsgspecJsonConverter) -> Callable[[Any, Any], Any]:
-    item, *_ = get_args(hint)
-    hook = converter.get_structure_hook(item)
-    return lambda value, _: tuple(hook(one, item) for one in _require_type(value, list, "list"))
+def _make_reader(hint: Any) -> _Reader:
+    """Return a reader that converts nothing; an integer is a number, true is none."""
+    if hint in _SCALAR_READERS:
+        return _SCALAR_READERS[hint]
+    arguments = get_args(hint)
+    if get_origin(hint) is Literal:
+        return lambda value: value if value in arguments else _require_type(value, NoneType, f"one of {arguments}")
+    if get_origin(hint) is tuple:
+        read_item = _make_reader(arguments[0])
+        return lambda value: tuple(map(read_item, _require_type(value, list, "a list")))
+    if NoneType in arguments:
+        read = _make_reader(arguments[0])
+        return lambda value: None if value is None else read(value)
+    if issubclass(hint, Enum):
+        return lambda value: hint(_require_type(value, str, "text"))
+    return lambda value: _get_codec(hint).read(value)
 
 
-def _make_struct_unstructure_hook(kind: Any, converter: MsgspecJsonConverter) -> Callable[[Any], Any]:
-    fields = [
-        (
-            one.name,
-            pack_value if _accepts_any_value(one.type) else converter.get_unstructure_hook(one.type),
-            one.default,
-        )
-        for one in msgspec.structs.fields(kind)
-    ]
-
-    def unstructure_struct(value: Any) -> dict[str, Any]:
-        made = {}
-        for name, hook, default in fields:
-            if (found := getattr(value, name)) != default:
-                made[name] = hook(found)
-        return made
-
-    return unstructure_struct
-
-
-def _make_struct_structure_hook(kind: Any, converter: MsgspecJsonConverter) -> Callable[[Any, Any], Any]:
-    fields = {
-        one.name: (one.type, _unpack_field if _accepts_any_value(one.type) else converter.get_structure_hook(one.type))
-        for one in msgspec.structs.fields(kind)
-    }
-    required = [one.name for one in msgspec.structs.fields(kind) if one.required]
-
-    def structure_struct(value: Any, _: Any) -> Any:
-        _require_type(value, dict, "object")
-        problems = [f"{name!r} is missing" for name in required if name not in value]
-        problems += [f"{name!r} is no known key" for name in value if name not in fields]
-        made = {}
-        for name in fields.keys() & value.keys():
-            hint, hook = fields[name]
-            try:
-                made[name] = hook(value[name], hint)
-            except BaseValidationError as error:
-                problems += [f"{name}: {one}" for one in _list_problems(error)]
-            except (TypeError, ValueError, LookupError) as error:
-                problems.append(f"{name}: {error}")
-        if problems:
-            raise ValueError("; ".join(sorted(problems)))
-        return kind(**made)
-
-    return structure_struct
+def _make_writer(hint: Any) -> _Writer | None:
+    """Return a writer of values that are not None; None: they are written as they are."""
+    if hint in _SCALAR_WRITERS:
+        return _SCALAR_WRITERS[hint]
+    arguments = get_args(hint)
+    if get_origin(hint) is tuple:
+        write_item = _make_writer(arguments[0])
+        return None if write_item is None else lambda items: list(map(write_item, items))
+    if NoneType in arguments:
+        return _make_writer(arguments[0])
+    if get_origin(hint) is Literal or issubclass(hint, Enum):
+        return None
+    return lambda value: _get_codec(hint).write(value)

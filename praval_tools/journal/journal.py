@@ -1,21 +1,23 @@
-"""The journal as it is read: events in order, runs, calls, and what a person says of a call in doubt."""
+"""The journal: reading its events, runs and calls, and resolving calls in doubt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import msgspec
+from msgspec.structs import replace
 
 from praval_tools.clock import Clock, SystemClock
 from praval_tools.errors import ToolUsageError
-from praval_tools.journal.codec import from_json, to_json
+from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import (
     EVENT_TYPES,
     AgentToolCall,
     AgentToolResult,
+    CallRefused,
     CallRerun,
     EventType,
     JournalEvent,
@@ -27,7 +29,7 @@ from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
-from praval_tools.journal.storage.protocol import Item, Record, RunInfo, Store
+from praval_tools.journal.storage.protocol import Item, RecordFilters, RunInfo, Store
 from praval_tools.names import shorten_repr
 from praval_tools.schema.encode import encode
 from praval_tools.tools.call import Outcome
@@ -37,11 +39,11 @@ NOT_GIVEN: Final[Any] = msgspec.UNSET
 
 class JournalEntry(msgspec.Struct, frozen=True):
     """
-    One event with its places.
+    One event with its numbers.
 
     Args:
-        seq: In the store: unique, increasing.
-        run_seq: In its run, from 1 without gaps; None outside of runs.
+        seq: Its number in the store: unique, increasing.
+        run_seq: Its number in its run, from 1 without gaps; None outside of runs.
         event: What happened.
     """
 
@@ -65,18 +67,18 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         tool_name: The tool.
         agent: Who called; None for the operator.
         parent_id: The call inside which it was made.
-        arguments: What the tool got, or of a refused call what was given; secrets are markers.
+        arguments: What the tool received, or a refused call was given; secrets are markers.
         decision: Why the agent could call it, or not.
         in_doubt: It began, and nobody knows whether its tool did its work.
-        outcome: How it ended; None where nothing says so.
+        outcome: How it ended; None where no result is recorded.
         result: The value, as JSON.
-        error: What the caller was told.
+        error: The message that the caller got.
         error_type: The class of the tool's exception, or the error's stable code.
         latency_ms: Milliseconds from the request to the result.
-        started: When its tool was about to start; None: it never did.
+        started: When its tool was about to start; None: it never was.
         ended: When it ended.
-        resolved_by: Who said so, where it was in doubt and a person said what came of it.
-        seq: The place of its first event in the store.
+        resolved_by: Who resolved it, where it was in doubt.
+        seq: The number of its first event in the store.
     """
 
     run_id: str
@@ -100,19 +102,29 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_recorded_call(run_id: str, entry: ReplayEntry) -> RecordedCall:
     """Return what was recorded of one call."""
-    start: Any = None if entry.start is None else from_json(entry.start.body)
-    end: Any = None if entry.end is None else from_json(entry.end.body)
-    first = start or end
-    records = [one.seq for one in (entry.start, entry.end) if one is not None and one.seq is not None]
-    return RecordedCall(
-        run_id=run_id, tool_call_id=entry.call_id, tool_name=entry.tool, agent=entry.agent, parent_id=entry.parent_id,
-        arguments=getattr(first, "arguments", None), decision=getattr(first, "decision", None),
-        in_doubt=entry.status == "doubt", outcome=getattr(end, "outcome", None), result=getattr(end, "result", None),
-        error=getattr(end, "error", None), error_type=getattr(end, "error_type", None),
-        latency_ms=getattr(end, "latency_ms", None), started=start.time if type(start) is AgentToolCall else None,
-        ended=None if end is None else end.time, resolved_by=getattr(end, "by", None) or None,
-        seq=min(records, default=None),
-    )  # fmt: skip
+    records = [record for record in (entry.start, entry.end) if record is not None]
+    events = [from_json(record.body) for record in records]
+    call = RecordedCall(
+        run_id=run_id,
+        tool_call_id=entry.call_id,
+        tool_name=entry.tool,
+        agent=entry.agent,
+        parent_id=entry.parent_id,
+        in_doubt=entry.status == "doubt",
+        seq=min((record.seq for record in records if record.seq is not None), default=None),
+    )
+    for event in events:
+        if isinstance(event, AgentToolCall):
+            call = replace(call, started=event.time)
+        if isinstance(event, AgentToolCall | CallRefused) and event is events[0]:
+            call = replace(call, arguments=event.arguments, decision=event.decision)
+        if isinstance(event, AgentToolResult | CallRefused):
+            call = replace(
+                call, ended=event.time, outcome=event.outcome, error=event.error, error_type=event.error_type
+            )
+        if isinstance(event, AgentToolResult):
+            call = replace(call, result=event.result, latency_ms=event.latency_ms, resolved_by=event.by or None)
+    return call
 
 
 class Journal:
@@ -120,14 +132,13 @@ class Journal:
     What a store holds, as events.
 
     Args:
-        store: Where it is kept.
-        redactor: What is secret in what a person says of a call; None: made with the store's key.
+        store: Where the records are.
+        redactor: Hides secrets in what a person says of a call; None: one with the store's key.
         clock: Time and ids.
     """
 
     def __init__(self, store: Store, redactor: Redactor | None = None, clock: Clock | None = None) -> None:
-        self.store, self._clock = store, clock if clock is not None else SystemClock()
-        self._redactor = redactor
+        self.store, self._clock, self._redactor = store, clock or SystemClock(), redactor
 
     @property
     def name(self) -> str:
@@ -147,12 +158,12 @@ class Journal:
             run_id=run_id, call_id=call_id, agent=agent, tool=tool, type=type, since=since, until=until,
             after_seq=after_seq,
         )  # fmt: skip
-        for one in records:
-            yield JournalEntry(one.seq or 0, one.run_seq, from_json(one.body, event_id=one.id))
+        for record in records:
+            yield JournalEntry(record.seq or 0, record.run_seq, from_json(record.body, event_id=record.id))
 
-    def events(self, **filters: Any) -> Iterator[JournalEvent]:
-        """Yield the events alone; takes what `read` takes."""
-        return (one.event for one in self.read(**filters))
+    def events(self, **filters: Unpack[RecordFilters]) -> Iterator[JournalEvent]:
+        """Yield the events alone; accepts the filters of `read`."""
+        return (entry.event for entry in self.read(**filters))
 
     def count(self) -> int:
         """Return how many events there are."""
@@ -169,16 +180,16 @@ class Journal:
     def calls(self, run_id: str) -> list[RecordedCall]:
         """Return the calls of a run, in order."""
         recording = Recording(run_id, "id", self.store.read(run_id=run_id))
-        return [build_recorded_call(run_id, one) for one in recording.entries.values()]
+        return [build_recorded_call(run_id, entry) for entry in recording.entries.values()]
 
     def stats(self) -> UsageStats:
         """Return the statistics of all recorded calls."""
-        made = UsageStats(clock=self._clock)
-        made.rebuild(self.events())
-        return made
+        stats = UsageStats(clock=self._clock)
+        stats.rebuild(self.events())
+        return stats
 
     def prune(self, before: datetime) -> int:
-        """Forget what ended before; runs that are open or in doubt stay. Returns how many events went."""
+        """Delete what ended before, but no run that is open or in doubt; return how many events were deleted."""
         return self.store.prune(before)
 
     def resolve(
@@ -186,19 +197,19 @@ class Journal:
         by: str = "operator",
     ) -> None:  # fmt: skip
         """
-        Say what came of a call in doubt, of a run that is open nowhere.
+        Record what came of a call in doubt, in a run that is open nowhere.
 
         Args:
             run_id: The run.
             call_id: The call.
-            result: What its tool would have returned, as JSON or of its Python type.
+            result: What its tool would have returned, as JSON or as a Python value.
             error: What went wrong.
             rerun: It may run again.
-            by: Who says so.
+            by: Who resolves it.
 
         Raises:
-            RunBusyError: The run is open somewhere; say it there.
-            ToolUsageError: No such call is in doubt, or not exactly one of the three is said.
+            RunBusyError: The run is open somewhere; resolve the call there.
+            ToolUsageError: No such call is in doubt, or not exactly one of the three is passed.
         """
         with self.store.open_run(run_id):
             recording = Recording(run_id, "id", self.store.read(run_id=run_id))
@@ -208,16 +219,16 @@ class Journal:
         self, recording: Recording, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None,
         rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip
-        """Say what came of a call in doubt, of a run whose lease the caller holds; see `resolve`."""
-        entry = recording.entries.get(call_id)
-        if entry is None or entry not in recording.list_in_doubt():
-            known = ", ".join(shorten_repr(one.call_id) for one in recording.list_in_doubt()[:5]) or "none"
+        """Record what came of a call in doubt, in a run whose lease the caller holds; see `resolve`."""
+        entry, in_doubt = recording.entries.get(call_id), recording.list_in_doubt()
+        if entry is None or entry not in in_doubt:
+            known = ", ".join(shorten_repr(entry.call_id) for entry in in_doubt[:5]) or "none"
             raise ToolUsageError(
                 f"Call {shorten_repr(call_id)} of run {recording.run_id!r} is not in doubt; in doubt are: {known}.",
                 "not-in-doubt",
             )
         if (result is not NOT_GIVEN) + (error is not None) + bool(rerun) != 1:
-            raise ToolUsageError("Say one of result=…, error=… or rerun=True.")
+            raise ToolUsageError("Pass one of result=…, error=… or rerun=True.")
         head: dict[str, Any] = {
             "id": self._clock.new_id(), "time": self._clock.now(), "process": get_process_name(),
             "tool_call_id": call_id, "tool_name": entry.tool, "agent": entry.agent, "run_id": recording.run_id,
@@ -233,11 +244,7 @@ class Journal:
             event = AgentToolResult(**head, outcome=outcome, result=value, error=error, error_type=kind, attempts=0)
             attempt = max(1, entry.attempts + 1)
         event, _ = self._get_redactor().build_plan().redact_event(event)
-        record = Record(
-            type=EVENT_TYPES[type(event)].value, body=to_json(event), id=head["id"], time=head["time"],
-            process=head["process"], run_id=recording.run_id, call_id=call_id, agent=entry.agent, tool=entry.tool,
-            attempt=attempt,
-        )  # fmt: skip
+        record = build_record(event, attempt=attempt)
         (answer,) = self.store.append([Item((record,))])
         if answer.error is not None:
             raise answer.error
@@ -249,7 +256,7 @@ class Journal:
         return self._redactor
 
     def close(self) -> None:
-        """Write what waits, and let go of the store; safe twice."""
+        """Write what waits, and release the store; safe to call twice."""
         self.store.close()
 
     def __enter__(self) -> Journal:
@@ -265,6 +272,6 @@ def open_journal(where: str | Path) -> Journal:
 
     Raises:
         JournalFileError: The path cannot hold a journal, or holds something else; it is left as it is.
-        ToolUsageError: No such kind of store is known.
+        ToolUsageError: There is no such kind of store.
     """
     return Journal(open_store(where))

@@ -1,4 +1,4 @@
-"""The calls of one run, as they were recorded: which of them a call repeats, and what is known of it."""
+"""Replay: finding the recorded call of a run that a new call repeats, and how that call stands."""
 
 from __future__ import annotations
 
@@ -27,26 +27,25 @@ MatchMode = Literal["content", "id", "position"]
 MATCH_MODES: Final = ("content", "id", "position")
 
 IN_DOUBT_OUTCOMES: Final = frozenset({Outcome.CANCELLED, Outcome.ENGINE_LOST})
-"""Nobody knows whether the tool did its work: such a call is in doubt."""
+"""Nobody knows whether the tool did its work: the call is in doubt."""
 _PENDING_OUTCOMES: Final = frozenset({Outcome.APPROVAL_REQUIRED, Outcome.IN_DOUBT})
 """The call has not ended: it goes through the pipeline again."""
 FINAL_OUTCOMES: Final = frozenset(Outcome) - IN_DOUBT_OUTCOMES - _PENDING_OUTCOMES
 
 _CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
 UNFINISHED_STATUSES: Final = ("doubt", "rerun")
-"""So stands a call that was begun in an earlier life, and of which no result is known."""
+"""The statuses of a call that an earlier process began, and of which no result is known."""
 _MAX_EXACT_INTEGER: Final = 2**53
-_NORMALIZED_TYPES: Final = frozenset({float, dict, list})
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def compute_digest(arguments: Any) -> str:
-    """Return what is equal for equal arguments, in any order of their keys, and for no others; 1.0 equals 1."""
+    """Return the same digest for equal arguments, in any order of their keys, and for no others; 1.0 equals 1."""
     try:
         text = _ENCODER.encode(arguments)
         if b".0" in text:
             text = _ENCODER.encode(_normalize_whole_floats(arguments))
-    except (TypeError, ValueError, OverflowError, RecursionError):  # what JSON has no form for
+    except (TypeError, ValueError, OverflowError, RecursionError):  # values that are not JSON
         text = to_canonical_json(pack_value(arguments)).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=16).hexdigest()
 
@@ -57,27 +56,22 @@ def _normalize_whole_floats(value: Any) -> Any:
     if kind is float:
         return int(value) if value.is_integer() and abs(value) < _MAX_EXACT_INTEGER else value
     if kind is dict:
-        return {
-            key: one if type(one) not in _NORMALIZED_TYPES
-            else _normalize_whole_floats(one) if type(one) is not float
-            else int(one) if one.is_integer() and -_MAX_EXACT_INTEGER < one < _MAX_EXACT_INTEGER else one
-            for key, one in value.items()
-        }  # fmt: skip
-    return [_normalize_whole_floats(one) for one in value] if kind is list else value
+        return {key: _normalize_whole_floats(member) for key, member in value.items()}
+    return [_normalize_whole_floats(item) for item in value] if kind is list else value
 
 
 class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
     """
-    A call as it is looked for.
+    A call for which the recorded one is looked up.
 
     Args:
-        call_id: As the caller gave it; None: none was given.
+        call_id: The id that the caller passed; None: it passed none.
         agent: Who calls; None for the operator.
         tool: The tool's name.
-        parent: The call inside which it is made.
+        parent_id: The call inside which it is made.
         arguments: Redacted, normalised where the tool is known.
-        digest: Of these.
-        given: Of the arguments as they were given, where these differ.
+        digest: Of these arguments.
+        given_digest: Of the arguments as the caller passed them, where these differ.
         fingerprint: Of the tool as it is now; empty: there is none.
     """
 
@@ -95,7 +89,7 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
 
 
 class _CallFields(msgspec.Struct, gc=False):
-    """What of an event's JSON tells how a call stands."""
+    """The fields of an event's JSON from which the status of a call follows."""
 
     v: int = 0
     digest: str = ""
@@ -109,19 +103,19 @@ class _ArgumentsField(msgspec.Struct):
     arguments: Any = None
 
 
-# made here: what threads make of a type at the same time, msgspec may crash on
+# built at import: msgspec may crash where several threads build a decoder of one type
 _decode_call_fields: Final = build_body_decoder(_CallFields)
 _decode_arguments: Final = build_body_decoder(_ArgumentsField)
 
 
 _wait_graph_lock: Final = threading.Lock()
-"""Held while it is looked at which call waits for which, in all runs."""
+"""Guards which call waits for which, in all runs."""
 
 CallStatus = Literal["new", "done", "doubt", "rerun", "asked"]
 
 
 class ReplayEntry(msgspec.Struct, eq=False):
-    """One call of the run: how it stands, and what was recorded last of it."""
+    """One call of the run: its status, and what was recorded last of it."""
 
     call_id: str
     agent: str | None
@@ -143,44 +137,48 @@ class ReplayEntry(msgspec.Struct, eq=False):
     awaited_entries: tuple[ReplayEntry, ...] = ()
 
     def apply_record(self, record: Record) -> None:
-        """Take in what *record*, the next one of this call, says."""
+        """Apply *record*, the next one of this call, which was read from the store."""
         kind = record.type
-        if record.attempt is not None and record.attempt > self.attempts:
-            self.attempts = record.attempt
-        if kind == _RESULT:  # only final results have an attempt; the others are read when somebody asks
+        self._count_attempt(record)
+        if kind == _RESULT:  # only final results have an attempt; the others are decoded when their status is needed
             self.end, self._status = record, None if record.attempt is None else "done"
-        elif kind in (_CALL, _REFUSED):
-            if kind == _REFUSED and self.status in UNFINISHED_STATUSES:
-                return  # refused when it was to run again: that says nothing of its first life
-            head = decode_body(record, _decode_call_fields)
-            self.digest, self.given_digest, self.parent_id = head.digest, head.given, head.parent_id
-            if kind == _REFUSED:
-                self._apply_outcome(record, Outcome(head.outcome))
-                return
-            self.start, self._status, self.approval = record, "doubt", None
-            self.fingerprint = head.fingerprint
+        elif kind == _CALL:
+            self._apply_fields(record)
+            self.mark_started(record)
+        elif kind == _REFUSED and self.status not in UNFINISHED_STATUSES:
+            fields = self._apply_fields(record)
+            self.mark_ended(record, Outcome(fields.outcome))
         elif kind == EventType.CALL_RERUN:
             self._status = "rerun"
         elif kind == EventType.APPROVAL_ANSWERED:
             self.approval = record
 
+    def _apply_fields(self, record: Record) -> _CallFields:
+        fields = decode_body(record, _decode_call_fields)
+        self.digest, self.given_digest, self.parent_id = fields.digest, fields.given, fields.parent_id
+        if record.type == _CALL:
+            self.fingerprint = fields.fingerprint
+        return fields
+
+    def _count_attempt(self, record: Record) -> None:
+        if record.attempt is not None and record.attempt > self.attempts:
+            self.attempts = record.attempt
+
     @property
     def status(self) -> CallStatus:
-        """How the call stands."""
+        """The status of the call."""
         if self._status is None and self.end is not None:
             self._apply_outcome(self.end, Outcome(decode_body(self.end, _decode_call_fields).outcome))
         return self._status or "new"
 
     def mark_started(self, record: Record) -> None:
-        """Take in that the call, found by an equal request, was begun."""
+        """Apply the record of its start."""
+        self._count_attempt(record)
         self.start, self._status, self.approval = record, "doubt", None
-        if record.attempt is not None and record.attempt > self.attempts:
-            self.attempts = record.attempt
 
     def mark_ended(self, record: Record, outcome: Outcome) -> None:
-        """Take in how the call ended."""
-        if record.attempt is not None and record.attempt > self.attempts:
-            self.attempts = record.attempt
+        """Apply the record of its end, or of a refusal, which says nothing of a call that an earlier process began."""
+        self._count_attempt(record)
         if record.type != _REFUSED or self.status not in UNFINISHED_STATUSES:
             self._apply_outcome(record, outcome)
 
@@ -194,40 +192,37 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
     @contextmanager
     def register_waiters(self, callers: list[ReplayEntry]) -> Iterator[bool]:
-        """Note that *callers*, which run, wait for this call; False: it is one of them, or waits for one itself."""
+        """Register that *callers*, which run, wait for this call; False: one of them is it, or it waits for one."""
         with _wait_graph_lock:
-            free = not self._waits_for_any(callers)
-            if free:
-                for one in callers:
-                    one.awaited_entries += (self,)
+            is_free = not self._waits_for_any(callers)
+            for caller in callers if is_free else ():
+                caller.awaited_entries = (*caller.awaited_entries, self)
         try:
-            yield free
+            yield is_free
         finally:
             with _wait_graph_lock:
-                for one in callers if free else ():
-                    waits = list(one.awaited_entries)
-                    waits.remove(self)  # once: it may be waited for in several ways
-                    one.awaited_entries = tuple(waits)
+                for caller in callers if is_free else ():
+                    awaited = list(caller.awaited_entries)
+                    awaited.remove(self)  # once: several waits may be for the same call
+                    caller.awaited_entries = tuple(awaited)
 
     def _waits_for_any(self, others: list[ReplayEntry]) -> bool:
         seen, left = list[ReplayEntry](), [self]
         while left:
-            one = left.pop()
-            if one in others:
+            entry = left.pop()
+            if entry in others:
                 return True
-            if one not in seen:
-                seen.append(one)
-                left += one.awaited_entries
+            if entry not in seen:
+                seen.append(entry)
+                left += entry.awaited_entries
         return False
 
-    def matches(self, asked: ReplayQuery) -> bool:
-        """Tell whether it is the call of *asked*: same agent, tool and arguments."""
-        if self.agent != asked.agent or self.tool != asked.tool:
+    def matches(self, query: ReplayQuery) -> bool:
+        """Tell whether it is the call of *query*: same agent, tool and arguments."""
+        if (self.agent, self.tool) != (query.agent, query.tool):
             return False
-        if self.digest == asked.digest:
-            return True
-        theirs = {asked.digest, asked.given_digest or asked.digest}
-        return self.digest in theirs or bool(self.given_digest and self.given_digest in theirs)
+        digests = {query.digest, query.given_digest or query.digest}
+        return self.digest in digests or (self.given_digest != "" and self.given_digest in digests)
 
     def __str__(self) -> str:
         record = self.start or self.end
@@ -236,7 +231,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
 
 class VersionedBody(Protocol):
-    """Some fields of an event, with the version in which it is written."""
+    """Some fields of an event, with the version of its JSON."""
 
     v: int
 
@@ -244,21 +239,21 @@ class VersionedBody(Protocol):
 B = TypeVar("B", bound=VersionedBody)
 
 
-def decode_body(record: Record, read: Callable[[bytes], B]) -> B:
+def decode_body(record: Record, decode: Callable[[bytes], B]) -> B:
     """
-    Return what *read* finds in the event of *record*.
+    Return the fields that *decode* finds in the event of *record*.
 
     Raises:
         EventFormatError: It is damaged, or of another version.
     """
     try:
-        found = read(record.body)
+        body = decode(record.body)
     except msgspec.DecodeError as error:
         raise EventFormatError(record.id, (str(error),), "The store is damaged.") from None
-    if found.v != EVENT_VERSION:
+    if body.v != EVENT_VERSION:
         fix = "Install the praval-tools release that wrote it, or a newer one."
-        raise EventFormatError(record.id, (f"its version is {found.v}, and this release reads {EVENT_VERSION}",), fix)
-    return found
+        raise EventFormatError(record.id, (f"its version is {body.v}, and this release reads {EVENT_VERSION}",), fix)
+    return body
 
 
 _ContentKey = tuple[str | None, str, str | None, str]
@@ -266,9 +261,7 @@ _ContentKey = tuple[str | None, str, str | None, str]
 
 class Recording:
     """
-    The calls of one run that is open here; for any number of threads.
-
-    `recalls`: a call may be looked for by `recall`, until the first that is not found there.
+    The recorded calls of one run that is open here; for any number of threads.
 
     Args:
         run_id: The run.
@@ -283,6 +276,7 @@ class Recording:
         for record in records:
             self._apply_record(record)
         self._recorded_entries = list(self.entries.values())
+        # until the first call that `match_completed` does not find
         self.may_match_completed = match == "content" and bool(self._recorded_entries)
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
@@ -302,46 +296,52 @@ class Recording:
         entry.apply_record(record)
 
     def apply_record(self, record: Record) -> None:
-        """Take in a record that was written while the run is open."""
+        """Apply a record that was written while the run is open."""
         with self._lock:
             self._apply_record(record)
 
     def find_or_create_entry(
-        self, asked: ReplayQuery, new_id: Callable[[], str], *, held: list[ReplayEntry]
+        self, query: ReplayQuery, new_id: Callable[[], str], *, held: list[ReplayEntry]
     ) -> ReplayEntry:
         """
-        Return the recorded call that *asked* repeats, a new one where there is none.
+        Return the recorded call that *query* repeats; a new one where there is none.
 
-        It is put into *held* where the caller is the one that settles it; else it must wait for its turn, see `begin`.
-        Not returned as held, since an interrupt may come before the caller has what is returned.
+        It is added to *held* where the caller claimed it; else the caller must wait for its turn, see `claim`.
+        The list is not returned, since an interrupt may come before the caller has the returned value.
 
         Raises:
-            ReplayMismatchError: The id, or the place, belongs to another call.
+            ReplayMismatchError: The id, or the position, belongs to another call.
         """
         with self._lock:
-            entry = self._find_match(asked)
+            entry = self._find_match(query)
             if entry is None:
-                name = asked.call_id
-                if name is None or name in self.entries:  # the call of another place has it
+                name = query.call_id
+                if name is None or name in self.entries:  # the call of another position has it
                     name = new_id()
                 entry = self.entries[name] = ReplayEntry(
-                    name, asked.agent, asked.tool, len(self.entries) + 1, asked.parent_id, asked.digest, asked.given_digest,
-                    asked.fingerprint,
-                )  # fmt: skip
-            elif not entry.matches(asked):
-                raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(asked))
+                    name,
+                    query.agent,
+                    query.tool,
+                    len(self.entries) + 1,
+                    query.parent_id,
+                    query.digest,
+                    query.given_digest,
+                    query.fingerprint,
+                )
+            elif not entry.matches(query):
+                raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
             entry.was_requested = entry.is_matched = True
-            if asked.call_id is not None:
-                self._by_requested_id[asked.call_id] = entry
+            if query.call_id is not None:
+                self._by_requested_id[query.call_id] = entry
             if not entry.is_claimed:
                 entry.is_claimed = True
                 held.append(entry)
             return entry
 
-    def match_completed(self, asked: ReplayQuery) -> ReplayEntry | None:
-        """Return the recorded call that *asked* repeats by its content, if it has its result; else take nothing."""
+    def match_completed(self, query: ReplayQuery) -> ReplayEntry | None:
+        """Return the recorded call that *query* repeats by its content, if it has its result; else change nothing."""
         with self._lock:
-            waiting = self._by_content.get((asked.agent, asked.tool, asked.parent_id, asked.digest))
+            waiting = self._by_content.get((query.agent, query.tool, query.parent_id, query.digest))
             while waiting and waiting[0].is_matched:
                 waiting.popleft()
             entry = waiting[0] if waiting else None
@@ -353,9 +353,9 @@ class Recording:
 
     def release_match(self, entry: ReplayEntry) -> None:
         """
-        Let a call of the same content find *entry* again: it was asked for, and has not ended.
+        Let a call of the same content find *entry* again: it was matched, and has not ended.
 
-        One that waits for an approval is found by the next such call, one in doubt after those that ended.
+        A call that waits for an approval is found by the next such call, a call in doubt after those that ended.
         """
         with self._lock:
             entry.is_matched = False
@@ -373,18 +373,18 @@ class Recording:
             else:
                 waiting.append(entry)
 
-    def _find_match(self, asked: ReplayQuery) -> ReplayEntry | None:
-        if asked.call_id is not None and (known := self._by_requested_id.get(asked.call_id)) is not None:
-            return known  # asked for under this id before, whatever its own is
+    def _find_match(self, query: ReplayQuery) -> ReplayEntry | None:
+        if query.call_id is not None and (known := self._by_requested_id.get(query.call_id)) is not None:
+            return known  # matched under this id before, whatever its own is
         if self._match_mode == "position":
-            left = self._by_position.get(asked.parent_id)
+            left = self._by_position.get(query.parent_id)
             return left.popleft() if left else None
-        if asked.call_id is not None:
-            known = self.entries.get(asked.call_id)
+        if query.call_id is not None:
+            known = self.entries.get(query.call_id)
             if known is not None or self._match_mode == "id":
                 return known
-        for digest in (asked.digest, asked.given_digest):
-            waiting = self._by_content.get((asked.agent, asked.tool, asked.parent_id, digest)) if digest else None
+        for digest in (query.digest, query.given_digest):
+            waiting = self._by_content.get((query.agent, query.tool, query.parent_id, digest)) if digest else None
             while waiting:
                 entry = waiting.popleft()
                 if not entry.is_matched:
@@ -392,7 +392,12 @@ class Recording:
         return None
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:
-        """Put *entry* into what the caller *held*; a future: somebody else settles it, wait for that and look again."""
+        """
+        Claim *entry* for the caller, and add it to *held*.
+
+        Returns:
+            None; or a future, where somebody else has claimed it: wait for it and look at the entry again.
+        """
         with self._lock:
             if not entry.is_claimed:
                 entry.is_claimed = True
@@ -405,19 +410,19 @@ class Recording:
             return entry.release_future
 
     def release(self, entry: ReplayEntry) -> None:
-        """Let those go on who wait for *entry*."""
+        """Give *entry* back, and wake the callers that wait for it."""
         with self._lock:
-            settling, entry.release_future, entry.is_claimed = entry.release_future, None, False
-        if settling is not None:
-            settling.set_result(None)
+            future, entry.release_future, entry.is_claimed = entry.release_future, None, False
+        if future is not None:
+            future.set_result(None)
 
     def list_in_doubt(self) -> list[ReplayEntry]:
-        """Return the calls that began, of which nobody knows whether they did their work, and that do not run here."""
+        """Return the calls that began, may have done their work, and do not run here."""
         with self._lock:
-            return [one for one in self.entries.values() if one.status == "doubt" and not one.is_claimed]
+            return [entry for entry in self.entries.values() if entry.status == "doubt" and not entry.is_claimed]
 
     def list_unused(self) -> list[ReplayEntry]:
-        """Return the recorded calls that were not asked for again; not those inside of calls that were."""
+        """Return the recorded calls that were not repeated; not those inside of calls that were."""
         with self._lock:
             return list(self._iter_unused())
 

@@ -371,7 +371,7 @@ store.name = "full.db"
             code, out, err = run(*command, "--journal", "notes.db", *app_at(app))
 
             assert (code, out) == (1, "")
-            assert err.startswith("Error: Journal 'notes.db': it is no journal and no database at all.")
+            assert err.startswith("Error: Journal 'notes.db': it is not a database.")
             assert err.count("\n") == 1
         assert Path("notes.db").read_bytes() == b"these are my notes\n" * 100
         assert [one.name for one in Path().glob("notes*")] == ["notes.db"]

@@ -133,7 +133,7 @@ class TestWithoutJournal:
         code, out, err = run(command, "--journal", "notes.db")
 
         assert (code, out) == (1, "")
-        assert err.startswith("Error: Journal 'notes.db': it is no journal and no database at all.")
+        assert err.startswith("Error: Journal 'notes.db': it is not a database.")
         assert err.count("\n") == 1
         assert Path("notes.db").read_bytes() == content
 

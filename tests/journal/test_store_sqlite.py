@@ -161,7 +161,7 @@ _REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "overwritten, with a log": (lambda path: _killed_with_log(path, _garbage), "damaged"),
     "a header, with a log": (lambda path: _killed_with_log(path, lambda data: data[:4096]), "damaged"),
     "folder": (lambda path: path.mkdir(), "is a folder"),
-    "pipe": (os.mkfifo, "no regular file"),
+    "pipe": (os.mkfifo, "not a regular file"),
 }
 
 

@@ -383,7 +383,7 @@ def praval_tools_journals():
     def test_a_scheme_of_a_plugin(self, site: Site, registry: ToolRegistry) -> None:
         """`registry.journal = "acme://…"` opens the plugin's store, and calls are written to it."""
         site.install("acme", self.SOURCE)
-        with pytest.raises(ToolUsageError, match="a plugin that brings 'acme' is to be loaded before"):
+        with pytest.raises(ToolUsageError, match="to use 'acme', load a plugin for it first"):
             registry.journal = "acme://somewhere"
         load_plugins(registry)
         registry.journal = "acme://somewhere"

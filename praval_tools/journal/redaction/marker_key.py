@@ -1,16 +1,15 @@
-"""The key of the markers: from the environment, else from a file beside the store that only its owner can read."""
+"""The key of the redaction markers: from the environment, else from a file that only its owner can read."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from praval_tools.errors import RedactionKeyError
-from praval_tools.journal.storage.atomic_files import sync_directory
+from praval_tools.journal.storage.atomic_files import write_atomically
 
 KEY_VARIABLE: Final = "PRAVAL_TOOLS_KEY"
 _MIN_KEY_LENGTH: Final = 16
@@ -30,8 +29,8 @@ def load_key(
     """
     Return the key for the markers of a store; the same for all of its processes.
 
-    The file is made where there is none, whole from the first moment on: of two processes one makes it, both read it.
-    It belongs to the store: without it, old markers compare equal to nothing.
+    The file is created where there is none, whole from the first moment on: of two processes one creates it, both read
+    it. It belongs to the store: without it, old markers compare equal to nothing.
 
     Args:
         store: The file of the store, beside which `<store>.key` lies; None: a key for this process alone.
@@ -40,11 +39,11 @@ def load_key(
 
     Raises:
         RedactionKeyError: The variable is too short; the file is readable for others, of another owner, damaged,
-            or cannot be made.
+            or cannot be created.
     """
-    given = environ.get(KEY_VARIABLE)
-    if given is not None:
-        key = given.encode("utf-8", "surrogateescape")
+    text = environ.get(KEY_VARIABLE)
+    if text is not None:
+        key = text.encode("utf-8", "surrogateescape")
         if len(key) < _MIN_KEY_LENGTH:
             raise RedactionKeyError(
                 KEY_VARIABLE, f"it has fewer than {_MIN_KEY_LENGTH} characters", "Set a longer one or unset it."
@@ -61,22 +60,14 @@ def load_key(
 
 
 def _create_key_file(path: Path, random: Callable[[int], bytes]) -> None:
-    """Make the file, unless another process was first; it appears with all of its content."""
-    draft = path.with_name(f".{path.name}.{random(8).hex()}")
+    """Create the file, unless another process was first."""
+    draft, text = path.with_name(f".{path.name}.{random(8).hex()}"), random(_NEW_KEY_LENGTH).hex() + "\n"
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(random(_NEW_KEY_LENGTH).hex() + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):  # the other's is as good
-                os.link(draft, path)
-        finally:
-            draft.unlink()
-        sync_directory(path.parent)
+        write_atomically(path, text, draft, mode=0o600, publish=os.link)
+    except FileExistsError:  # the other's key is as good
+        pass
     except OSError as error:
-        raise RedactionKeyError(str(path), f"it cannot be made ({error.strerror})", _VARIABLE_FIX) from error
+        raise RedactionKeyError(str(path), f"it cannot be created ({error.strerror})", _VARIABLE_FIX) from error
 
 
 def _read_key_file(path: Path) -> bytes:
@@ -102,18 +93,17 @@ def _read_key_file(path: Path) -> bytes:
     return key
 
 
-def _check_key_file(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise RedactionKeyError(str(path), "it is no file", f"Remove it. {_VARIABLE_FIX}")
-    if os.name == "nt":  # permissions are another matter there
+def _check_key_file(path: Path, status: os.stat_result) -> None:
+    problem = ""
+    if not stat.S_ISREG(status.st_mode):
+        problem, fix = "it is not a regular file", "Remove it."
+    elif os.name == "nt":  # permissions are another matter there
         return
-    if found.st_uid != os.geteuid():
-        raise RedactionKeyError(
-            str(path), f"it belongs to user {found.st_uid}, and this process runs as {os.geteuid()}",
-            f"Whoever owns it knows the key: chown it, or make a new one. {_VARIABLE_FIX}",
-        )  # fmt: skip
-    if found.st_mode & 0o077:
-        raise RedactionKeyError(
-            str(path), f"others may read or write it (mode {stat.S_IMODE(found.st_mode):04o})",
-            f"chmod 600 {path}, and make a new one if somebody may have read it. {_VARIABLE_FIX}",
-        )  # fmt: skip
+    elif status.st_uid != os.geteuid():
+        problem = f"it belongs to user {status.st_uid}, and this process runs as {os.geteuid()}"
+        fix = "Whoever owns it knows the key: chown it, or create a new one."
+    elif status.st_mode & 0o077:
+        problem = f"others may read or write it (mode {stat.S_IMODE(status.st_mode):04o})"
+        fix = f"chmod 600 {path}, and create a new one if somebody may have read it."
+    if problem:
+        raise RedactionKeyError(str(path), problem, f"{fix} {_VARIABLE_FIX}")

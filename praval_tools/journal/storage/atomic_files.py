@@ -1,30 +1,50 @@
-"""Files that are whole or not there, also after the power fails."""
+"""Files that appear whole or not at all, also when the power fails."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomically(target: Path, text: str, draft: Path) -> None:
-    """Put *text* in the place of *target* in one step, durably; *draft* is a free name in the same folder."""
+def write_atomically(
+    target: Path,
+    text: str,
+    draft: Path,
+    *,
+    mode: int = 0o666,
+    publish: Callable[[Path, Path], None] = os.replace,
+) -> None:
+    """
+    Put a file with *text* at *target* in one step, durably.
+
+    Args:
+        target: Where to.
+        text: The whole content.
+        draft: A free name in the same folder.
+        mode: The permissions of a new file, before the process's mask.
+        publish: Gives the draft its name: `os.replace`, or `os.link`, which fails where the name is taken.
+    """
     try:
-        with open(draft, "x", encoding="utf-8") as file:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, target)
+        publish(draft, target)
     finally:
-        draft.unlink(missing_ok=True)
-    sync_directory(target.parent)
+        with suppress(FileNotFoundError):
+            draft.unlink()
+    _sync_directory(target.parent)
 
 
-def sync_directory(path: Path) -> None:
+def _sync_directory(path: Path) -> None:
     """Make the names in the folder *path* durable."""
     if os.name == "nt":  # has no handles of folders
         return
-    handle = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What differs between databases; everything else is the same SQL for all."""
+"""The interface of a database: what differs between databases; everything else is the same SQL for all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Database(Protocol):
     """One kind of database, as the writer and the readers need it."""
 
     begin_snapshot_sql: str
-    """What starts a transaction that reads, and sees one moment."""
+    """Starts a transaction that reads, and sees one moment."""
 
-    list_seqs_sql: str
-    """A query for the numbers in the JSON list that its one parameter, `places`, is."""
+    list_numbers_sql: str
+    """A query for the numbers in the JSON list that its one parameter, `numbers`, is."""
 
     @property
     def name(self) -> str:
@@ -30,23 +30,23 @@ class Database(Protocol):
         """Return a connection for writing, without a transaction."""
 
     def raise_if_file_replaced(self) -> None:
-        """Raise where what is written would be found by nobody, as another file is in the place of ours."""
+        """Raise where the store's file was replaced by another, so that nobody would find what is written."""
 
     def begin_write(self, connection: Connection) -> None:
         """Start a transaction that writes; the store's row is locked directly after it."""
 
-    def build_group_insert(self, rows: int) -> str | None:
+    def build_group_insert(self, row_count: int) -> str | None:
         """
-        Return the statement that begins, writes a group and commits, or does nothing and fails; None: there is none.
+        Return the statement that begins a transaction, writes a group and commits, or fails as a whole.
 
-        See `group` for its rows.
+        See `group_commit` for its rows. None: this database has no such statement.
         """
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction, where there still is one."""
 
     def translate_error(self, error: BaseException) -> JournalError:
-        """Return what *error* means, with the fix."""
+        """Return *error* as the journal's error, with its meaning and the fix."""
 
     def reset_after_fork(self) -> None:
         """Start anew in a forked child: no connection of the parent is used, or closed."""

@@ -1,4 +1,4 @@
-"""Files that stand for a lock of the operating system; gone with the process that holds it."""
+"""Lock files: a lock of the operating system on a file, gone with the process that holds it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,37 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
+def get_file_identity(file: Path | int) -> tuple[int, int] | None:
+    """Return what identifies the file at a path, or behind a descriptor, whatever its name; None: there is no file."""
+    try:
+        status = os.stat(file)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def try_lock(path: Path) -> int | None:
     """
-    Lock the file at *path*, made where there is none; return its descriptor, or None where somebody else has it.
+    Lock the file at *path*, created where there is none.
 
     Descriptors are closed in programs that this process starts; a fork must close its copy itself.
+
+    Returns:
+        The descriptor that holds the lock; None where somebody else holds it.
     """
     while True:
-        descriptor, kept = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), False
+        descriptor, is_locked = _open_lock_file(path), False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            kept = _is_same_file(path, descriptor)  # else its holder removed it between our two steps
-            if kept:
+            # else its holder removed it between our two steps
+            is_locked = get_file_identity(path) == get_file_identity(descriptor)
+            if is_locked:
                 os.ftruncate(descriptor, 0)
                 return descriptor
         except BlockingIOError:
             return None
         finally:
-            if not kept:
+            if not is_locked:
                 os.close(descriptor)
 
 
@@ -38,7 +51,7 @@ def remove_lock(path: Path, descriptor: int) -> None:
 
 
 def read_holder(path: Path) -> str:
-    """Return what the holder wrote into the file, empty where nothing is there."""
+    """Return what the holder wrote into the file; empty where there is none."""
     try:
         return path.read_text("utf-8", "replace")
     except FileNotFoundError:
@@ -48,7 +61,7 @@ def read_holder(path: Path) -> str:
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
     """Wait for the lock of *path* and hold it; the file stays."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open_lock_file(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -56,10 +69,5 @@ def hold_lock(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _is_same_file(path: Path, descriptor: int) -> bool:
-    mine = os.fstat(descriptor)
-    try:
-        there = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+def _open_lock_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

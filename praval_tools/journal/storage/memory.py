@@ -1,69 +1,79 @@
-"""The store without a disk: as the durable one, and gone with the process."""
+"""The store in memory: it does what the durable one does, and ends with the process."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 import msgspec
 
 from praval_tools.errors import JournalClosedError, JournalError
-from praval_tools.journal.storage.leases import MemoryLeases, RunLease
+from praval_tools.journal.storage.leases import RunLease, RunLeases
 from praval_tools.journal.storage.protocol import (
     INTENT,
     Answer,
     Item,
     Record,
+    RecordFilter,
+    RecordFilters,
     RunInfo,
     StateRow,
     StateView,
     Status,
     Uses,
-)  # fmt: skip
+    find_error,
+)
+from praval_tools.journal.storage.rows import to_microseconds
 
 if TYPE_CHECKING:
+    import asyncio
     from concurrent.futures import Future
 
+    FutureT = TypeVar("FutureT", Future[list[Answer]], asyncio.Future[list[Answer]])
+
 _STORE_NAME: Final = "memory"
-_MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
-_Call = tuple[str, str]
 
 
 class _StoredRun:
-    """What is known of one run."""
+    """The records of one run, and those of its calls' attempts."""
 
-    __slots__ = ("calls", "last_run_seq", "records")
+    __slots__ = ("calls", "records")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.calls: dict[str, dict[int, Record]] = {}
-        self.last_run_seq = 0
 
-    @property
-    def in_doubt(self) -> int:
-        """How many calls began and have no result."""
+    def count_in_doubt(self) -> int:
+        """Return how many calls began and have no result."""
         return sum(INTENT in attempts and max(attempts) == INTENT for attempts in self.calls.values())
+
+    def summarize(self, run_id: str) -> RunInfo:
+        """Return the run in numbers."""
+        calls = sum(INTENT in attempts for attempts in self.calls.values())
+        last = max(record.time for record in self.records)
+        return RunInfo(run_id, self.records[0].time, last, calls, self.count_in_doubt())
 
 
 class MemoryStore:
     """
     A journal in memory, of at most *capacity* records; see `Store` for what it does.
 
-    When it is full, the oldest runs that are neither open nor in doubt go as a whole, and the oldest records
-    outside of runs; where nothing may go, appending raises `JournalError`.
+    When it is full, it deletes the oldest runs that are neither open nor in doubt, as a whole, and the oldest records
+    outside of runs; where nothing may be deleted, appending raises `JournalError`.
     """
 
     def __init__(self, capacity: int = 100_000) -> None:
         self.name = _STORE_NAME
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._leases = MemoryLeases()
+        self._leases = RunLeases()
         self._records: dict[int, Record] = {}
         self._runs: dict[str, _StoredRun] = {}
         self._state_rows: dict[tuple[str, str, str], StateRow] = {}
-        self._grant_uses: dict[str, tuple[int | None, int]] = {}
+        self._uses: dict[str, tuple[int | None, int]] = {}
+        """Grant id → calls left, and the revision at which they were set."""
         self._seq = self._revision = self._pruned_revision = 0
         self._closed = False
 
@@ -72,62 +82,46 @@ class MemoryStore:
         with self._lock:
             self._raise_if_closed()
             answers = [self._append_item(item) for item in items]
-        for at, answer in enumerate(answers):
-            if answer.error is not None:
-                error = answer.error
-                answers[at] = msgspec.structs.replace(answer, error=None)
-                error.answers = answers
-                raise error
+        error = find_error(answers)
+        if error is not None:
+            raise error
         return answers
 
     def submit(self, items: Sequence[Item]) -> Future[list[Answer]]:
         """Write *items*; the future is done."""
         from concurrent.futures import Future
 
-        future: Future[list[Answer]] = Future()
-        try:
-            future.set_result(self.append(items))
-        except JournalError as error:
-            future.set_exception(error)
-        return future
+        return self._append_into(Future(), items)
 
     def aappend(self, items: Sequence[Item]) -> Awaitable[list[Answer]]:
         """Write *items*; the awaitable is done."""
         from asyncio import get_running_loop
 
-        future = get_running_loop().create_future()
+        return self._append_into(get_running_loop().create_future(), items)
+
+    def _append_into(self, future: FutureT, items: Sequence[Item]) -> FutureT:
         try:
             future.set_result(self.append(items))
         except JournalError as error:
             future.set_exception(error)
         return future
 
-    def read(
-        self,
-        *,
-        run_id: str | None = None,
-        call_id: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        after_seq: int = 0,
-    ) -> Iterator[Record]:
+    def read(self, **filters: Unpack[RecordFilters]) -> Iterator[Record]:
         """Yield the records that fit all filters, by `seq`."""
+        wanted = RecordFilter(**filters)
+        since, until, exact_values = wanted.since, wanted.until, wanted.get_exact_values().items()
         with self._lock:
             self._raise_if_closed()
-            run = None if run_id is None else self._runs.get(run_id, _StoredRun())
-            found = list(self._records.values() if run is None else run.records)
-        same = [("call_id", call_id), ("agent", agent), ("tool", tool), ("type", type)]
-        wanted = [(name, value) for name, value in same if value is not None]
-        for one in found:
-            if (one.seq or 0) <= after_seq or (since is not None and one.time < since):
-                continue
-            if until is not None and one.time >= until:
-                continue
-            if all(getattr(one, name) == value for name, value in wanted):
-                yield one
+            run = None if wanted.run_id is None else self._runs.get(wanted.run_id, _StoredRun())
+            records = list(self._records.values() if run is None else run.records)
+        for record in records:
+            if (
+                (record.seq or 0) > wanted.after_seq
+                and (since is None or record.time >= since)
+                and (until is None or record.time < until)
+                and all(getattr(record, name) == value for name, value in exact_values)
+            ):
+                yield record
 
     def count(self) -> int:
         """Return how many records there are."""
@@ -143,27 +137,29 @@ class MemoryStore:
         """Yield the runs, the oldest first."""
         with self._lock:
             self._raise_if_closed()
-            found = [_build_run_info(name, run) for name, run in self._runs.items()]
-        yield from found
+            runs = [run.summarize(run_id) for run_id, run in self._runs.items()]
+        yield from runs
 
     def open_run(self, run_id: str) -> RunLease:
-        """Open a run here, and only here."""
+        """Open a run in one place at a time."""
         self._raise_if_closed()
         return self._leases.open(run_id)
 
     def state(self, since: int = 0) -> StateView:
-        """Return the acts that hold, or what changed after revision *since*."""
+        """Return the changes of access that hold, or what changed after revision *since*."""
         with self._lock:
             self._raise_if_closed()
             complete = since <= 0 or since < self._pruned_revision or since > self._revision
             known = 0 if complete else since
             rows = [
-                one for one in self._state_rows.values() if one.revision > known and not (complete and one.body is None)
+                row for row in self._state_rows.values() if row.revision > known and not (complete and row.body is None)
             ]
-            uses = [Uses(name, left) for name, (left, at) in self._grant_uses.items() if at > known]
-            if complete:
-                uses = [one for one in uses if one.left is not None]
-            return StateView(self._revision, complete, tuple(sorted(rows, key=lambda one: one.revision)), tuple(uses))
+            uses = [
+                Uses(grant, left)
+                for grant, (left, revision) in self._uses.items()
+                if revision > known and not (complete and left is None)
+            ]
+            return StateView(self._revision, complete, tuple(sorted(rows, key=lambda row: row.revision)), tuple(uses))
 
     def revision(self) -> int:
         """Return the state's revision."""
@@ -171,21 +167,21 @@ class MemoryStore:
         return self._revision
 
     def prune(self, before: datetime) -> int:
-        """Forget what ended before; return how many records went."""
+        """Delete what ended before; return how many records were deleted."""
         with self._lock:
             self._raise_if_closed()
-            gone = self._delete_oldest(before, len(self._records))
-            self._pruned_revision = max(
-                [self._pruned_revision]
-                + [one.revision for one in self._state_rows.values() if one.body is None]
-                + [at for left, at in self._grant_uses.values() if left is None]
-            )
-            self._state_rows = {key: one for key, one in self._state_rows.items() if one.body is not None}
-            self._grant_uses = {name: one for name, one in self._grant_uses.items() if one[0] is not None}
-            return gone
+            deleted = self._delete_oldest(before, len(self._records))
+            ended_rows = {key: row.revision for key, row in self._state_rows.items() if row.body is None}
+            ended_uses = {grant: revision for grant, (left, revision) in self._uses.items() if left is None}
+            self._pruned_revision = max(self._pruned_revision, *ended_rows.values(), *ended_uses.values(), 0)
+            for key in ended_rows:
+                del self._state_rows[key]
+            for grant in ended_uses:
+                del self._uses[grant]
+            return deleted
 
     def close(self) -> None:
-        """Take nothing any more; safe twice."""
+        """Accept nothing any more; safe to call twice."""
         self._closed = True
 
     def _raise_if_closed(self) -> None:
@@ -195,115 +191,106 @@ class MemoryStore:
     def _append_item(self, item: Item) -> Answer:
         problem = _find_problem(item)
         if problem:
-            fix = "Nothing of it was written; mend the item, or try again."
-            return Answer(Status.FAILED, error=JournalError(_STORE_NAME, problem, fix))
-        found = self._find_attempts(item)
-        if found:
-            return Answer(Status.EXISTS, revision=self._revision, found=found)
+            return _make_failed_answer(problem, "Nothing of it was written; correct the item, or try again.")
+        attempts = self._find_attempts(item)
+        if attempts:
+            return Answer(Status.EXISTS, revision=self._revision, found=attempts)
         if item.revision is not None and item.revision != self._revision:
             return Answer(Status.STALE, revision=self._revision)
         grant = self._find_exhausted_grant(item.spend)
         if grant is not None:
             return Answer(Status.EXHAUSTED, revision=self._revision, grant=grant)
         if not self._make_room(len(item.records)):
-            fix = "Resolve them, or give MemoryStore a larger capacity, or keep the journal in a file."
-            full = JournalError(
-                _STORE_NAME, f"it is full of runs that are open or in doubt ({self._capacity} records)", fix
+            return _make_failed_answer(
+                f"it is full of runs that are open or in doubt ({self._capacity} records)",
+                "Resolve them, or give MemoryStore a larger capacity, or keep the journal in a file.",
             )
-            return Answer(Status.FAILED, error=full)
-        self._spend_grants(item.spend)
         self._apply_changes(item)
         first = self._seq + 1
-        stored = [self._append_record(record) for record in item.records]
-        return Answer(Status.DONE, first, stored[0].run_seq, self._revision)
+        run_seq, *_ = [self._append_record(record) for record in item.records]
+        return Answer(Status.DONE, first, run_seq, self._revision)
 
     def _find_attempts(self, item: Item) -> tuple[Record, ...]:
+        """Return the recorded attempts of the calls of which the item would repeat one."""
         found: dict[int, Record] = {}
-        for one in item.records:
-            run = self._runs.get(one.run_id) if one.run_id is not None else None
-            if run is None or one.call_id is None or one.attempt is None:
-                continue
-            attempts = run.calls.get(one.call_id, {})
-            if one.attempt in attempts:
-                found.update({each.seq or 0: each for each in attempts.values()})
+        for record in item.records:
+            run = self._runs.get(record.run_id or "")
+            attempts = {} if run is None or record.run_id is None else run.calls.get(record.call_id or "", {})
+            if record.call_id is not None and record.attempt in attempts:
+                found.update({attempt.seq or 0: attempt for attempt in attempts.values()})
         return tuple(found[seq] for seq in sorted(found))
 
     def _find_exhausted_grant(self, spend: Sequence[str]) -> str | None:
-        for at, grant in enumerate(spend):
-            left, _ = self._grant_uses.get(grant, (0, 0))
-            if (left or 0) <= spend[:at].count(grant):
+        for index, grant in enumerate(spend):
+            left, _ = self._uses.get(grant, (0, 0))
+            if (left or 0) <= spend[:index].count(grant):
                 return grant
         return None
 
-    def _spend_grants(self, spend: Sequence[str]) -> None:
-        for grant in spend:
-            left, at = self._grant_uses[grant]
-            self._grant_uses[grant] = ((left or 0) - 1, at)
-
     def _apply_changes(self, item: Item) -> None:
-        if not item.rows and not item.uses:
-            return
-        self._revision += 1
-        for act in item.rows:
-            key = (act.kind, act.key, act.source)
-            self._state_rows[key] = msgspec.structs.replace(act, revision=self._revision)
-        for one in item.uses:
-            self._grant_uses[one.grant_id] = (one.left, self._revision)
+        for grant in item.spend:
+            left, revision = self._uses[grant]
+            self._uses[grant] = ((left or 0) - 1, revision)
+        self._revision += bool(item.rows or item.uses)
+        for row in item.rows:
+            self._state_rows[row.kind, row.key, row.source] = msgspec.structs.replace(row, revision=self._revision)
+        for use in item.uses:
+            self._uses[use.grant_id] = (use.left, self._revision)
 
-    def _append_record(self, record: Record) -> Record:
+    def _append_record(self, record: Record) -> int | None:
+        """Store *record*; return its number in its run."""
         self._seq += 1
-        run = None if record.run_id is None else self._runs.setdefault(record.run_id, _StoredRun())
-        run_seq = None
-        if run is not None:
-            run_seq = run.last_run_seq = run.last_run_seq + 1
-        stored = msgspec.structs.replace(record, seq=self._seq, run_seq=run_seq)
-        self._records[self._seq] = stored
-        if run is not None:
-            run.records.append(stored)
-            if record.call_id is not None and record.attempt is not None:
-                run.calls.setdefault(record.call_id, {})[record.attempt] = stored
-        return stored
+        if record.run_id is None:
+            self._records[self._seq] = msgspec.structs.replace(record, seq=self._seq)
+            return None
+        run = self._runs.setdefault(record.run_id, _StoredRun())
+        run_seq = len(run.records) + 1
+        stored = self._records[self._seq] = msgspec.structs.replace(record, seq=self._seq, run_seq=run_seq)
+        run.records.append(stored)
+        if record.call_id is not None and record.attempt is not None:
+            run.calls.setdefault(record.call_id, {})[record.attempt] = stored
+        return run_seq
 
-    def _make_room(self, wanted: int) -> bool:
-        over = len(self._records) + wanted - self._capacity
-        if over > 0:
-            self._delete_oldest(None, max(over, self._capacity // 8))
-        return len(self._records) + wanted <= self._capacity
+    def _make_room(self, count: int) -> bool:
+        excess = len(self._records) + count - self._capacity
+        if excess > 0:
+            self._delete_oldest(None, max(excess, self._capacity // 8))
+        return len(self._records) + count <= self._capacity
 
     def _delete_oldest(self, before: datetime | None, enough: int) -> int:
-        """Forget from the oldest on until *enough* records went, all or those that ended before."""
-        had = len(self._records)
+        """Delete from the oldest on until *enough* records are gone; with *before*, only what ended before."""
+        count = len(self._records)
         for seq in list(self._records):
-            if had - len(self._records) >= enough:
+            if count - len(self._records) >= enough:
                 break
-            one = self._records.get(seq)
-            if one is None:
+            record = self._records.get(seq)
+            if record is None:
                 continue
-            run = None if one.run_id is None else self._runs.get(one.run_id)
-            ended = [one] if run is None else run.records
-            if before is not None and max(each.time for each in ended) >= before:
+            run_id = record.run_id
+            run = None if run_id is None else self._runs[run_id]
+            records = [record] if run is None else run.records
+            if before is not None and max(each.time for each in records) >= before:
                 continue
-            if run is not None and (run.in_doubt or self._leases.is_open(one.run_id or "")):
-                continue
-            for each in ended:
+            if run is not None and run_id is not None:
+                if run.count_in_doubt() or self._leases.is_open(run_id):
+                    continue
+                del self._runs[run_id]
+            for each in records:
                 del self._records[each.seq or 0]
-            if one.run_id is not None:
-                del self._runs[one.run_id]
-        return had - len(self._records)
+        return count - len(self._records)
 
 
 def _find_problem(item: Item) -> str:
-    """Say what a database would refuse."""
+    """Return why a database would refuse the item; empty: it would not."""
     if not item.records:
         return "ValueError: an item needs at least one record"
-    for one in item.records:
-        try:
-            one.time - _MIN_TIME
-        except TypeError as error:
-            return f"TypeError: {error}"
+    try:
+        for record in item.records:
+            to_microseconds(record.time)
+    except TypeError as error:
+        return f"TypeError: {error}"
     return ""
 
 
-def _build_run_info(name: str, run: _StoredRun) -> RunInfo:
-    calls = sum(INTENT in attempts for attempts in run.calls.values())
-    return RunInfo(name, run.records[0].time, max(one.time for one in run.records), calls, run.in_doubt)
+def _make_failed_answer(problem: str, fix: str) -> Answer:
+    return Answer(Status.FAILED, error=JournalError(_STORE_NAME, problem, fix))

@@ -1,4 +1,4 @@
-"""Opening a store by what stands in a configuration."""
+"""Opening a store by its path or URL."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | N
     """
     Open the store at *where*: a path, `sqlite:///runs.db`, `sqlite:////var/lib/runs.db`, or `memory`.
 
-    The SQL machinery is imported here, and only for what needs it.
+    SQLAlchemy is imported here, and only for a store that needs it.
 
     Args:
-        where: The place.
-        more: Openers that plugins bring, by the scheme of their URLs.
+        where: The path or URL.
+        more: Openers that plugins add, by the scheme of their URLs.
 
     Raises:
         JournalFileError: The path cannot hold a journal, or holds something else; it is left as it is.
-        ToolUsageError: No such kind of store is known.
+        ToolUsageError: There is no such kind of store.
     """
     opener = (more or {}).get(str(where).partition("://")[0]) if "://" in str(where) else None
     if opener is not None:
@@ -33,8 +33,8 @@ def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | N
     path = parse_store_path(where)
     if path is None:
         return MemoryStore()
-    made: Store = load("praval_tools.journal.storage.sql_store").SqlStore(path)
-    return made
+    store: Store = import_module("praval_tools.journal.storage.sql_store").SqlStore(path)
+    return store
 
 
 def parse_store_path(where: str | Path) -> Path | None:
@@ -42,7 +42,7 @@ def parse_store_path(where: str | Path) -> Path | None:
     Return the file that *where*, as `open_store` takes it, names; None for `memory`. Nothing is opened.
 
     Raises:
-        ToolUsageError: No such kind of store is known.
+        ToolUsageError: There is no such kind of store.
     """
     text = str(where)
     if text == "memory":
@@ -53,7 +53,7 @@ def parse_store_path(where: str | Path) -> Path | None:
         kind = text.partition("://")[0]  # the rest may hold a password
         raise ToolUsageError(
             f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH or 'memory'; "
-            f"a plugin that brings {kind!r} is to be loaded before.",
+            f"to use {kind!r}, load a plugin for it first.",
             "journal-url",
         )
     if text in ("", ":memory:"):

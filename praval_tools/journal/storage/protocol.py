@@ -1,11 +1,11 @@
-"""What a store of the journal takes and gives: records, items, answers, state; no event types, no JSON."""
+"""The interface of a journal's store: records, items, answers and state; no event types, no JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 INTENT: Final = 0
-"""The `attempt` of the record that says that a call is about to run."""
+"""The `attempt` of the record that announces that a call is about to run."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -25,17 +25,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Args:
         type: The event's type.
         body: The event as JSON; the store never looks into it.
-        id: Stands for this event.
-        time: When it happened, aware.
-        process: Who wrote it.
+        id: The event's id.
+        time: When it happened, with a time zone.
+        process: Which process wrote it.
         run_id: The run that it belongs to.
         call_id: The call that it is about.
         agent: Who called.
         tool: What was called.
         attempt: What it is to its call: `INTENT`, n for the result of the n-th attempt, None for neither.
             In a run there is one record of each attempt of a call; outside of runs ids of calls may repeat.
-        seq: Its place in the store, given when it is stored: unique, increasing.
-        run_seq: Its place in its run, given when it is stored: from 1 without gaps.
+        seq: Its number in the store, assigned when it is stored: unique, increasing.
+        run_seq: Its number in its run, assigned when it is stored: from 1 without gaps.
     """
 
     type: str
@@ -54,14 +54,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class StateRow(msgspec.Struct, frozen=True):
     """
-    One act that still holds: a grant, a block, a removal, an owner, a flag.
+    One change of access that still holds: a grant, a block, a removal, an owner, a flag.
 
     Args:
         kind: What it is: `grant`, `block`, `removed`, `owner`, `shared`, `disabled`, `configured`, …
-        key: What stands for it among its kind.
-        source: Where its tool comes from; acts on tools of one name from two sources are two rows.
-        body: The act as JSON; None ends it.
-        revision: The change that made or ended it, given when it is stored.
+        key: What identifies it among its kind.
+        source: Where its tool comes from; changes of tools of one name from two sources are two rows.
+        body: Its event as JSON; None ends it.
+        revision: The state's revision that set or ended it, assigned when it is stored.
     """
 
     kind: str
@@ -84,9 +84,9 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         records: What is appended, at least one.
-        revision: The state's revision that was decided at; another one in the store refuses the item.
-        spend: Grants of which each gives one call; one without a call left refuses the item.
-        rows: Acts that are made, replaced or ended.
+        revision: The state's revision on which the decision is based; another one in the store refuses the item.
+        spend: Grants of which each pays for one call; one without a call left refuses the item.
+        rows: Changes of access that are added, replaced or ended.
         uses: Counts that are set or ended.
     """
 
@@ -113,8 +113,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     Args:
         status: `done`: it is durable. Anything else: nothing of it was written.
-        seq: The place of its first record in the store.
-        run_seq: The place of its first record in its run.
+        seq: The number of its first record in the store.
+        run_seq: The number of its first record in its run.
         revision: The state's revision after it.
         found: With `exists`, the recorded attempts of that call, in order.
         grant: With `exhausted`, the grant that had no call left.
@@ -130,14 +130,24 @@ class Answer(msgspec.Struct, frozen=True):
     error: JournalError | None = None
 
 
+def find_error(answers: Sequence[Answer]) -> JournalError | None:
+    """Return the first error among *answers*, with all of them; None: nothing failed."""
+    for index, answer in enumerate(answers):
+        error = answer.error
+        if error is not None:
+            error.answers = [*answers[:index], msgspec.structs.replace(answer, error=None), *answers[index + 1 :]]
+            return error
+    return None
+
+
 class StateView(msgspec.Struct, frozen=True):
     """
-    The acts that hold at *revision*, or what changed up to it.
+    The changes of access that hold at *revision*, or what changed up to it.
 
     Args:
         revision: Pass it as `since` to learn what changed later.
-        complete: These are all acts, whatever was known before; else only the changed ones, ended ones among them.
-        rows: The acts.
+        complete: These are all rows, whatever was known before; else only the changed ones, ended ones among them.
+        rows: The changes of access.
         uses: The counts that were set; the store counts them down, so that what is left is exact only there.
     """
 
@@ -174,19 +184,50 @@ class Lease(Protocol):
         """The run."""
 
     def release(self) -> None:
-        """Let the run go; safe twice."""
+        """Release the run; safe to call twice."""
 
     def __enter__(self) -> Lease: ...
 
     def __exit__(self, *error: object) -> None: ...
 
 
+class RecordFilters(TypedDict, total=False):
+    """What `Store.read` yields: records with these values, from *since* on, before *until*, after *after_seq*."""
+
+    run_id: str | None
+    call_id: str | None
+    agent: str | None
+    tool: str | None
+    type: str | None
+    since: datetime | None
+    until: datetime | None
+    after_seq: int
+
+
+class RecordFilter(msgspec.Struct, frozen=True):
+    """The values of `RecordFilters`; a name that is not one of them raises `TypeError`."""
+
+    run_id: str | None = None
+    call_id: str | None = None
+    agent: str | None = None
+    tool: str | None = None
+    type: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    after_seq: int = 0
+
+    def get_exact_values(self) -> dict[str, str]:
+        """Return the fields of records, besides the run, that must have exactly one value."""
+        values = {"call_id": self.call_id, "agent": self.agent, "tool": self.tool, "type": self.type}
+        return {name: value for name, value in values.items() if value is not None}
+
+
 class Store(Protocol):
     """
     Where records are kept: appended, never changed, read by many.
 
-    An append answers for each item; one that could not be written for a reason that no rule foresees raises
-    `JournalError`, whose `answers` tell what became of its neighbours.
+    An append returns an answer for each item. An item that could not be written for a reason that no rule foresees
+    raises `JournalError`, whose `answers` say what became of its neighbours.
     """
 
     @property
@@ -202,18 +243,7 @@ class Store(Protocol):
     def aappend(self, items: Sequence[Item]) -> Awaitable[list[Answer]]:
         """Write *items* at once, whether awaited or not; the awaitable is done when they are durable."""
 
-    def read(
-        self,
-        *,
-        run_id: str | None = None,
-        call_id: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        after_seq: int = 0,
-    ) -> Iterator[Record]:
+    def read(self, **filters: Unpack[RecordFilters]) -> Iterator[Record]:
         """
         Yield the records that fit all filters, by `seq`, up to what was there when the first one is asked for.
 
@@ -231,24 +261,24 @@ class Store(Protocol):
 
     def open_run(self, run_id: str) -> Lease:
         """
-        Open a run here, and only here.
+        Open a run in one place at a time.
 
         Raises:
             RunBusyError: It is open elsewhere, or here already.
         """
 
     def state(self, since: int = 0) -> StateView:
-        """Return the acts that hold, or what changed after revision *since*."""
+        """Return the changes of access that hold, or what changed after revision *since*."""
 
     def revision(self) -> int:
         """Return the state's revision; each change of state adds one."""
 
     def prune(self, before: datetime) -> int:
         """
-        Forget what ended before; return how many records went.
+        Delete what ended before; return how many records were deleted.
 
-        A run goes as a whole, once its last event is older; runs that are open or in doubt stay.
+        A run is deleted as a whole, once its last event is older; runs that are open or in doubt stay.
         """
 
     def close(self) -> None:
-        """Write what waits, and let go of everything; safe twice."""
+        """Write what waits, and release everything; safe to call twice."""

@@ -1,4 +1,4 @@
-"""Forgetting: whole runs and records outside of runs, in steps that keep no writer waiting for long."""
+"""Pruning: old runs and records outside of runs are deleted, in steps that block no writer for long."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _ROWS_PER_STEP: Final = 5_000
 
 
 def prune_records(database: Database, open_run: Callable[[str], RunLease], before: int) -> int:
-    """Forget what ended before; return how many records went."""
+    """Delete what ended before; return how many records were deleted."""
     with database.connect_for_writing() as connection:
-        old, gone = find_old_runs(connection, before), 0
-        for at in range(0, len(old), _RUNS_PER_STEP):
-            gone += _delete_runs(database, connection, open_run, old[at : at + _RUNS_PER_STEP], before)
-        gone += _delete_records_outside_runs(database, connection, before)
-        with _lock_store_row(database, connection):
+        old_runs, deleted = find_old_runs(connection, before), 0
+        for start in range(0, len(old_runs), _RUNS_PER_STEP):
+            step = old_runs[start : start + _RUNS_PER_STEP]
+            deleted += _delete_runs(database, connection, open_run, step, before)
+        deleted += _delete_records_outside_runs(database, connection, before)
+        with _lock_store(database, connection):
             _delete_ended_changes(connection)
-    return gone
+    return deleted
 
 
 @contextmanager
-def _lock_store_row(database: Database, connection: Connection) -> Iterator[None]:
+def _lock_store(database: Database, connection: Connection) -> Iterator[None]:
     """Hold the store's row; its `seq` moves, so that no writer trusts what it knew of the runs."""
     database.begin_write(connection)
     try:
@@ -48,41 +49,40 @@ def _delete_runs(
     database: Database,
     connection: Connection,
     open_run: Callable[[str], RunLease],
-    old: Sequence[tuple[int, str]],
+    old_runs: Sequence[tuple[int, str]],
     before: int,
 ) -> int:
-    """Forget those of the *old* runs that nobody has open; looked at again while no one can write."""
+    """Delete those of the *old_runs* that nobody has open; checked again while no other process can write."""
     with ExitStack() as leases:
-        mine = []
-        for number, name in old:
+        opened = []
+        for number, run_id in old_runs:
             try:
-                leases.enter_context(open_run(name))
+                leases.enter_context(open_run(run_id))
             except RunBusyError:
                 continue
-            mine.append(number)
-        with _lock_store_row(database, connection):
-            still = [number for number, _ in find_old_runs(connection, before, mine)]
-            gone = connection.execute(sa.delete(events).where(events.c.run.in_(still))).rowcount
-            connection.execute(sa.delete(runs).where(runs.c.number.in_(still)))
-            return gone
+            opened.append(number)
+        with _lock_store(database, connection):
+            still_old = [number for number, _ in find_old_runs(connection, before, opened)]
+            deleted = connection.execute(sa.delete(events).where(events.c.run.in_(still_old))).rowcount
+            connection.execute(sa.delete(runs).where(runs.c.number.in_(still_old)))
+            return deleted
 
 
 def _delete_records_outside_runs(database: Database, connection: Connection, before: int) -> int:
-    """Forget the records outside of runs."""
-    gone, last = 0, 0
+    deleted, last = 0, 0
     while True:
         outside = (events.c.run.is_(None), events.c.time < before, events.c.seq > last)
         page = sa.select(events.c.seq).where(*outside).order_by(events.c.seq).limit(_ROWS_PER_STEP)
-        found = connection.execute(page).scalars().all()
-        if not found:
-            return gone
-        with _lock_store_row(database, connection):
-            gone += connection.execute(sa.delete(events).where(*outside, events.c.seq <= found[-1])).rowcount
-        last = found[-1]
+        numbers = connection.execute(page).scalars().all()
+        if not numbers:
+            return deleted
+        last = numbers[-1]
+        with _lock_store(database, connection):
+            deleted += connection.execute(sa.delete(events).where(*outside, events.c.seq <= last)).rowcount
 
 
 def _delete_ended_changes(connection: Connection) -> None:
-    """Forget the traces of ended acts; who has not seen them yet gets all acts instead of the changed ones."""
+    """Delete what remains of ended changes; a process that has not read them yet will get all rows."""
     for table, ended in ((state, state.c.body.is_(None)), (uses, uses.c.left.is_(None))):
         latest = connection.execute(sa.select(sa.func.max(table.c.revision)).where(ended)).scalar()
         if latest is not None:

@@ -1,24 +1,32 @@
-"""The durable store: one writer thread, readers of their own, leases by the operating system."""
+"""The durable store: a SQLite file with one writer thread, readers of their own, and leases by the operating system."""
 
 from __future__ import annotations
 
 import os
-import socket
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from praval_tools.errors import JournalClosedError
 from praval_tools.journal.storage import query
-from praval_tools.journal.storage.leases import FileLeases, RunLease
-from praval_tools.journal.storage.protocol import Answer, Item, Record, RunInfo, StateView, Store
+from praval_tools.journal.storage.leases import FileRunLeases, RunLease
+from praval_tools.journal.storage.protocol import (
+    Answer,
+    Item,
+    Record,
+    RecordFilter,
+    RecordFilters,
+    RunInfo,
+    StateView,
+    Store,
+)
 from praval_tools.journal.storage.prune import prune_records
 from praval_tools.journal.storage.rows import to_microseconds
 from praval_tools.journal.storage.sqlite import LOCK_TIMEOUT, SqliteDatabase
@@ -33,11 +41,11 @@ class SqlStore:
     A journal in a SQLite file; see `Store` for what it does.
 
     For any number of threads, event loops and processes; what is answered is on the disk (synchronous=FULL).
-    After a fork the child has connections, a writer and leases of its own, and the parent goes on.
+    After a fork the child has connections, a writer and leases of its own, and the parent's go on.
 
     Args:
-        path: The file; made where there is none, in a folder that is there.
-        patience: Seconds for which another process may keep the write lock, before what waits gets an error.
+        path: The file; created where there is none, in a folder that exists.
+        lock_timeout: Seconds for which another process may keep the write lock, before what waits gets an error.
     """
 
     def __init__(self, path: Path, lock_timeout: float = LOCK_TIMEOUT) -> None:
@@ -45,7 +53,7 @@ class SqlStore:
         self._database = SqliteDatabase(path, lock_timeout)
         self._writer = WriterThread(self._database)
         self._loop_batcher = LoopBatcher(self._writer.submit)
-        self._leases = FileLeases(get_lock_folder(path), str(path), describe_process)
+        self._leases = FileRunLeases(get_lock_folder(path), str(path))
         self._closed = False
         # also at the interpreter's end: what was submitted and not waited for is written then
         self._finalizer = weakref.finalize(self, _close_all, self._writer, self._leases, self._database)
@@ -58,36 +66,24 @@ class SqlStore:
 
     def append(self, items: Sequence[Item]) -> list[Answer]:
         """Write *items*, in order; return when they are durable."""
-        ticket = ThreadWriteRequest(items)
-        self._writer.submit(ticket)
-        return ticket.wait()
+        request = ThreadWriteRequest(items)
+        self._writer.submit(request)
+        return request.wait()
 
     def submit(self, items: Sequence[Item]) -> Future[list[Answer]]:
         """Write *items* without waiting; the future's callbacks run in the writer, and must be short."""
-        ticket = FutureWriteRequest(items)
-        self._writer.submit(ticket)
-        return ticket.future
+        request = FutureWriteRequest(items)
+        self._writer.submit(request)
+        return request.future
 
     def aappend(self, items: Sequence[Item]) -> Awaitable[list[Answer]]:
-        """Write *items*, together with what the loop's other tasks append in this round of it."""
+        """Write *items*, together with what the loop's other tasks append in this iteration of it."""
         return self._loop_batcher.add(items)
 
-    def read(
-        self,
-        *,
-        run_id: str | None = None,
-        call_id: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        after_seq: int = 0,
-    ) -> Iterator[Record]:
+    def read(self, **filters: Unpack[RecordFilters]) -> Iterator[Record]:
         """Yield the records that fit all filters, by `seq`."""
-        wanted = query.RecordFilter(run_id, call_id, agent, tool, type, since, until, after_seq)
         with self._translate_errors():
-            yield from query.iter_records(self._database, wanted)
+            yield from query.iter_records(self._database, RecordFilter(**filters))
 
     def count(self) -> int:
         """Return how many records there are."""
@@ -104,12 +100,12 @@ class SqlStore:
             yield from query.iter_runs(self._database.readers)
 
     def open_run(self, run_id: str) -> RunLease:
-        """Open a run here, and only here."""
+        """Open a run in one place at a time."""
         self._raise_if_closed()
         return self._leases.open(run_id)
 
     def state(self, since: int = 0) -> StateView:
-        """Return the acts that hold, or what changed after revision *since*."""
+        """Return the changes of access that hold, or what changed after revision *since*."""
         with self._translate_errors():
             return query.read_state(self._database, since)
 
@@ -118,12 +114,12 @@ class SqlStore:
         return self._read_counter(store.c.revision)
 
     def prune(self, before: datetime) -> int:
-        """Forget what ended before; return how many records went."""
+        """Delete what ended before; return how many records were deleted."""
         with self._translate_errors():
             return prune_records(self._database, self._leases.open, to_microseconds(before))
 
     def close(self) -> None:
-        """Write what waits, and let go of everything; safe twice."""
+        """Write what waits, and release everything; safe to call twice."""
         self._closed = True
         self._finalizer()
 
@@ -143,20 +139,20 @@ class SqlStore:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Say what an error of the database means."""
+        """Raise an error of the database as the journal's."""
         self._raise_if_closed()
         try:
             yield
         except SQLAlchemyError as error:
             raise self._database.translate_error(error) from error
 
-    def _before_fork(self) -> None:
+    def _pause_for_fork(self) -> None:
         self._writer.pause_for_fork()
 
-    def _after_fork_in_parent(self) -> None:
+    def _resume_after_fork(self) -> None:
         self._writer.resume_after_fork()
 
-    def _after_fork_in_child(self) -> None:
+    def _reset_after_fork(self) -> None:
         self._leases.reset_after_fork()
         self._database.reset_after_fork()
         self._writer.reset_after_fork()
@@ -167,12 +163,7 @@ if TYPE_CHECKING:
     _is_a_store: type[Store] = SqlStore
 
 
-def describe_process() -> str:
-    """Return what stands for this process in the errors of others."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
-
-
-def _close_all(writer: WriterThread, leases: FileLeases, database: SqliteDatabase) -> None:
+def _close_all(writer: WriterThread, leases: FileRunLeases, database: SqliteDatabase) -> None:
     writer.close()
     leases.close()
     database.close()
@@ -191,7 +182,7 @@ def _register_fork_hooks(store: SqlStore) -> None:
         return run_hook
 
     os.register_at_fork(
-        before=make_hook(SqlStore._before_fork),
-        after_in_parent=make_hook(SqlStore._after_fork_in_parent),
-        after_in_child=make_hook(SqlStore._after_fork_in_child),
+        before=make_hook(SqlStore._pause_for_fork),
+        after_in_parent=make_hook(SqlStore._resume_after_fork),
+        after_in_child=make_hook(SqlStore._reset_after_fork),
     )

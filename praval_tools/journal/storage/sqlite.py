@@ -1,8 +1,7 @@
-"""The seam for SQLite: connections, pragmas and what its errors mean."""
+"""The SQLite file: connections, pragmas, locking and what its errors mean."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from functools import cache
@@ -15,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from praval_tools.errors import JournalError
+from praval_tools.journal.storage.file_locks import get_file_identity
 from praval_tools.journal.storage.tables import events
 
 LOCK_TIMEOUT: Final = 20.0
@@ -25,22 +25,22 @@ _CHECKPOINT_PAGES: Final = 4_000  # 16 MB: pages that many groups change are cop
 _CACHE_KB: Final = 16_000
 
 _ERROR_MESSAGES: Final = (
-    ("SQLITE_FULL", "the disk is full", "Free space where {path!r} is; later appends work again."),
+    ("SQLITE_FULL", "the disk is full", "Free space on the disk of {path!r}; later appends work again."),
     ("SQLITE_READONLY", "the file is read-only", "Make {path!r} and its folder writable for this user."),
-    ("SQLITE_BUSY", "another process kept the write lock for too long", "See who writes into {path!r}, or try again."),
+    ("SQLITE_BUSY", "another process kept the write lock for too long", "Find who writes into {path!r}, or try again."),
     ("SQLITE_CORRUPT", "the file is damaged", "Restore {path!r} from a backup, or move it away to start anew."),
     ("SQLITE_NOTADB", "the file is damaged", "Restore {path!r} from a backup, or move it away to start anew."),
-    ("SQLITE_CANTOPEN", "the file cannot be opened", "See that {path!r} and its folder are there and writable."),
+    ("SQLITE_CANTOPEN", "the file cannot be opened", "Check that {path!r} and its folder exist and are writable."),
     ("SQLITE_TOOBIG", "a record is too big for the database", "Store less in one record, 1 GB at most."),
-    ("SQLITE_IOERR", "the disk cannot be written or read", "See that the disk of {path!r} is well and has room."),
+    ("SQLITE_IOERR", "the disk cannot be written or read", "Check that the disk of {path!r} works and has room."),
 )  # fmt: skip
 
 _EVENT_COLUMNS: Final = tuple(events.c.keys())
 _GROUP_INSERT_SETUP: Final = (
-    f"CREATE TEMP VIEW journal_group AS SELECT {', '.join(f'NULL AS {one}' for one in _EVENT_COLUMNS)}",
+    f"CREATE TEMP VIEW journal_group AS SELECT {', '.join(f'NULL AS {name}' for name in _EVENT_COLUMNS)}",
     f"""
     CREATE TEMP TRIGGER journal_group_event INSTEAD OF INSERT ON journal_group WHEN NEW.body IS NOT NULL BEGIN
-        INSERT INTO journal_events VALUES ({", ".join(f"NEW.{one}" for one in _EVENT_COLUMNS)});
+        INSERT INTO journal_events VALUES ({", ".join(f"NEW.{name}" for name in _EVENT_COLUMNS)});
     END
     """,  # noqa: S608  # the names of our own columns
     """
@@ -52,26 +52,26 @@ _GROUP_INSERT_SETUP: Final = (
     END
     """,
 )
-"""Makes a connection's own view; what is inserted into it are the rows of a group."""
+"""Creates a connection's own view; the rows of a group are inserted into it: see `group_commit`."""
 
 
 class SqliteDatabase:
     """
-    One SQLite file, in WAL mode: one writes, many read, and nobody waits for a reader.
+    One SQLite file, in WAL mode: one connection writes, many read, and nobody waits for a reader.
 
     Args:
-        path: The file; it is there and ours.
-        patience: Seconds for which another process may keep the write lock.
+        path: The file; it exists and is a journal.
+        lock_timeout: Seconds for which another process may keep the write lock.
     """
 
     begin_snapshot_sql = "BEGIN"
-    list_seqs_sql = "SELECT value FROM json_each(:places)"
+    list_numbers_sql = "SELECT value FROM json_each(:numbers)"
 
     def __init__(self, path: Path, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.name = str(path)  # what errors call it, as it was given
         self._path, self._lock_timeout = path.absolute(), lock_timeout
         self._abandoned_engines: list[object] = []
-        self._file_identity = self._get_file_identity()
+        self._file_identity = get_file_identity(self._path)
         self._create_engines()
 
     def _create_engines(self) -> None:
@@ -86,26 +86,18 @@ class SqliteDatabase:
         uri = f"{self._path.as_uri()}?mode=rw"
         return sqlite3.connect(uri, uri=True, timeout=self._lock_timeout, isolation_level=None, check_same_thread=False)
 
-    def _get_file_identity(self) -> tuple[int, int] | None:
-        """Return what stands for the file at our path; None: there is none."""
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
-
     def connect_for_writing(self) -> Connection:
         """Return a connection for writing."""
         return self._write_engine.connect()
 
     def raise_if_file_replaced(self) -> None:
         """
-        See that our file is where it was.
+        Check that our file is where it was.
 
         Raises:
             JournalError: Another file is at our path, or none: what we wrote would be found by nobody.
         """
-        if self._get_file_identity() != self._file_identity:
+        if get_file_identity(self._path) != self._file_identity:
             raise JournalError(
                 self.name, "the file was moved, removed or replaced while it was open", "Put it back, or start anew."
             )
@@ -114,7 +106,7 @@ class SqliteDatabase:
         """
         Take the write lock.
 
-        SQLite's own waiting sleeps up to 0.1 s between two looks, which starves a process beside a busy one.
+        SQLite's own waiting sleeps up to 0.1 s between two attempts, which starves a process beside a busy one.
 
         Raises:
             JournalError: Another file is at our path.
@@ -131,14 +123,17 @@ class SqliteDatabase:
                     raise
             time.sleep(_POLL_SECONDS)
 
-    def build_group_insert(self, rows: int) -> str:
+    @staticmethod
+    @cache
+    def build_group_insert(row_count: int) -> str:
         """
         Return the statement that writes a group of so many rows.
 
-        From its start to the disk and back it leaves the interpreter to other threads. Several statements have to get
-        it back after each, `executemany` after each row, for which they wait as long as another thread computes.
+        From its start to the disk and back it releases the interpreter lock. Several statements have to reacquire it
+        after each, `executemany` after each row, for which they wait as long as another thread computes.
         """
-        return _build_group_insert(rows)
+        row = f"({', '.join('?' * len(_EVENT_COLUMNS))})"
+        return f"INSERT INTO journal_group VALUES {', '.join([row] * row_count)}"  # noqa: S608  # question marks
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction; many errors of SQLite have done so themselves."""
@@ -146,20 +141,20 @@ class SqliteDatabase:
             connection.exec_driver_sql("ROLLBACK")
 
     def translate_error(self, error: BaseException) -> JournalError:
-        """Return what *error* means."""
+        """Return *error* as the journal's error, with its meaning and the fix."""
         if isinstance(error, JournalError):
             return error
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         name = getattr(cause, "sqlite_errorname", "")
         for begin, problem, fix in _ERROR_MESSAGES:
             if name.startswith(begin):
-                made = JournalError(self.name, f"{problem} ({cause})", fix.format(path=self.name))
+                meaning = JournalError(self.name, f"{problem} ({cause})", fix.format(path=self.name))
                 break
         else:
-            fix = "Nothing of it was written; mend the item, or try again."
-            made = JournalError(self.name, f"{type(cause).__name__}: {cause}", fix)
-        made.__cause__ = cause
-        return made
+            fix = "Nothing of it was written; correct the item, or try again."
+            meaning = JournalError(self.name, f"{type(cause).__name__}: {cause}", fix)
+        meaning.__cause__ = cause
+        return meaning
 
     def reset_after_fork(self) -> None:
         """Open engines of its own in a forked child; closing the parent's connections could undo the parent's work."""
@@ -171,12 +166,6 @@ class SqliteDatabase:
         self.readers.dispose()
 
 
-@cache
-def _build_group_insert(rows: int) -> str:
-    row = f"({', '.join('?' * len(_EVENT_COLUMNS))})"
-    return f"INSERT INTO journal_group VALUES {', '.join([row] * rows)}"  # noqa: S608  # question marks
-
-
 def _configure_write_connection(connection: Any, _: object) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
@@ -184,7 +173,7 @@ def _configure_write_connection(connection: Any, _: object) -> None:
     connection.execute("PRAGMA temp_store=MEMORY")
     for statement in _GROUP_INSERT_SETUP:
         connection.execute(statement)
-    # last, as the others may have to wait for one who closes the file; from here on `begin` waits
+    # last, as the others may have to wait for a process that closes the file; from here on `begin_write` waits
     connection.execute("PRAGMA busy_timeout=0")
 
 

@@ -1,8 +1,8 @@
-"""The tables, and the statements of the writer as text for one dialect."""
+"""The tables of the journal, and the writer's statements, compiled for one database."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
@@ -20,7 +20,7 @@ _BIG_INTEGER: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 runs: Final = sa.Table(
     "journal_runs",
     metadata,
-    # the place of its first record in the store
+    # the number of its first record in the store
     sa.Column("number", _BIG_INTEGER, primary_key=True, autoincrement=False),
     sa.Column("run_id", sa.Text, nullable=False, unique=True),
     sa.Column("length", sa.BigInteger, nullable=False),
@@ -77,36 +77,35 @@ store: Final = sa.Table(
 
 class Statements:
     """
-    What the writer says, compiled once for a dialect with positional parameters.
+    The statements of the writer, compiled once for a dialect with positional parameters.
 
-    Each is named for what it does; the comment beside it lists its parameters, in order.
+    The names beside a statement are its parameters, in order.
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        def compile_statement(statement: Any, *names: str) -> str:
+        def compile_statement(statement: sa.ClauseElement, *names: str) -> str:
             compiled = statement.compile(dialect=dialect)
-            if tuple(compiled.positiontup or ()) != names:
-                raise AssertionError(f"{compiled} takes {compiled.positiontup}, not {names}")
+            parameters = tuple(getattr(compiled, "positiontup", None) or ())
+            if parameters != names:
+                raise AssertionError(f"{compiled} takes {parameters}, not {names}")
             return str(compiled)
 
         bind = sa.bindparam
+        one, zero = (sa.literal_column(digit, sa.Integer) for digit in "10")
         self.lock_store = compile_statement(sa.select(store.c.seq, store.c.revision).with_for_update())
         self.update_store = compile_statement(sa.update(store).values(seq=bind("s"), revision=bind("r")), "s", "r")
         self.insert_event = compile_statement(sa.insert(events), *events.c.keys())
-        self.select_run = compile_statement(
-            sa.select(runs.c.number, runs.c.length).where(runs.c.run_id == bind("i")), "i"
-        )
+        run = sa.select(runs.c.number, runs.c.length).where(runs.c.run_id == bind("i"))
+        self.select_run = compile_statement(run, "i")
         self.insert_run = compile_statement(sa.insert(runs), *runs.c.keys())
-        later = sa.case((runs.c.last < bind("t"), bind("u")), else_=runs.c.last)  # clocks differ
-        longer = sa.update(runs).values(length=bind("l"), last=later).where(runs.c.number == bind("n"))
-        self.update_run = compile_statement(longer, "l", "t", "u", "n")
-        joined = sa.select(events, runs.c.run_id).join(runs, runs.c.number == events.c.run)
+        last = sa.case((runs.c.last < bind("t"), bind("u")), else_=runs.c.last)  # clocks differ
+        extended_run = sa.update(runs).values(length=bind("l"), last=last).where(runs.c.number == bind("n"))
+        self.update_run = compile_statement(extended_run, "l", "t", "u", "n")
+        attempts = sa.select(events, runs.c.run_id).join(runs, runs.c.number == events.c.run).order_by(events.c.seq)
         of_call = (runs.c.run_id == bind("r"), events.c.call_id == bind("c"), events.c.attempt.is_not(None))
-        self.select_attempts = compile_statement(joined.where(*of_call).order_by(events.c.seq), "r", "c")
-        one: sa.ColumnElement[int] = sa.literal_column("1")
-        none: sa.ColumnElement[int] = sa.literal_column("0")
-        counted = sa.update(uses).values(left=uses.c.left - one)
-        self.spend_use = compile_statement(counted.where(uses.c.grant_id == bind("g"), uses.c.left > none), "g")
+        self.select_attempts = compile_statement(attempts.where(*of_call), "r", "c")
+        spent = sa.update(uses).values(left=uses.c.left - one)
+        self.spend_use = compile_statement(spent.where(uses.c.grant_id == bind("g"), uses.c.left > zero), "g")
         is_row = (state.c.kind == bind("k"), state.c.key == bind("n"), state.c.source == bind("s"))
         self.delete_state_row = compile_statement(sa.delete(state).where(*is_row), "k", "n", "s")
         self.insert_state_row = compile_statement(sa.insert(state), *state.c.keys())

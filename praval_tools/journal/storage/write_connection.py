@@ -1,9 +1,8 @@
-"""Items into the database: a group in one transaction, and when that fails each on its own."""
+"""The connection that writes: a group of items in one transaction, and when that fails each item on its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -15,6 +14,7 @@ from praval_tools.journal.storage.rows import (
     RUN_COLUMN,
     RUN_SEQ_COLUMN,
     TIME_COLUMN,
+    EventRow,
     record_to_row,
     row_to_record,
     to_microseconds,
@@ -28,11 +28,11 @@ _WriteStrategy = Callable[[Connection, Sequence[Item]], list[Answer]]
 
 
 class _RefusedError(Exception):
-    """Some item of the group breaks a rule: the group must be looked at item by item."""
+    """Some item of the group breaks a rule: the group must be written item by item."""
 
 
 class _UnavailableError(Exception):
-    """No transaction can be begun: it is no item's fault."""
+    """No transaction can be started: it is no item's fault."""
 
 
 class WriteConnection:
@@ -40,7 +40,7 @@ class WriteConnection:
     The one connection that writes, used by one thread at a time.
 
     `seq` and `revision` are those of the store's row, which is locked while a transaction is open.
-    They also tell whether another process has written meanwhile, so that what is known of the runs can be kept.
+    They also tell whether another process has written meanwhile, so that the counters of the runs can be cached.
     """
 
     def __init__(self, database: Database) -> None:
@@ -52,27 +52,24 @@ class WriteConnection:
         self._is_only_writer = False  # nobody else wrote between the last two transactions
 
     def write(self, items: Sequence[Item]) -> list[Answer]:
-        """Write *items* and return what became of each; never raises for the database's sake."""
+        """Write *items* and return what became of each; never raises an error of the database."""
         if not items:
             return []
         answers = self._write_group(items)
         if answers is not None:
             return answers
-        for way in (self._write_in_bulk, self._write_with_savepoints):
+        for strategy in (self._write_in_bulk, self._write_with_savepoints):
             try:
-                return self._run_transaction(way, items)
+                return self._run_transaction(strategy, items)
             except _UnavailableError as error:
                 return [self._make_failed_answer(error.args[0]) for _ in items]
-            except Exception as error:  # isolation: the next way finds whose fault it is, and the last one reports
-                failed: Exception = error
-        if len(items) == 1:
-            return [self._make_failed_answer(failed)]
-        return self._write_separately(items)
+            except Exception as error:  # isolation: the next strategy finds the item at fault, the last one reports
+                last_error: Exception = error
+        return [self._make_failed_answer(last_error)] if len(items) == 1 else self._write_separately(items)
 
     def close(self) -> None:
         """Close the connection; the next group opens another."""
-        connection, self._connection = self._connection, None
-        self._seq = -1
+        connection = self.abandon()
         if connection is not None:
             try:
                 connection.invalidate()
@@ -80,13 +77,13 @@ class WriteConnection:
             except SQLAlchemyError:  # it was broken before
                 pass
 
-    def abandon(self) -> object:
-        """Forget the connection without closing it, and return it: a forked child must keep, never touch it."""
+    def abandon(self) -> Connection | None:
+        """Forget the connection without closing it, and return it: a forked child must keep it, and never use it."""
         connection, self._connection, self._seq = self._connection, None, -1
         return connection
 
     def _write_group(self, items: Sequence[Item]) -> list[Answer] | None:
-        """Write a group of plain records in one statement; None: nothing was written, it must go another way."""
+        """Write a group of plain records in one statement; None: nothing was written, another strategy must."""
         connection = self._connection
         if connection is None or not self._is_only_writer:
             return None
@@ -97,7 +94,7 @@ class WriteConnection:
                 return None
             self._database.raise_if_file_replaced()
             connection.exec_driver_sql(statement, group.values)
-        except Exception:  # isolation: another way finds whose fault it is, and reports it
+        except Exception:  # isolation: another strategy finds the item at fault, and reports it
             self._is_only_writer = False
             return None
         self._seq = group.seq
@@ -105,7 +102,7 @@ class WriteConnection:
         return group.answers
 
     def _write_separately(self, items: Sequence[Item]) -> list[Answer]:
-        """Give each item a transaction of its own: one that is too big for the disk may leave room for others."""
+        """Write each item in a transaction of its own: one that is too big for the disk may leave room for others."""
         answers: list[Answer] = []
         for item in items:
             try:
@@ -116,11 +113,11 @@ class WriteConnection:
                 answers.append(self._make_failed_answer(error))
         return answers
 
-    def _run_transaction(self, way: _WriteStrategy, items: Sequence[Item]) -> list[Answer]:
+    def _run_transaction(self, strategy: _WriteStrategy, items: Sequence[Item]) -> list[Answer]:
         connection = self._begin_transaction()
         try:
             before = self._seq, self._revision
-            answers = way(connection, items)
+            answers = strategy(connection, items)
             if (self._seq, self._revision) == before:
                 self._database.rollback(connection)
                 return answers
@@ -135,13 +132,13 @@ class WriteConnection:
 
     def _begin_transaction(self) -> Connection:
         try:
+            if self._connection is None:
+                self._connection = self._database.connect_for_writing()
+                self._statements = Statements(self._connection.dialect)
             connection = self._connection
-            if connection is None:
-                connection = self._connection = self._database.connect_for_writing()
-                self._statements = Statements(connection.dialect)
             self._database.begin_write(connection)
             seq, revision = connection.exec_driver_sql(self._statements.lock_store).one()
-        except Exception as error:  # isolation: reported to all who wait; what is broken is opened anew
+        except Exception as error:  # isolation: reported to all who wait; a broken connection is opened anew
             self.close()
             raise _UnavailableError(error) from error
         self._is_only_writer = seq == self._seq
@@ -158,135 +155,121 @@ class WriteConnection:
             self.close()
 
     def _write_in_bulk(self, connection: Connection, items: Sequence[Item]) -> list[Answer]:
-        """Write all in bulk; any refusal or duplicate raises, and nothing is written."""
-        rows: list[tuple[Any, ...]] = []
+        """Write all items; any refusal or duplicate raises, and nothing is written."""
+        rows: list[EventRow] = []
         answers = []
         for item in items:
-            if item.revision is not None and item.revision != self._revision:
+            if self._find_refusal(connection, item) is not None:
                 raise _RefusedError
-            if item.spend and self._spend_grants(connection, item) is not None:
-                raise _RefusedError
-            if item.rows or item.uses:
-                self._apply_changes(connection, item)
-            answers.append(self._collect_rows(connection, item, rows))
+            self._apply_changes(connection, item)
+            answers.append(self._number_records(connection, item, rows))
         self._insert_rows(connection, rows)
         return answers
 
     def _write_with_savepoints(self, connection: Connection, items: Sequence[Item]) -> list[Answer]:
-        """Write each behind a savepoint: who breaks a rule is answered, who fails fails alone."""
+        """Write each item behind a savepoint: a refused item gets its answer, and a failing one fails alone."""
         answers = []
         for item in items:
-            before, failed = (self._seq, self._revision), None
+            before, error = (self._seq, self._revision), None
             connection.exec_driver_sql(_SAVEPOINT)
             try:
                 answer = self._write_item(connection, item)
-            except Exception as error:  # isolation: reported to who waits for the item
-                answer, failed = self._make_failed_answer(error), error
+            except Exception as caught:  # isolation: reported to who waits for the item
+                answer, error = self._make_failed_answer(caught), caught
             if answer.status is not Status.DONE:
                 self._seq, self._revision = before
                 self._run_counters.clear()
-                self._roll_back_to_savepoint(connection, failed)
+                try:
+                    connection.exec_driver_sql(_ROLLBACK)
+                except SQLAlchemyError as rollback_error:  # a full disk ended the whole transaction: report that
+                    raise error or rollback_error from rollback_error
             connection.exec_driver_sql(_RELEASE)
             answers.append(answer)
         return answers
 
-    @staticmethod
-    def _roll_back_to_savepoint(connection: Connection, failed: Exception | None) -> None:
-        """Go back to the savepoint; a full disk ends the whole transaction, and is what must be reported then."""
-        try:
-            connection.exec_driver_sql(_ROLLBACK)
-        except SQLAlchemyError as error:
-            raise failed or error from error
-
     def _write_item(self, connection: Connection, item: Item) -> Answer:
-        found = self._find_attempts(connection, item)
-        if found:
-            return Answer(Status.EXISTS, revision=self._revision, found=found)
-        if item.revision is not None and item.revision != self._revision:
-            return Answer(Status.STALE, revision=self._revision)
-        grant = self._spend_grants(connection, item)
-        if grant is not None:
-            return Answer(Status.EXHAUSTED, revision=self._revision, grant=grant)
+        attempts = self._find_attempts(connection, item)
+        if attempts:
+            return Answer(Status.EXISTS, revision=self._revision, found=attempts)
+        refusal = self._find_refusal(connection, item)
+        if refusal is not None:
+            return refusal
         self._apply_changes(connection, item)
-        rows: list[tuple[Any, ...]] = []
-        answer = self._collect_rows(connection, item, rows)
+        rows: list[EventRow] = []
+        answer = self._number_records(connection, item, rows)
         self._insert_rows(connection, rows)
         return answer
 
-    def _collect_rows(self, connection: Connection, item: Item, rows: list[tuple[Any, ...]]) -> Answer:
-        """Give the item's records their places and add them to *rows*."""
-        if not item.records:
-            raise ValueError("an item needs at least one record")
-        first_run = None
-        first = seq = self._seq + 1
-        for one in item.records:
-            if one.run_id is None:
-                rows.append(record_to_row(one, seq, None, None))
-            else:
-                run = self._run_counters.get(one.run_id) or self._find_or_create_run(connection, one, seq)
-                run.length += 1
-                rows.append(record_to_row(one, seq, run.number, run.length))
-                if seq == first:
-                    first_run = run.length
-            seq += 1
-        self._seq = seq - 1
-        return Answer(Status.DONE, first, first_run, self._revision)
-
-    def _find_or_create_run(self, connection: Connection, record: Record, seq: int) -> RunCounters:
-        """Return the run of *record*, which begins it where there is none."""
-        name = record.run_id or ""
-        found = connection.exec_driver_sql(self._statements.select_run, (name,)).one_or_none()
-        if found is None:
-            time = to_microseconds(record.time)
-            connection.exec_driver_sql(self._statements.insert_run, (seq, name, 0, time, time))
-        run = self._run_counters[name] = RunCounters(seq, 0) if found is None else RunCounters(found[0], found[1])
-        return run
-
-    def _insert_rows(self, connection: Connection, rows: list[tuple[Any, ...]]) -> None:
-        connection.exec_driver_sql(self._statements.insert_event, rows)
-        ends: dict[int, tuple[int, int]] = {}
-        for made in rows:
-            if made[RUN_COLUMN] is not None:
-                known = ends.get(made[RUN_COLUMN])
-                ends[made[RUN_COLUMN]] = (
-                    made[RUN_SEQ_COLUMN],
-                    made[TIME_COLUMN] if known is None else max(made[TIME_COLUMN], known[1]),
-                )
-        if ends:
-            longer = [(length, last, last, run) for run, (length, last) in ends.items()]
-            connection.exec_driver_sql(self._statements.update_run, longer)
-
-    def _find_attempts(self, connection: Connection, item: Item) -> tuple[Record, ...]:
-        """Return the attempts of the calls of which the item would repeat one."""
-        found: dict[int | None, Record] = {}
-        for one in item.records:
-            if one.run_id is None or one.call_id is None or one.attempt is None:
-                continue
-            of_call = connection.exec_driver_sql(self._statements.select_attempts, (one.run_id, one.call_id)).all()
-            known = [row_to_record(each) for each in of_call]
-            if any(each.attempt == one.attempt for each in known):
-                found.update({each.seq: each for each in known})
-        return tuple(found[seq] for seq in sorted(found, key=lambda seq: seq or 0))
-
-    def _spend_grants(self, connection: Connection, item: Item) -> str | None:
-        """Take one call of each grant; return the first that has none left."""
+    def _find_refusal(self, connection: Connection, item: Item) -> Answer | None:
+        """Take one call of each grant to spend; return the answer where the item is stale, or a grant has none left."""
+        if item.revision is not None and item.revision != self._revision:
+            return Answer(Status.STALE, revision=self._revision)
         for grant in item.spend:
             if connection.exec_driver_sql(self._statements.spend_use, (grant,)).rowcount != 1:
-                return grant
+                return Answer(Status.EXHAUSTED, revision=self._revision, grant=grant)
         return None
 
+    def _number_records(self, connection: Connection, item: Item, rows: list[EventRow]) -> Answer:
+        """Assign the item's records their numbers and add them to *rows*."""
+        if not item.records:
+            raise ValueError("an item needs at least one record")
+        first_seq, first_run_seq = self._seq + 1, None
+        for record in item.records:
+            self._seq += 1
+            if record.run_id is None:
+                rows.append(record_to_row(record, self._seq, None, None))
+                continue
+            run = self._run_counters.get(record.run_id) or self._find_or_create_run(connection, record, record.run_id)
+            run.length += 1
+            rows.append(record_to_row(record, self._seq, run.number, run.length))
+            if self._seq == first_seq:
+                first_run_seq = run.length
+        return Answer(Status.DONE, first_seq, first_run_seq, self._revision)
+
+    def _find_or_create_run(self, connection: Connection, record: Record, run_id: str) -> RunCounters:
+        """Return the run of *record*, the record that begins it where there is none."""
+        row = connection.exec_driver_sql(self._statements.select_run, (run_id,)).one_or_none()
+        if row is None:
+            time = to_microseconds(record.time)
+            connection.exec_driver_sql(self._statements.insert_run, (self._seq, run_id, 0, time, time))
+        run = self._run_counters[run_id] = RunCounters(self._seq, 0) if row is None else RunCounters(row[0], row[1])
+        return run
+
+    def _insert_rows(self, connection: Connection, rows: list[EventRow]) -> None:
+        connection.exec_driver_sql(self._statements.insert_event, rows)
+        runs: dict[int, tuple[int, int]] = {}
+        for row in rows:
+            run, time = row[RUN_COLUMN], row[TIME_COLUMN]
+            if run is not None:
+                runs[run] = row[RUN_SEQ_COLUMN], max(time, runs[run][1]) if run in runs else time
+        if runs:
+            updates = [(length, last_time, last_time, run) for run, (length, last_time) in runs.items()]
+            connection.exec_driver_sql(self._statements.update_run, updates)
+
+    def _find_attempts(self, connection: Connection, item: Item) -> tuple[Record, ...]:
+        """Return the recorded attempts of the calls of which the item would repeat one."""
+        found: dict[int, Record] = {}
+        for record in item.records:
+            if record.run_id is None or record.call_id is None or record.attempt is None:
+                continue
+            rows = connection.exec_driver_sql(self._statements.select_attempts, (record.run_id, record.call_id)).all()
+            attempts = [row_to_record(row) for row in rows]
+            if any(attempt.attempt == record.attempt for attempt in attempts):
+                found.update({attempt.seq or 0: attempt for attempt in attempts})
+        return tuple(found[seq] for seq in sorted(found))
+
     def _apply_changes(self, connection: Connection, item: Item) -> None:
-        """Make, replace and end acts and counts, under a new revision."""
+        """Store changes of access and counts, under a new revision."""
         if not item.rows and not item.uses:
             return
         self._revision += 1
-        run, say = connection.exec_driver_sql, self._statements
-        for act in item.rows:
-            run(say.delete_state_row, (act.kind, act.key, act.source))
-            run(say.insert_state_row, (act.kind, act.key, act.source, act.body, self._revision))
-        for one in item.uses:
-            run(say.delete_uses, (one.grant_id,))
-            run(say.insert_uses, (one.grant_id, one.left, self._revision))
+        execute, statements = connection.exec_driver_sql, self._statements
+        for row in item.rows:
+            execute(statements.delete_state_row, (row.kind, row.key, row.source))
+            execute(statements.insert_state_row, (row.kind, row.key, row.source, row.body, self._revision))
+        for use in item.uses:
+            execute(statements.delete_uses, (use.grant_id,))
+            execute(statements.insert_uses, (use.grant_id, use.left, self._revision))
 
     def _make_failed_answer(self, error: BaseException) -> Answer:
         return Answer(Status.FAILED, error=self._database.translate_error(error))

@@ -1,4 +1,4 @@
-"""Those who wait for an append: a thread, a future, or the tasks of an event loop, which are woken together."""
+"""Requests to the writer: items, and the thread, future or event loop that waits for their answers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
-
-import msgspec
+from typing import Protocol
 
 from praval_tools.errors import JournalError
-from praval_tools.journal.storage.protocol import Answer, Item
+from praval_tools.journal.storage.protocol import Answer, Item, find_error
 
 
 class WriteRequest(Protocol):
@@ -22,24 +20,14 @@ class WriteRequest(Protocol):
         """What is to be written."""
 
     def complete(self, answers: list[Answer]) -> None:
-        """Hand the answers to who waits for them."""
+        """Hand the answers to whoever waits for them."""
 
     def fail(self, error: JournalError) -> None:
-        """Tell who waits that there are no answers."""
-
-
-def collect_error(answers: Sequence[Answer]) -> JournalError | None:
-    """Return the first error among *answers*, with all of them, or None."""
-    for answer in answers:
-        error = answer.error
-        if error is not None:
-            error.answers = [msgspec.structs.replace(one, error=None) if one is answer else one for one in answers]
-            return error
-    return None
+        """Raise *error* where somebody waits: there are no answers."""
 
 
 class ThreadWriteRequest:
-    """A ticket that the thread which made it waits for."""
+    """A request for which the calling thread waits."""
 
     __slots__ = ("_answers", "_done_lock", "_error", "items")
 
@@ -47,12 +35,12 @@ class ThreadWriteRequest:
         self.items = tuple(items)
         self._answers: list[Answer] = []
         self._error: JournalError | None = None
-        self._done_lock = threading.Lock()
+        self._done_lock = threading.Lock()  # a future would cost ten times as much
         self._done_lock.acquire()
 
     def complete(self, answers: list[Answer]) -> None:
         """Wake the thread."""
-        self._answers, self._error = answers, collect_error(answers)
+        self._answers, self._error = answers, find_error(answers)
         self._done_lock.release()
 
     def fail(self, error: JournalError) -> None:
@@ -69,18 +57,18 @@ class ThreadWriteRequest:
 
 
 class FutureWriteRequest:
-    """A ticket behind a future."""
+    """A request whose answers are the result of a future."""
 
     __slots__ = ("future", "items")
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = tuple(items)
         self.future: Future[list[Answer]] = Future()
-        self.future.set_running_or_notify_cancel()  # what was handed over can't be taken back
+        self.future.set_running_or_notify_cancel()  # a request cannot be taken back
 
     def complete(self, answers: list[Answer]) -> None:
         """Complete the future; its callbacks run here."""
-        error = collect_error(answers)
+        error = find_error(answers)
         if error is None:
             self.future.set_result(answers)
         else:
@@ -92,7 +80,7 @@ class FutureWriteRequest:
 
 
 class LoopWriteRequest:
-    """What the tasks of one loop append in one round of it: one ticket, and one wake-up, for all of them."""
+    """What the tasks of one event loop append in one iteration of it: one request, and one wake-up, for all of them."""
 
     __slots__ = ("_futures", "_loop", "items")
 
@@ -102,7 +90,7 @@ class LoopWriteRequest:
         self._futures: list[tuple[asyncio.Future[list[Answer]], int]] = []
 
     def add(self, items: Sequence[Item]) -> asyncio.Future[list[Answer]]:
-        """Take *items* of one task, and return what it awaits."""
+        """Add the *items* of one task, and return the future that it awaits."""
         future = self._loop.create_future()
         self.items.extend(items)
         self._futures.append((future, len(self.items)))
@@ -110,32 +98,27 @@ class LoopWriteRequest:
 
     def complete(self, answers: list[Answer]) -> None:
         """Wake the loop."""
-        self._call_in_loop(self._complete_futures, answers)
+        self._call_in_loop(lambda: self._complete_futures(answers))
 
     def fail(self, error: JournalError) -> None:
         """Wake the loop, whose tasks raise."""
-        self._call_in_loop(self._fail_futures, error)
+        self._call_in_loop(lambda: self._fail_futures(error))
 
-    def _call_in_loop(self, tell: Callable[[Any], None], what: object) -> None:
+    def _call_in_loop(self, callback: Callable[[], None]) -> None:
         try:
-            self._loop.call_soon_threadsafe(tell, what)
+            self._loop.call_soon_threadsafe(callback)
         except RuntimeError:  # the loop was closed, and nobody waits any more
             pass
 
     def _complete_futures(self, answers: list[Answer]) -> None:
-        begin, all_well = 0, True
-        for answer in answers:
-            if answer.error is not None:
-                all_well = False
-                break
+        start = 0
         for future, end in self._futures:
-            mine = answers[begin:end]
-            begin = end
+            own_answers, start = answers[start:end], end
             if future.done():  # its task was cancelled
                 continue
-            error = None if all_well else collect_error(mine)
+            error = find_error(own_answers)
             if error is None:
-                future.set_result(mine)
+                future.set_result(own_answers)
             else:
                 future.set_exception(error)
 
@@ -146,7 +129,7 @@ class LoopWriteRequest:
 
 
 class _LoopIteration(threading.local):
-    """The loop that runs in this thread, and what its tasks have appended in this round."""
+    """The loop that runs in this thread, and the request of its current iteration."""
 
     loop: asyncio.AbstractEventLoop | None = None
     request: LoopWriteRequest
@@ -154,30 +137,30 @@ class _LoopIteration(threading.local):
 
 class LoopBatcher:
     """
-    Hands over what the tasks of a loop append, once per round of the loop.
+    Submits what the tasks of a loop append, once per iteration of the loop.
 
     So that 64 tasks that were woken together are one group for the writer, and not a group of one and one of 63.
     """
 
-    def __init__(self, hand_over: Callable[[WriteRequest], None]) -> None:
-        self._submit = hand_over
+    def __init__(self, submit: Callable[[WriteRequest], None]) -> None:
+        self._submit = submit
         self._iteration = _LoopIteration()
 
     def add(self, items: Sequence[Item]) -> asyncio.Future[list[Answer]]:
-        """Take *items* from a task of the running loop."""
-        loop, here = asyncio.get_running_loop(), self._iteration
-        if here.loop is not loop:
-            self._flush()  # what a loop left that ended within its round
-            here.loop, here.request = loop, LoopWriteRequest(loop)
+        """Add *items* of a task of the running loop."""
+        loop, iteration = asyncio.get_running_loop(), self._iteration
+        if iteration.loop is not loop:
+            self._flush()  # what a loop left that ended within its iteration
+            iteration.loop, iteration.request = loop, LoopWriteRequest(loop)
             loop.call_soon(self._flush)
-        return here.request.add(items)
+        return iteration.request.add(items)
 
     def _flush(self) -> None:
-        here = self._iteration
-        if here.loop is None:
+        iteration = self._iteration
+        if iteration.loop is None:
             return
-        here.loop = None
+        iteration.loop = None
         try:
-            self._submit(here.request)
+            self._submit(iteration.request)
         except JournalError as error:  # closed meanwhile
-            here.request.fail(error)
+            iteration.request.fail(error)

@@ -1,9 +1,10 @@
-"""The one thread of a process that writes: it takes what waits, and commits it as a group."""
+"""The writer thread, one per process: it takes the requests that wait, and commits them as a group."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import islice
 from queue import SimpleQueue
 
 from praval_tools.errors import JournalClosedError, JournalError
@@ -12,14 +13,14 @@ from praval_tools.journal.storage.protocol import Answer
 from praval_tools.journal.storage.write_connection import WriteConnection
 from praval_tools.journal.storage.write_requests import WriteRequest
 
-_MAX_GROUP_SIZE = 1_000  # tickets: more wait for the next commit, so that the first ones are not kept waiting
+_MAX_GROUP_SIZE = 1_000  # requests: more wait for the next commit, so that the first ones are not kept waiting
 
 
 class WriterThread:
     """
-    Writes tickets in the order in which they come; what comes while a group is committed is the next group.
+    Writes requests in the order in which they come; what comes while a group is committed is the next group.
 
-    Started by the first ticket, and again in a forked child.
+    Started by the first request, and again in a forked child.
     No error ends it: whoever waits for an item gets the item's error.
     """
 
@@ -38,9 +39,9 @@ class WriterThread:
         self._is_idle = self._is_forking = False
         self._thread: threading.Thread | None = None
 
-    def submit(self, ticket: WriteRequest) -> None:
+    def submit(self, request: WriteRequest) -> None:
         """
-        Take *ticket*; it is settled later.
+        Accept *request*; it is completed later.
 
         Raises:
             JournalClosedError: The writer was closed.
@@ -50,10 +51,12 @@ class WriterThread:
                 raise JournalClosedError(self._database.name)
             if self._thread is None:
                 self._start_thread()
-            elif self._is_idle:  # before the ticket: an interrupt in between wakes it for nothing, and loses nobody
+            elif (
+                self._is_idle
+            ):  # before the request: an interrupt in between wakes the writer for nothing, and loses no request
                 self._wake_queue.put(None)
                 self._is_idle = False
-            self._pending.append(ticket)
+            self._pending.append(request)
 
     def _start_thread(self) -> None:
         self._thread = threading.Thread(target=self._run, name="praval-tools-journal", daemon=True)
@@ -62,10 +65,10 @@ class WriterThread:
         except RuntimeError as error:
             self._thread = None
             fix = "End some threads, or close the journal before the interpreter ends."
-            raise JournalError(self._database.name, f"its writer cannot be started ({error})", fix) from error
+            raise JournalError(self._database.name, f"its writer thread cannot be started ({error})", fix) from error
 
     def close(self) -> None:
-        """Write what waits, and end the thread; safe twice."""
+        """Write what waits, and end the thread; safe to call twice."""
         with self._lock:
             self._closed, thread = True, self._thread
             self._wake_queue.put(None)
@@ -79,35 +82,35 @@ class WriterThread:
         self._is_forking = True
 
     def resume_after_fork(self) -> None:
-        """Go on, in the parent."""
+        """Continue, in the parent."""
         if self._is_forking:  # else the store was opened by another thread within the fork
             self._is_forking = False
             self._transaction_lock.release()
             self._turn_lock.release()
 
     def reset_after_fork(self) -> None:
-        """Start anew in the child; what waits there is the parent's."""
+        """Start anew in the child; the requests that wait are the parent's."""
         self._abandoned_connections.append(self._connection.abandon())
         self._reset()
 
     def _run(self) -> None:
         while True:
-            tickets = self._take_requests()
-            if not tickets:
+            requests = self._take_requests()
+            if not requests:
                 break
             with self._turn_lock:
                 self._transaction_lock.acquire()
             try:
-                answers = self._write_requests(tickets)
+                answers = self._write_requests(requests)
             finally:
                 self._transaction_lock.release()
-            for ticket, mine in zip(tickets, answers, strict=True):
-                _deliver_answers(ticket, mine)
+            for request, own_answers in zip(requests, answers, strict=True):
+                _deliver_answers(request, own_answers)
         with self._transaction_lock:
             self._connection.close()
 
     def _take_requests(self) -> Sequence[WriteRequest]:
-        """Wait for tickets and return them; none once it is closed and all is written."""
+        """Wait for requests and return them; none once it is closed and all is written."""
         while True:
             with self._lock:
                 if self._pending:
@@ -118,29 +121,23 @@ class WriterThread:
                 self._is_idle = True
             self._wake_queue.get()
 
-    def _write_requests(self, tickets: Sequence[WriteRequest]) -> list[list[Answer] | JournalError]:
-        """Return the answers for each ticket."""
+    def _write_requests(self, requests: Sequence[WriteRequest]) -> list[list[Answer] | JournalError]:
+        """Return the answers to each request."""
         try:
-            if len(tickets) == 1:
-                return [self._connection.write(tickets[0].items)]
-            answers = self._connection.write([item for ticket in tickets for item in ticket.items])
+            if len(requests) == 1:
+                return [self._connection.write(requests[0].items)]
+            answers = iter(self._connection.write([item for request in requests for item in request.items]))
         except Exception as error:  # isolation: reported to all who wait; the thread goes on
-            return [self._database.translate_error(error) for _ in tickets]
-        parts: list[list[Answer] | JournalError] = []
-        begin = 0
-        for ticket in tickets:
-            end = begin + len(ticket.items)
-            parts.append(answers[begin:end])
-            begin = end
-        return parts
+            return [self._database.translate_error(error) for _ in requests]
+        return [list(islice(answers, len(request.items))) for request in requests]
 
 
-def _deliver_answers(ticket: WriteRequest, answers: list[Answer] | JournalError) -> None:
+def _deliver_answers(request: WriteRequest, answers: list[Answer] | JournalError) -> None:
     try:
         if isinstance(answers, JournalError):
-            ticket.fail(answers)
+            request.fail(answers)
         else:
-            ticket.complete(answers)
+            request.complete(answers)
     except Exception as error:  # isolation: somebody else completed the future; the others still wait
         report = threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
         threading.excepthook(report)
