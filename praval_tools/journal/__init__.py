@@ -1,4 +1,4 @@
-"""The journal: what happened, in an append-only store, and the acts that still hold."""
+"""The journal: an append-only record of calls, runs and changes of access, in memory or in a file."""
 
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, EventType
 from praval_tools.journal.journal import Journal, JournalEntry, RecordedCall, open_journal

@@ -188,6 +188,8 @@ class _ObjectCodec:
             (name, _make_writer(hints[name]), _REQUIRED if name in _ALWAYS_WRITTEN_FIELDS else default)
             for name, default in defaults.items()
         ]
+        if attrs.has(kind):  # the order of the keys in version 1
+            self._writers.sort(key=lambda writer: writer[2] is not _REQUIRED)
 
     def write(self, value: object) -> dict[str, object]:
         body = {}

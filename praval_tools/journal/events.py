@@ -1,7 +1,7 @@
 """
-Every event of the journal, one closed union: what happened to calls, to plugins, and who may do what.
+The events of the journal, one closed union: of calls, of model loops, of plugins, and of changes of access.
 
-The acts that change access are the `Fact` classes that the state is made from; they are not doubled here.
+The changes of access are the event classes from which the state of access is built; they are not repeated here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOSTNAME: Final = socket.gethostname()
 
 @cache
 def get_process_name() -> str:
-    """Return what stands for this process in the journal."""
+    """Return the name of this process in the journal: its host and its number."""
     return f"{_HOSTNAME}:{os.getpid()}"
 
 
@@ -71,23 +71,23 @@ class EventType(StrEnum):
     AGENT_RETIRED = "agent_retired"
 
 
-def _to_utc(moment: Any) -> Any:
-    return moment.astimezone(UTC) if isinstance(moment, datetime) and moment.tzinfo is not None else moment
+def _to_utc(time: Any) -> Any:
+    return time.astimezone(UTC) if isinstance(time, datetime) and time.tzinfo is not None else time
 
 
-def _check_time_zone(event: Any, attribute: Attribute[Any], moment: Any) -> None:
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise ValueError(f"{attribute.name}: {moment!r} is no datetime with a time zone; take it from a Clock")
+def _check_time_zone(event: object, attribute: Attribute[datetime], time: object) -> None:
+    if not isinstance(time, datetime) or time.tzinfo is None:
+        raise ValueError(f"{attribute.name}: {time!r} is not a datetime with a time zone; take it from a Clock")
 
 
-def _check_non_empty(event: Any, attribute: Attribute[Any], text: Any) -> None:
+def _check_non_empty(event: object, attribute: Attribute[str], text: object) -> None:
     if type(text) is not str or not text:
-        raise ValueError(f"{attribute.name}: {text!r} is no text that stands for something; make ids with a Clock")
+        raise ValueError(f"{attribute.name}: {text!r} is not a non-empty text; create ids with a Clock")
 
 
-def _check_milliseconds(event: Any, attribute: Attribute[Any], number: Any) -> None:
+def _check_milliseconds(event: object, attribute: Attribute[float | None], number: object) -> None:
     if number is not None and (not isinstance(number, int | float) or not math.isfinite(number)):
-        raise ValueError(f"{attribute.name}: {number!r} is no number of milliseconds")
+        raise ValueError(f"{attribute.name}: {number!r} is not a number of milliseconds")
 
 
 @frozen(kw_only=True)
@@ -96,7 +96,7 @@ class RecordedDecision:
     What the journal keeps of a `Decision`: which rule decided, and by which record.
 
     Args:
-        allowed: The answer.
+        allowed: Whether the call was allowed.
         rule: Which rule decided.
         reason: One sentence for a person.
         source: The record, as text: `grant:<id>`, `block:<by>`, `agent:<name>`, or the name of its kind.
@@ -115,7 +115,7 @@ def to_recorded_decision(decision: Decision) -> RecordedDecision:
     )
 
 
-def _describe_source(source: Any) -> str:
+def _describe_source(source: object) -> str:
     if source is None or isinstance(source, str):
         return source or ""
     if isinstance(source, Grant):
@@ -133,10 +133,10 @@ def _describe_source(source: Any) -> str:
 @frozen(kw_only=True)
 class EventBase:
     """
-    Base of the events that are no acts: what each of them carries.
+    Base of the events that are not changes of access.
 
     Args:
-        id: Stands for this event.
+        id: The event's own id.
         time: When it happened; kept in UTC.
         process: Which process wrote it.
     """
@@ -169,19 +169,19 @@ class _CallEventBase(EventBase):
 @frozen(kw_only=True)
 class AgentToolCall(_CallEventBase):
     """
-    A call was decided and its tool is about to start; durable before it does.
+    A call was allowed and its tool is about to start; durable before it does.
 
     Args:
-        arguments: What the tool gets, as JSON: bound, repaired, redacted.
+        arguments: What the tool receives, as JSON: bound, repaired, redacted.
         decision: Why the agent could call it.
         chain: The agents on whose behalf it calls, the nearest first.
         parent_id: The call inside which this one was made.
         fingerprint: Of the tool's definition.
-        attempt: How often the function was entered for this call, this time included.
-        repairs: What was mended in the arguments.
-        digest: Of the arguments as they were matched, by which a replay finds the call.
-        given: Of the arguments as they were given, where these differ.
-        toolcall_reason: Why the model made it, where it was asked.
+        attempt: How often the function was started for this call, this time included.
+        repairs: What was repaired in the arguments.
+        digest: Of the repaired arguments, by which a replay finds the call.
+        given: The digest of the arguments as the caller passed them, where these differ.
+        toolcall_reason: Why the model made the call, where it is required to say so.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -201,13 +201,13 @@ class AgentToolCall(_CallEventBase):
 @frozen(kw_only=True)
 class _ResultEventBase(_CallEventBase):
     """
-    Base of the events that say what came of a call.
+    Base of the events that end a call.
 
     Args:
         outcome: How it ended.
         result: The tool's value, as JSON; None unless the outcome is ok.
-        error: What the caller was told; None where the outcome is ok.
-        detail: What the exception said, where the caller was told an error id instead.
+        error: The message that the caller got; None where the outcome is ok.
+        detail: The exception's own message, where the caller got an error id instead.
         error_type: The class of the tool's exception, or the error's stable code.
         error_base: The nearest built-in class of the tool's exception, so that a replay raises the same.
         latency_ms: Milliseconds from the request to the result.
@@ -228,8 +228,8 @@ class AgentToolResult(_ResultEventBase):
     A call that had started ended; durable before the result is returned.
 
     Args:
-        attempts: How often the function was entered in all.
-        by: Who said so, where the call was in doubt and a person resolved it.
+        attempts: How often the function was started in all.
+        by: Who resolved the call, where it was in doubt.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_RESULT
@@ -244,7 +244,7 @@ class CallRerun(_CallEventBase):
     A call that is in doubt may run again.
 
     Args:
-        by: Who said so.
+        by: Who allowed it.
     """
 
     type: ClassVar = EventType.CALL_RERUN
@@ -259,16 +259,16 @@ class CallRefused(_CallEventBase):
 
     Args:
         outcome: How it ended.
-        arguments: What was given; may be anything, for no call is left out of the audit trail.
+        arguments: What the caller passed; may be anything, for no call is left out of the audit trail.
         decision: Why.
-        error: What the caller was told.
+        error: The message that the caller got.
         error_type: The error's stable code.
         problems: What is wrong with the arguments.
         chain: The agents on whose behalf it called, the nearest first.
         parent_id: The call inside which this one was made.
-        digest: Of the arguments as they were matched, by which a replay finds the call.
-        given: Of the arguments as they were given, where these differ.
-        toolcall_reason: Why the model made it, where it was asked.
+        digest: Of the arguments by which a replay finds the call.
+        given: The digest of the arguments as the caller passed them, where these differ.
+        toolcall_reason: Why the model made the call, where it is required to say so.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -317,9 +317,9 @@ class ApprovalAnswered(_CallEventBase):
         answer: Anything but an explicit `allow` is a `deny`.
         by: Who answered.
         reason: Why.
-        fingerprint: Of the definition that was looked at.
+        fingerprint: Of the definition that was approved.
         arguments: The edited arguments; None where they were left as they are.
-        digest: Of the arguments that were looked at.
+        digest: Of the arguments that were approved.
         expires: From when the answer no longer counts.
     """
 
@@ -336,7 +336,7 @@ class ApprovalAnswered(_CallEventBase):
 
 @frozen(kw_only=True)
 class LateResult(_ResultEventBase):
-    """A function that had been given up came to its end after all; the outcome of the call stays as it is."""
+    """A function ended after its call had timed out or was cancelled; the outcome of the call stays as it is."""
 
     type: ClassVar = EventType.LATE_RESULT
 
@@ -344,15 +344,15 @@ class LateResult(_ResultEventBase):
 @frozen(kw_only=True)
 class LoopBegan(EventBase):
     """
-    A loop between a model and an agent's tools began in a run; its id stands for the loop.
+    A loop between a model and an agent's tools began in a run; the event's id is the loop's.
 
     Args:
         run_id: The run.
         agent: Whose tools they are.
         input: What the conversation begins with, redacted.
-        digest: Of the same as it was given, by which a loop that is begun again is found.
-        masked: Something in it is secret, so that it cannot be gone on with from here alone.
-        model: What the model is called.
+        digest: Of the input before redaction, by which a loop that is begun again is found.
+        masked: Something in it is secret, so that the loop cannot be continued from this event alone.
+        model: The model's name.
         parent_id: The call from whose tool the loop was begun.
     """
 
@@ -370,15 +370,15 @@ class LoopBegan(EventBase):
 @frozen(kw_only=True)
 class ModelReplied(EventBase):
     """
-    A model replied; durable before any of the calls that it asks for is made.
+    A model replied; durable before any of the calls that it requests is made.
 
     Args:
         run_id: The run.
-        agent: Whose tools it was offered.
+        agent: Whose tools the model could call.
         loop_id: The loop.
         step: Which request of the loop it answers, from 1.
-        reply: What it said and which calls it asks for, redacted.
-        masked: Arguments of its calls are secret: with calls that were not made yet, it is asked again.
+        reply: Its text and the calls that it requests, redacted.
+        masked: Arguments of its calls are secret: with calls that were not made yet, the model is called again.
         latency_ms: Milliseconds from the request to the reply.
     """
 
@@ -400,9 +400,9 @@ class PluginLoaded(EventBase):
 
     Args:
         plugin: The name of its entry point.
-        distribution: What it was installed with.
+        distribution: The distribution that installed it.
         version: Of that distribution.
-        tools: The names of the tools that it brought.
+        tools: The names of the tools that it registered.
         fingerprints: Of those tools, in their order.
     """
 
@@ -422,7 +422,7 @@ class PluginFailed(EventBase):
 
     Args:
         plugin: The name of its entry point.
-        distribution: What it was installed with.
+        distribution: The distribution that installed it.
         version: Of that distribution.
         stage: Where it failed: `import`, or the name of the hook.
         error: The message.
@@ -445,7 +445,7 @@ StoredAccessEvent = (
     | events.ToolUnshared | events.ToolConfigured | events.ToolListed | events.ToolUnregistered
     | events.GrantRevoked | events.GrantSpent | events.AgentRetired
 )  # fmt: skip
-"""What is done at run time to who may do what, and is still there when the next process starts."""
+"""The changes of access that are made at run time, and still hold when the next process starts."""
 
 CallEvent = AgentToolCall | AgentToolResult | CallRefused | CallRerun | ApprovalAsked | ApprovalAnswered | LateResult
 LoopEvent = LoopBegan | ModelReplied
@@ -453,20 +453,13 @@ PluginEvent = PluginLoaded | PluginFailed
 JournalEvent = CallEvent | LoopEvent | PluginEvent | StoredAccessEvent
 """The closed union of what a journal holds."""
 
-_ALL_EVENT_CLASSES: Final = (
-    *get_args(CallEvent),
-    *get_args(LoopEvent),
-    *get_args(PluginEvent),
-    *get_args(StoredAccessEvent),
-)
-
 
 def _to_snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
 EVENT_CLASSES: Final[Mapping[EventType, type]] = MappingProxyType(
-    {EventType(_to_snake_case(one.__name__)): one for one in _ALL_EVENT_CLASSES}
+    {EventType(_to_snake_case(kind.__name__)): kind for kind in get_args(JournalEvent)}
 )
 """Event type → its class, for every event."""
 
@@ -476,7 +469,7 @@ EVENT_TYPES: Final[Mapping[type, EventType]] = MappingProxyType({kind: name for 
 
 @frozen(kw_only=True)
 class EventSubject:
-    """What an event is about, for the columns by which a journal is searched."""
+    """The run, call, agent and tool of an event, for the columns by which a journal is searched."""
 
     run_id: str | None = None
     tool_call_id: str | None = None
@@ -485,16 +478,18 @@ class EventSubject:
 
 
 def get_subject(event: JournalEvent) -> EventSubject:
-    """Return what *event* is about; a grant that ends or is spent names neither agent nor tool."""
+    """Return run, call, agent and tool of *event*; the end or the use of a grant names neither agent nor tool."""
     if isinstance(event, _CallEventBase):
         return EventSubject(
             run_id=event.run_id, tool_call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name
         )
     if isinstance(event, LoopBegan | ModelReplied):
         return EventSubject(run_id=event.run_id, agent=event.agent)
-    about = getattr(event, "grant", None) if isinstance(event, events.ToolAssigned) else getattr(event, "block", event)
-    tool = event.name if isinstance(event, _TOGGLE_EVENTS) and event.kind == "tool" else getattr(about, "tool", None)
-    return EventSubject(agent=getattr(about, "agent", None), tool=tool)
-
-
-_TOGGLE_EVENTS: Final = (events.ToolDisabled, events.ToolEnabled)
+    if isinstance(event, events.ToolDisabled | events.ToolEnabled):
+        return EventSubject(tool=event.name if event.kind == "tool" else None)
+    subject: object = event
+    if isinstance(event, events.ToolAssigned):
+        subject = event.grant
+    elif isinstance(event, events.ToolBlocked):
+        subject = event.block
+    return EventSubject(agent=getattr(subject, "agent", None), tool=getattr(subject, "tool", None))

@@ -1,11 +1,11 @@
-"""Quantiles of durations in less than 4 KB: counts in buckets whose bounds grow by two per cent (DDSketch)."""
+"""A quantile sketch of durations in less than 4 KB: counts in buckets whose bounds grow by two per cent (DDSketch)."""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 RELATIVE_ERROR: Final = 0.0099
 """The relative error of a quantile, as long as the window below reaches down to it."""
@@ -13,7 +13,7 @@ RELATIVE_ERROR: Final = 0.0099
 _GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _BUCKETS_PER_E_FOLD: Final = 1 / math.log(_GAMMA)
 _MAX_BUCKETS: Final = 960
-"""Buckets in all. From the greatest value down they span a factor of 10⁸; what is smaller shares the last one."""
+"""From the greatest value down they span a factor of 10⁸; all smaller values share the lowest bucket."""
 
 _MIN_VALUE: Final = 1e-6
 _MAX_VALUE: Final = 1e15
@@ -25,7 +25,7 @@ class QuantileSketch:
     """
     Counts values by size; equal for equal values in any order.
 
-    Values are positive numbers; what is smaller than 10⁻⁶, or no number, counts as that.
+    Values are positive numbers; what is smaller than 10⁻⁶, or not a number, counts as 10⁻⁶.
     """
 
     __slots__ = ("_counts", "_first_bucket")
@@ -47,7 +47,7 @@ class QuantileSketch:
             self._counts[at] += 1
 
     def _extend_to_bucket(self, index: int) -> int:
-        """Make room for the bucket *index*; return where it is now."""
+        """Make room for the bucket *index*; return its position."""
         counts, at = self._counts, index - self._first_bucket
         if not counts:
             self._counts, self._first_bucket = array("I", [0]), index
@@ -72,10 +72,10 @@ class QuantileSketch:
     def quantile(self, share: float) -> float | None:
         """Return the value below or at which *share* of all values lie, by nearest rank; None where there are none."""
         left = max(math.ceil(share * self.count - 1e-9), 1)
-        for at, found in enumerate(self._counts):
-            left -= found
-            if left <= 0 and found:
-                return 2.0 * math.exp((self._first_bucket + at) / _BUCKETS_PER_E_FOLD) / (_GAMMA + 1.0)
+        for position, count in enumerate(self._counts):
+            left -= count
+            if left <= 0 and count:
+                return 2.0 * math.exp((self._first_bucket + position) / _BUCKETS_PER_E_FOLD) / (_GAMMA + 1.0)
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -88,22 +88,22 @@ class QuantileSketch:
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self._counts.__sizeof__()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` makes the same sketch of."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the sketch for `from_dict`."""
         return {"first": self._first_bucket, "counts": self._counts.tolist()}
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> QuantileSketch:
+    def from_dict(cls, content: Mapping[str, object]) -> QuantileSketch:
         """
-        Return the sketch that `to_dict` described.
+        Return the sketch of which `to_dict` made *content*.
 
         Raises:
-            ValueError: It describes none.
+            ValueError: The content is not that of a sketch.
         """
-        made, first, counts = cls(), given.get("first"), given.get("counts")
+        sketch, first, counts = cls(), content.get("first"), content.get("counts")
         if type(first) is not int or type(counts) is not list or len(counts) > _MAX_BUCKETS:
             raise ValueError("a sketch has a first bucket and at most 960 counts")
-        if not all(type(one) is int and 0 <= one <= _MAX_COUNT for one in counts):
+        if not all(type(count) is int and 0 <= count <= _MAX_COUNT for count in counts):
             raise ValueError("the counts of a sketch are whole numbers")
-        made._first_bucket, made._counts = first, array("I", counts)
-        return made
+        sketch._first_bucket, sketch._counts = first, array("I", counts)
+        return sketch

@@ -1,4 +1,4 @@
-"""Usage statistics per tool and per agent and tool, counted without a lock on the call path."""
+"""Usage statistics per tool, and per agent and tool, counted without a lock on the call path."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from praval_tools.clock import Clock, SystemClock
 from praval_tools.errors import StatsWarning, get_user_stacklevel
 from praval_tools.journal.events import AgentToolResult, CallRefused, JournalEvent
 from praval_tools.journal.storage.atomic_files import write_atomically
-from praval_tools.journal.usage import STATS_VERSION, ToolUsage, UsageCounts, is_duration, parse_tools
+from praval_tools.journal.usage import STATS_VERSION, JsonObject, ToolUsage, UsageCounts, is_duration, parse_tools
 from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.tools.call import Outcome
 
@@ -24,7 +24,7 @@ _FOLD_THRESHOLD: Final = 1_024
 _OK: Final = Outcome.OK
 _UNKNOWN_TOOL: Final = Outcome.UNKNOWN_TOOL
 _APPROVAL_REQUIRED: Final = Outcome.APPROVAL_REQUIRED
-"""Neither is a use of a tool: there is none of that name, and a model makes up any number of names; or it waits."""
+"""Neither outcome is a use of a tool: there is none of that name, and models invent names; or the call waits."""
 
 _CallSample = tuple[str | None, str, Outcome, float | None, datetime]
 
@@ -33,14 +33,14 @@ class UsageStats:
     """
     Counts the calls of one registry.
 
-    A call appends one record and waits for nobody; records are added up when somebody asks, or by the call that finds
-    a thousand of them waiting and nobody at it.
+    A call appends one sample and waits for nobody; samples are added up when the figures are read, or by the call that
+    finds a thousand of them pending while nobody adds them up.
 
     Args:
-        storage_path: Where `save_stats` and `load_stats` go by default.
+        storage_path: The default file of `save_stats` and `load_stats`.
         track_usage: False: nothing is counted.
         clock: Where times come from.
-        switched: Told when counting is switched on or off.
+        switched: Called when counting is switched on or off.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class UsageStats:
         """
         Count one call that ended; never raises and never waits.
 
-        A call of a tool that does not exist is no use of any, and one that waits for an approval has not ended.
+        Calls of tools that do not exist, and calls that wait for an approval, are not counted.
 
         Args:
             agent: Who called; None for the operator.
@@ -89,9 +89,9 @@ class UsageStats:
         """
         if not self._track_usage or outcome is _UNKNOWN_TOOL or outcome is _APPROVAL_REQUIRED:
             return
-        waiting = self._pending
-        waiting.append((agent, tool, outcome, duration_ms, when))
-        if len(waiting) >= _FOLD_THRESHOLD and self._fold_lock.acquire(blocking=False):
+        pending = self._pending
+        pending.append((agent, tool, outcome, duration_ms, when))
+        if len(pending) >= _FOLD_THRESHOLD and self._fold_lock.acquire(blocking=False):
             try:
                 self._fold_pending()
             finally:
@@ -108,24 +108,24 @@ class UsageStats:
         self, tool_name: str, success: bool, duration_ms: float | None = None, request_id: str | None = None
     ) -> None:
         """
-        Count one call that the host program made by other ways; the registry counts its own calls by itself.
+        Count one call that the host program made without the registry, which counts its own calls.
 
         Args:
             tool_name: The tool's name.
             success: Whether it returned; else it counts as `tool_error`.
             duration_ms: How long it took; counts for successful calls.
-            request_id: Taken for callers that have one, and not stored.
+            request_id: Accepted for callers that have one, and not stored.
 
         Raises:
-            ValueError: The duration is negative or no number.
+            ValueError: The duration is negative or not a number.
         """
         if not is_duration(duration_ms):
-            raise ValueError(f"duration_ms: {shorten_repr(duration_ms)} is no number of milliseconds from 0 on")
+            raise ValueError(f"duration_ms: {shorten_repr(duration_ms)} is not a number of milliseconds, 0 or more")
         outcome = Outcome.OK if success else Outcome.TOOL_ERROR
         self.record(None, tool_name, outcome, duration_ms=duration_ms, when=self._clock.now())
 
     def rebuild(self, events: Iterable[JournalEvent]) -> None:
-        """Forget everything and count *events*, in any order: the journal's own account of the same calls."""
+        """Start from zero and count *events*, in any order, such as those of the journal."""
         fresh = UsageStats(clock=self._clock)
         for event in events:
             fresh.record_event(event)
@@ -135,24 +135,24 @@ class UsageStats:
             self._tools = fresh._tools
 
     def _fold_pending(self) -> None:
-        """Add up what is waiting; the caller holds the lock."""
-        waiting, tools = self._pending, self._tools
-        for _ in range(len(waiting)):
-            agent, tool, outcome, duration, when = waiting.popleft()
-            whole = tools.get(tool)
-            if whole is None:
-                whole = tools[tool] = ToolUsage()
+        """Add up the pending samples; the caller holds the lock."""
+        pending, tools = self._pending, self._tools
+        for _ in range(len(pending)):
+            agent, tool, outcome, duration, when = pending.popleft()
+            usage = tools.get(tool)
+            if usage is None:
+                usage = tools[tool] = ToolUsage()
             name = OPERATOR if agent is None else agent
-            mine = whole.agents.get(name)
-            if mine is None:
-                mine = whole.agents[name] = UsageCounts()
-            mine.add(outcome, duration, when)
+            counts = usage.agents.get(name)
+            if counts is None:
+                counts = usage.agents[name] = UsageCounts()
+            counts.add(outcome, duration, when)
             if duration is not None and outcome is _OK:
-                whole.sketch.add(duration)
+                usage.sketch.add(duration)
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
-    def get_stats(self, tool: str, agent: str | None = None) -> dict[str, Any] | None:
+    def get_stats(self, tool: str, agent: str | None = None) -> JsonObject | None:
         """
         Return the figures of a tool; None where it was never used.
 
@@ -162,34 +162,34 @@ class UsageStats:
         """
         with self._fold_lock:
             self._fold_pending()
-            whole = self._tools.get(tool)
-            found = whole if agent is None or whole is None else whole.agents.get(agent)
-            return found.summarize() if found is not None else None
+            usage = self._tools.get(tool)
+            counts = usage if agent is None or usage is None else usage.agents.get(agent)
+            return counts.summarize() if counts is not None else None
 
-    def get_all_stats(self) -> dict[str, dict[str, Any]]:
+    def get_all_stats(self) -> dict[str, JsonObject]:
         """Return the figures of every tool that was used, by name."""
         with self._fold_lock:
             self._fold_pending()
             return {name: self._tools[name].summarize() for name in sorted(self._tools)}
 
-    def get_agent_stats(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def get_agent_stats(self) -> dict[str, dict[str, JsonObject]]:
         """Return the figures by agent and tool, the host program's under `operator`."""
-        made: dict[str, dict[str, dict[str, Any]]] = {}
+        figures: dict[str, dict[str, JsonObject]] = {}
         with self._fold_lock:
             self._fold_pending()
             for tool in sorted(self._tools):
-                for agent, one in self._tools[tool].agents.items():
-                    made.setdefault(agent, {})[tool] = one.summarize()
-        return dict(sorted(made.items()))
+                for agent, counts in self._tools[tool].agents.items():
+                    figures.setdefault(agent, {})[tool] = counts.summarize()
+        return dict(sorted(figures.items()))
 
-    # ── keeping ──────────────────────────────────────────────────────────────────────────────────
+    # ── files ──────────────────────────────────────────────────────────────────────────────────
 
     def save_stats(self, path: str | os.PathLike[str] | None = None) -> Path:
         """
         Write everything to a JSON file, at once or not at all, and return its path.
 
-        Whoever saves last wins: of several processes each needs a file of its own.
-        A file in its place that holds no statistics is set aside, with a warning.
+        Saving replaces the file: of several processes each needs a file of its own.
+        A file in its place that does not hold statistics is set aside, with a warning.
 
         Raises:
             ValueError: No path is given, and there is no default.
@@ -198,7 +198,8 @@ class UsageStats:
         target = self._resolve_path(path)
         with self._fold_lock:
             self._fold_pending()
-            content = {"v": STATS_VERSION, "tools": {name: one.to_dict() for name, one in sorted(self._tools.items())}}
+            tools = {name: usage.to_dict() for name, usage in sorted(self._tools.items())}
+        content = {"v": STATS_VERSION, "tools": tools}
         target.parent.mkdir(parents=True, exist_ok=True)
         self._read_file(target)
         text = json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -207,29 +208,33 @@ class UsageStats:
 
     def load_stats(self, path: str | os.PathLike[str] | None = None) -> bool:
         """
-        Replace what was counted so far by what a file holds; False where there is no file, or none that can be read.
+        Replace what was counted so far by the content of a file.
 
-        A file that cannot be read is set aside, with a warning, and what was counted stays.
+        A file that does not hold statistics is set aside, with a warning, and what was counted stays.
+
+        Returns:
+            False where there is no file, or it was set aside.
 
         Raises:
             ValueError: No path is given, and there is no default.
             OSError: It cannot be opened.
         """
-        found = self._read_file(self._resolve_path(path))
-        if found is None:
+        tools = self._read_file(self._resolve_path(path))
+        if tools is None:
             return False
         with self._fold_lock:
             self._pending.clear()
-            self._tools = found
+            self._tools = tools
         return True
 
     def _resolve_path(self, path: str | os.PathLike[str] | None) -> Path:
-        if path is None and self.storage_path is None:
-            raise ValueError("path: there is none; give one, or set stats.storage_path")
-        return Path(path) if path is not None else self.storage_path  # type: ignore[return-value]
+        path = self.storage_path if path is None else Path(path)
+        if path is None:
+            raise ValueError("path: there is none; pass one, or set stats.storage_path")
+        return path
 
     def _read_file(self, path: Path) -> dict[str, ToolUsage] | None:
-        """Return what the file holds; None where there is none, or it was set aside."""
+        """Return the tools in the file; None where there is no file, or it was set aside."""
         try:
             return parse_tools(json.loads(path.read_bytes()))
         except FileNotFoundError:
@@ -238,8 +243,8 @@ class UsageStats:
             aside = path.with_name(f"{path.name}.broken-{self._clock.now():%Y%m%dT%H%M%S}-{self._clock.new_id()[-8:]}")
             path.rename(aside)
             warnings.warn(
-                f"{path} holds no usage statistics ({shorten_repr(str(error))}); it was set aside as {aside.name}, "
-                f"and counting starts anew. Rebuild them from the journal if there is one.",
+                f"{path} does not hold usage statistics ({shorten_repr(str(error))}); it was set aside as "
+                f"{aside.name}, and counting starts anew. Rebuild them from the journal if there is one.",
                 StatsWarning,
                 stacklevel=get_user_stacklevel(),
             )

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.access import events
-from praval_tools.access.records import Block, Grant
+from praval_tools.access.permissions import Block, Grant
 from praval_tools.access.restore import to_portable_overrides
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
 from praval_tools.journal.codec import from_json, to_json
@@ -64,8 +64,8 @@ def _iter_ended_grants(
 ) -> Iterator[tuple[Grant, str]]:
     """Yield the stored grants that *event* ended, with those derived from them, and the sources of their tools."""
     for pending in find_pending_grants_ended_by(before, event):
-        if isinstance(pending.act, events.ToolAssigned):
-            yield pending.act.grant, pending.source
+        if isinstance(pending.change, events.ToolAssigned):
+            yield pending.change.grant, pending.source
     if isinstance(event, events.GrantRevoked):
         waiting = [event.grant] if event.grant in before.grants else []
     elif isinstance(event, events.ToolUnassigned):
@@ -131,12 +131,12 @@ def read_stored_changes(state: AccessState, view: StateView, *, is_first_read: b
             if tool is not None:
                 if row.kind == "grant":
                     tools_by_grant[row.key] = tool
-                yield events.ActKept(
+                yield events.StoredChange(
                     tool=tool,
                     source=row.source,
                     kind=row.kind,
                     key=row.key,
-                    act=event,
+                    change=event,
                     left=left.pop(row.key, None),
                     revision=row.revision,
                 )

@@ -1,7 +1,7 @@
 """
-Python values as JSON, and back as the same values.
+Python values as JSON, and back: what the journal keeps of arguments and results.
 
-JSON values stay as they are. What JSON does not have is an object with one key that names it, `{"praval:tuple": […]}`,
+JSON values stay as they are. Other values become an object with one key that names their kind, `{"praval:tuple": […]}`,
 so that a journal reads back what was written, and NaN never reaches JSON.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -25,48 +25,48 @@ from praval_tools.schema.type_handler import Mismatch
 
 TAG_PREFIX: Final = "praval:"
 MAX_DEPTH: Final = 200
-"""What is nested deeper is kept as its text: readers of JSON have a limit, and a list may contain itself."""
+"""What is nested deeper is left out: readers of JSON have a limit, and a list may contain itself."""
 
 MAX_VALUES: Final = 2_000_000
-"""A few lists that hold each other stand for more values than any memory has."""
+"""A few lists that hold each other amount to more values than any memory has."""
+
+PythonValue: TypeAlias = Any
+"""A value of any type, which is handled by its exact type at run time."""
 
 _PLAIN_TYPES: Final = frozenset({type(None), bool, str})
 
 
 class OpaqueValue(msgspec.Struct, frozen=True):
-    """What stands for a value that has no JSON form: the text that `repr` gave, shortened."""
+    """A value that has no JSON form: its `repr`, shortened."""
 
     text: str
 
 
-def is_plain_json(value: Any) -> bool:
+def is_plain_json(value: PythonValue) -> bool:
     """Tell whether *value* is made of JSON values only and may be written as it is."""
     kind = type(value)
     if kind is not dict and kind is not list:
         return _is_plain_scalar(value, kind)
-    stack, seen = [(value, 0)], 0
+    stack, count = [(value, 0)], 0
     while stack:
-        here, level = stack.pop()
-        seen += len(here)
-        if level > MAX_DEPTH or seen > MAX_VALUES:
+        container, level = stack.pop()
+        count += len(container)
+        if level > MAX_DEPTH or count > MAX_VALUES:
             return False
-        if type(here) is dict:
-            if not _has_plain_keys(here):
+        if type(container) is dict:
+            if not _has_plain_keys(container):
                 return False
-            here = here.values()
-        for one in here:
-            kind = type(one)
-            if kind is float:
-                if not math.isfinite(one):
-                    return False
-            elif kind is dict or kind is list:
-                stack.append((one, level + 1))
-            elif not (kind in _PLAIN_TYPES or (kind is int and -INT_LIMIT < one < INT_LIMIT)):
+            container = container.values()
+        for member in container:
+            kind = type(member)
+            if kind is dict or kind is list:
+                stack.append((member, level + 1))
+            elif kind not in _PLAIN_TYPES and not _is_plain_scalar(member, kind):
                 return False
     return True
 
 
-def _is_plain_scalar(value: Any, kind: type) -> bool:
+def _is_plain_scalar(value: PythonValue, kind: type) -> bool:
     if kind is float:
         return math.isfinite(value)
     if kind is int:
@@ -74,29 +74,29 @@ def _is_plain_scalar(value: Any, kind: type) -> bool:
     return kind in _PLAIN_TYPES
 
 
-def _has_plain_keys(value: Mapping[Any, Any]) -> bool:
+def _has_plain_keys(value: dict[PythonValue, PythonValue]) -> bool:
     for key in value:
         if type(key) is not str:
             return False
     return len(value) != 1 or not str(next(iter(value))).startswith(TAG_PREFIX)
 
 
-def pack_value(value: Any) -> Any:
+def pack_value(value: PythonValue) -> PythonValue:
     """
     Return *value* as JSON; the value itself where it is JSON already.
 
-    Never fails: what has no JSON form is its shortened `repr`.
+    Never fails: of a value that has no JSON form the shortened `repr` is kept.
     """
     return value if is_plain_json(value) else _Packer().pack(value, 0)
 
 
 class _Packer:
-    """Packs one value, and counts how much it is."""
+    """Packs one value, and counts the values in it."""
 
     def __init__(self) -> None:
         self._value_count = 0
 
-    def pack(self, value: Any, level: int) -> Any:
+    def pack(self, value: PythonValue, level: int) -> PythonValue:
         kind = type(value)
         self._value_count += 1
         if level > MAX_DEPTH or self._value_count > MAX_VALUES:
@@ -111,64 +111,47 @@ class _Packer:
             return _tag_value("tuple", self._pack_items(value, level))
         if kind is set or kind is frozenset:
             return _tag_value(kind.__name__, sort_json_items(self._pack_items(value, level)))
-        return self._pack_foreign(value, level)
-
-    def _pack_items(self, values: Any, level: int) -> list[Any]:
-        return [self.pack(one, level + 1) for one in values]
-
-    def _pack_dict(self, value: dict[Any, Any], level: int) -> Any:
-        if not all(type(key) is str for key in value):
-            pairs = [[self.pack(key, level + 1), self.pack(one, level + 1)] for key, one in value.items()]
-            return _tag_value("dict", pairs)
-        made = {key: self.pack(one, level + 1) for key, one in value.items()}
-        return _tag_value("object", made) if len(made) == 1 and next(iter(made)).startswith(TAG_PREFIX) else made
-
-    def _pack_foreign(self, value: Any, level: int) -> Any:
-        """Pack what is no value of Python's own: by the table of types, else as its text."""
         if isinstance(value, Mapping):
             return self._pack_dict(dict(value), level)
         try:
-            plain = encode(value)
+            encoded = encode(value)
         except Mismatch:
-            return _tag_value("opaque", _format_opaque(value))
-        return self.pack(plain, level + 1)
+            return _tag_value("opaque", shorten_repr(value, 400))
+        return self.pack(encoded, level + 1)
+
+    def _pack_items(self, items: Iterable[PythonValue], level: int) -> list[PythonValue]:
+        return [self.pack(item, level + 1) for item in items]
+
+    def _pack_dict(self, value: dict[PythonValue, PythonValue], level: int) -> PythonValue:
+        if not all(type(key) is str for key in value):
+            return _tag_value("dict", [self._pack_items(pair, level) for pair in value.items()])
+        members = {key: self.pack(member, level + 1) for key, member in value.items()}
+        return members if _has_plain_keys(members) else _tag_value("object", members)
 
 
-def normalize_value(value: Any) -> Any:
-    """Return *value*, of a kind that JSON and this module do not know, as JSON or as `Opaque`."""
+def normalize_value(value: PythonValue) -> PythonValue:
+    """Return *value* with what JSON and this module do not know as JSON or as `OpaqueValue`."""
     return unpack_value(_Packer().pack(value, 0))
 
 
-def _format_opaque(value: Any) -> str:
-    return value.text if type(value) is OpaqueValue else shorten_repr(value, 400)
-
-
-def _tag_value(name: str, value: Any) -> dict[str, Any]:
+def _tag_value(name: str, value: PythonValue) -> dict[str, PythonValue]:
     return {TAG_PREFIX + name: value}
 
 
-def _pack_float(value: float) -> Any:
-    return value if math.isfinite(value) else _tag_value("float", repr(value))
-
-
-def _pack_int(value: int) -> Any:
-    return value if -INT_LIMIT < value < INT_LIMIT else _tag_value("int", hex(value))
-
-
-def _pass_through(value: Any) -> Any:
+def _pass_through(value: PythonValue) -> PythonValue:
     return value
 
 
-def _make_packer(name: str, write: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _make_packer(name: str, write: Callable[[PythonValue], PythonValue]) -> Callable[[PythonValue], PythonValue]:
     return lambda value: _tag_value(name, write(value))
 
 
-_PACKERS: Final[dict[type, Callable[[Any], Any]]] = {
+_PACKERS: Final[dict[type, Callable[[PythonValue], PythonValue]]] = {
     type(None): _pass_through,
     bool: _pass_through,
     str: _pass_through,
-    int: _pack_int,
-    float: _pack_float,
+    int: lambda value: value if -INT_LIMIT < value < INT_LIMIT else _tag_value("int", hex(value)),
+    float: lambda value: value if math.isfinite(value) else _tag_value("float", repr(value)),
     bytes: _make_packer("bytes", lambda value: b64encode(value).decode()),
     datetime: _make_packer("datetime", datetime.isoformat),
     date: _make_packer("date", date.isoformat),
@@ -176,10 +159,10 @@ _PACKERS: Final[dict[type, Callable[[Any], Any]]] = {
     timedelta: _make_packer("timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
     Decimal: _make_packer("decimal", str),
     UUID: _make_packer("uuid", str),
-    OpaqueValue: lambda value: _tag_value("opaque", _format_opaque(value)),
+    OpaqueValue: _make_packer("opaque", lambda value: value.text),
 }
 
-_UNPACKERS: Final[dict[str, Callable[[Any], Any]]] = {
+_UNPACKERS: Final[dict[str, Callable[[PythonValue], PythonValue]]] = {
     "float": float,
     "int": partial(int, base=16),
     "bytes": partial(b64decode, validate=True),
@@ -192,34 +175,34 @@ _UNPACKERS: Final[dict[str, Callable[[Any], Any]]] = {
     "tuple": lambda items: tuple(map(unpack_value, items)),
     "set": lambda items: set(map(unpack_value, items)),
     "frozenset": lambda items: frozenset(map(unpack_value, items)),
-    "dict": lambda pairs: {unpack_value(key): unpack_value(one) for key, one in pairs},
-    "object": lambda value: {key: unpack_value(one) for key, one in value.items()},
+    "dict": lambda pairs: {unpack_value(key): unpack_value(member) for key, member in pairs},
+    "object": lambda value: {key: unpack_value(member) for key, member in value.items()},
     "opaque": lambda text: OpaqueValue(str(text)),
 }
 
 
-def unpack_value(value: Any) -> Any:
+def unpack_value(value: PythonValue) -> PythonValue:
     """
-    Return the value that `packed` made *value* of.
+    Return the value of which `pack_value` made *value*.
 
     Raises:
-        ValueError: It names a kind that does not exist, or holds what that kind cannot be.
+        ValueError: It names a kind that does not exist, or holds what a value of that kind cannot hold.
     """
     kind = type(value)
     if kind is list:
-        return [unpack_value(one) for one in value]
+        return [unpack_value(item) for item in value]
     if kind is not dict:
         return value
     if len(value) == 1 and (key := next(iter(value))).startswith(TAG_PREFIX):
         return _unpack_tagged(key, value[key])
-    return {key: unpack_value(one) for key, one in value.items()}
+    return {key: unpack_value(member) for key, member in value.items()}
 
 
-def _unpack_tagged(key: str, value: Any) -> Any:
+def _unpack_tagged(key: str, value: PythonValue) -> PythonValue:
     unpack = _UNPACKERS.get(key.removeprefix(TAG_PREFIX))
     if unpack is None:
-        raise ValueError(f"{key!r} names no kind of value")
+        raise ValueError(f"{key!r} is not the name of a kind of value")
     try:
         return unpack(value)
     except (TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{shorten_repr(value)} is no {key}: {error}") from None
+        raise ValueError(f"{shorten_repr(value)} is not a valid {key}: {error}") from None

@@ -567,8 +567,8 @@ class TestKey:
             assert "material" not in str(caught.value) and KEY_VARIABLE in str(caught.value)
 
     def test_a_folder_that_does_not_exist(self, tmp_path: Path) -> None:
-        """Where the file cannot be made the error says where, and what else can be done."""
-        with pytest.raises(RedactionKeyError, match="cannot be made"):
+        """Where the file cannot be created the error says where, and what else can be done."""
+        with pytest.raises(RedactionKeyError, match="cannot be created"):
             load_key(tmp_path / "none" / "x", environ={})
 
 

@@ -140,7 +140,7 @@ def _killed_with_log(path: Path, harm: Callable[[bytes], bytes]) -> None:
     with SqlStore(path) as store:
         store.append([note(str(at), body=b"x" * 500) for at in range(2_000)])
     script = f"import os; from journal_children import *; SqlStore(Path({str(path)!r})).append([note()]); os._exit(0)"
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[1] / "support")
     path.write_bytes(harm(path.read_bytes()))
 
 
@@ -149,14 +149,14 @@ def _garbage(data: bytes) -> bytes:
 
 
 _REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "text": (lambda path: path.write_text("id,amount\n" * 100), "no journal and no database"),
-    "one byte": (lambda path: path.write_bytes(b"x"), "no journal and no database"),
+    "text": (lambda path: path.write_text("id,amount\n" * 100), "not a database"),
+    "one byte": (lambda path: path.write_bytes(b"x"), "not a database"),
     "foreign": (_foreign, "of another program"),
     "newer": (_newer, "newer praval-tools"),
     "without a table": (_without_a_table, "without journal_state"),
     "cut at a page": (lambda path: _cut(path, 8192), "damaged"),
     "cut in a page": (lambda path: _cut(path, 20_001), "damaged"),
-    "cut in the header": (lambda path: _cut(path, 50), "no database|damaged"),
+    "cut in the header": (lambda path: _cut(path, 50), "not a database|damaged"),
     "overwritten": (_overwritten, "damaged"),
     "overwritten, with a log": (lambda path: _killed_with_log(path, _garbage), "damaged"),
     "a header, with a log": (lambda path: _killed_with_log(path, lambda data: data[:4096]), "damaged"),
@@ -487,7 +487,7 @@ class TestSchema:
     def test_the_newest_migration_is_the_version(self) -> None:
         """A new migration without a new version would never run."""
         config = Config()
-        config.set_main_option("script_location", str(Path(praval_tools.__file__).parent / "journal" / "migrations"))
+        config.set_main_option("script_location", str(Path(praval_tools.__file__).parent / "journal" / "storage" / "migrations"))
 
         assert SCHEMA_REVISION == ScriptDirectory.from_config(config).get_current_head()
 

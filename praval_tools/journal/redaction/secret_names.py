@@ -1,16 +1,16 @@
-"""Which keys are the names of secrets."""
+"""Which keys are names of secrets, and the values that follow such names in text that is not JSON."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 DEFAULT_SECRET_NAMES: Final = (
     "password", "passwd", "pwd", "passphrase", "passcode", "secret", "secret_key", "token", "api_key", "authorization",
     "cookie", "credential", "private_key", "access_key", "signing_key", "encryption_key", "jwt",
 )  # fmt: skip
-"""Names of secrets, in words; case, dashes, underscores, camelCase, plurals and numbers at the end do not count."""
+"""Names of secrets, in words; case, dashes, underscores, camelCase, plurals and numbers at the end are ignored."""
 
 _AMOUNT_WORDS: Final = frozenset(
     {"max", "min", "count", "limit", "length", "len", "num", "number", "total", "used", "usage", "budget", "size"}
@@ -18,6 +18,20 @@ _AMOUNT_WORDS: Final = frozenset(
 _WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 _MIN_SUBSTRING_LENGTH: Final = 8
 _MAX_CACHED_KEYS: Final = 8_192
+
+_KEY_PATTERN: Final = re.compile(
+    r"""(?P<quote>\\{0,64}["'])(?P<quoted>[^"'\\]{1,80})(?P=quote)\s*[:=]\s*|(?<![\w-])(?P<bare>[A-Za-z_][\w-]{0,80})\s*[:=]\s*"""
+)
+_QUOTE_PATTERN: Final = re.compile(r"""\\*["']""")
+_QUOTED_VALUE_PATTERNS: Final = {
+    '"': re.compile(r'(?:\\.|[^\\"])*', re.DOTALL),
+    "'": re.compile(r"(?:\\.|[^\\'])*", re.DOTALL),
+}
+_UNQUOTED_VALUE_PATTERN: Final = re.compile(r"(?:(?:bearer|basic|digest|token)\s+)?\S*", re.IGNORECASE)
+_QUOTE_CHARACTERS: Final = ("'", '"')
+TRAILING_PUNCTUATION: Final = ",;&.\"')]}>"
+"""May follow a value that has no quotes, or belong to it."""
+HARMLESS_VALUES: Final = frozenset({"", "null", "none", "true", "false"})
 
 
 class SecretNames:
@@ -29,14 +43,14 @@ class SecretNames:
     """
 
     def __init__(self, patterns: Iterable[str | re.Pattern[str]]) -> None:
-        given = tuple(patterns)
-        self._expressions = [one for one in given if isinstance(one, re.Pattern)]
-        self._word_patterns = [words for one in given if isinstance(one, str) and (words := _split_words(one))]
+        patterns = tuple(patterns)
+        self._expressions = [pattern for pattern in patterns if isinstance(pattern, re.Pattern)]
+        self._word_patterns = [words for text in patterns if isinstance(text, str) and (words := _split_words(text))]
         self._cache: dict[str, bool] = {}
         stems = ["[-_. ]?".join(map(re.escape, words)) for words in self._word_patterns]
-        stems += [f"(?:{one.pattern})" for one in self._expressions]
+        stems += [f"(?:{expression.pattern})" for expression in self._expressions]
         self.prefilter = re.compile("|".join(stems) or r"(?!)", re.IGNORECASE)
-        """Finds nothing in a text that holds no such key; what it finds need not be one."""
+        """Finds nothing in a text that holds no such key; what it finds need not be such a key."""
 
     def __call__(self, key: str) -> bool:
         known = self._cache.get(key)
@@ -47,10 +61,42 @@ class SecretNames:
         return known
 
     def _is_secret_name(self, key: str) -> bool:
-        if any(one.search(key) for one in self._expressions):
+        if any(expression.search(key) for expression in self._expressions):
             return True
         words = _split_words(key)
         return any(_contains_words(words, pattern) for pattern in self._word_patterns)
+
+    def find_values(self, text: str, more_names: frozenset[str] = frozenset()) -> Iterator[tuple[int, int]]:
+        """Yield start and end of the secrets in *text* that is not JSON: `"password": "…`, `token=…`, *more_names*."""
+        if "=" not in text and ":" not in text:
+            return
+        if not self.prefilter.search(text) and not any(name in text for name in more_names):
+            return
+        end = 0
+        while (match := _KEY_PATTERN.search(text, end)) is not None:
+            key, end = match["quoted"] or match["bare"], match.end()
+            if key in more_names or self(key):
+                start, end = _find_value_span(text, end)
+                value = text[start:end].rstrip(TRAILING_PUNCTUATION)
+                is_harmless = value.lower() in HARMLESS_VALUES and text[start - 1] not in _QUOTE_CHARACTERS
+                if not is_harmless and start < end and not (_is_number(value) and is_amount(key)):
+                    yield start, end
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()
+
+
+def _find_value_span(text: str, start: int) -> tuple[int, int]:
+    """Return start and end of the value that begins at *start*; the text's end where the value's is not clear."""
+    if (quote := _QUOTE_PATTERN.match(text, start)) is not None:
+        quoted_value = _QUOTED_VALUE_PATTERNS.get(quote.group())
+        match = quoted_value.match(text, quote.end()) if quoted_value is not None else None
+        return quote.end(), match.end() if match is not None else len(text)
+    if text[start : start + 1] in ("{", "["):
+        return start, len(text)
+    match = _UNQUOTED_VALUE_PATTERN.match(text, start)
+    return start, match.end() if match is not None else start
 
 
 def is_amount(key: str) -> bool:
@@ -60,8 +106,8 @@ def is_amount(key: str) -> bool:
 
 
 def _split_words(text: str) -> list[str]:
-    found = (word.rstrip("0123456789") or word for word in _WORD_BOUNDARY.split(text[:256]) if word)
-    return [word.lower() for word in found]
+    words = (word.rstrip("0123456789") or word for word in _WORD_BOUNDARY.split(text[:256]) if word)
+    return [word.lower() for word in words]
 
 
 def _contains_words(words: list[str], pattern: list[str]) -> bool:

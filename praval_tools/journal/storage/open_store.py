@@ -33,7 +33,7 @@ def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | N
     path = parse_store_path(where)
     if path is None:
         return MemoryStore()
-    store: Store = import_module("praval_tools.journal.storage.sql_store").SqlStore(path)
+    store: Store = load("praval_tools.journal.storage.sql_store").SqlStore(path)
     return store
 
 
