@@ -1,5 +1,7 @@
 """Events: their JSON is stable, reads back as it was, and whatever else is refused by name."""
 
+# Tests of: codec, value_codec
+
 from __future__ import annotations
 
 import json
@@ -353,7 +355,8 @@ class TestShape:
 
 def test_importing_the_package_loads_no_journal() -> None:
     """Who does not journal does not pay for it."""
-    code = "import praval_tools, sys; print([name for name in sys.modules if name.startswith(('praval_tools.journal', 'cattrs'))])"
+    names = "[name for name in sys.modules if name.startswith(('praval_tools.journal', 'cattrs'))]"
+    code = f"import praval_tools, sys; print({names})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]" == found.stdout.strip()

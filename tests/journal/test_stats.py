@@ -1,5 +1,7 @@
 """Usage statistics: exact counts under threads, quantiles within one per cent, files that are never lost."""
 
+# Tests of: usage, quantile_sketch
+
 from __future__ import annotations
 
 import json

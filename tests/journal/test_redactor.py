@@ -1,19 +1,13 @@
-"""Redaction: no secret reaches the journal, and what is written instead still compares."""
+"""Redaction: no secret is stored in any form, equal secrets have equal markers, and all else stays as it is."""
+
+# Tests of: secret_tree, secret_search
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import stat
-import subprocess
-import sys
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, NewType, TypedDict
-from urllib.parse import quote, quote_plus
 
 import attrs
 import jsonschema_rs
@@ -21,114 +15,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from journal_strategies import EXAMPLES, HEAD, every_event, json_values, values
+from redaction_rig import (
+    ANY,
+    REDACTOR,
+    event,
+    forms,
+    hidden,
+    odd_secrets,
+    plan,
+    plan_for,
+    secret_texts,
+    shown,
+    written,
+)
 from type_strategies import ask
 
 from praval_tools import Outcome, Problem, Secret, Tool
-from praval_tools.errors import RedactionKeyError
 from praval_tools.journal.codec import from_json, to_json
-from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, EventType, RecordedDecision
-from praval_tools.journal.redaction.marker_key import KEY_VARIABLE, load_key
-from praval_tools.journal.redaction.redactor import MARKER_PATTERN, RedactionPlan, Redactor
-from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
-from praval_tools.journal.redaction.secret_search import SecretMarkers, build_written_forms
+from praval_tools.journal.events import AgentToolResult, CallRefused, EventType, RecordedDecision
+from praval_tools.journal.redaction.redactor import MARKER_PATTERN, Redactor
 from praval_tools.schema.coercion import Repair
-from praval_tools.schema.encode import to_json_bytes
-
-KEY = bytes(range(32))
-REDACTOR = Redactor(key=KEY)
-ANY = REDACTOR.build_plan()
-
-KEYS = [
-    "password", "Password", "user_password", "userPassword", "X-API-Key", "apikey", "api_keys", "access_token",
-    "Authorization", "set-cookie", "client.secret", "PASSWD", "passwordHash", "token2", "AWS_SECRET_ACCESS_KEY",
-]  # fmt: skip
-VOCABULARY = f"{KEYS} null true false None True False Infinity where when user note list body say: bad no JSON praval:"
-secret_keys = st.sampled_from(KEYS)
-plain_keys = st.sampled_from(["user", "note", "m", "x y", "ok"])
-
-
-def is_apart(text: str) -> bool:
-    """Tell whether *text* is a secret that the words of these tests, and of JSON, do not show by chance."""
-    return bool(text.strip()) and not shown(VOCABULARY, text) and text.lower() not in VOCABULARY.lower()
-
-
-def forms(secret: str) -> set[str]:
-    """Return how *secret* could be told from bytes: as it is, escaped, quoted, in base64."""
-    data = secret.encode("utf-8", "surrogatepass")
-    found = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    found |= {b64encode(data).decode().rstrip("="), urlsafe_b64encode(data).decode().rstrip("=")}
-    found |= {quote(data, safe=""), quote(data), quote_plus(data)}
-    return found
-
-
-def shown(data: bytes | str, secret: str) -> list[str]:
-    """Return what *data* shows of *secret*: four characters in a row or more; markers say nothing."""
-    text = data if isinstance(data, str) else data.decode("utf-8", "surrogatepass")
-    text = MARKER_PATTERN.sub("\0", text)
-    return [
-        form[start : start + 4]
-        for form in forms(secret)
-        for start in range(len(form) - 3)
-        if form[start : start + 4] in text
-    ]
-
-
-secret_texts = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=4, max_size=20).filter(
-    lambda text: text.strip() == text and is_apart(text)
-)
-odd_secrets = st.text(st.characters(), min_size=4, max_size=20).filter(is_apart)
-
-
-def written(one: Any, name: str) -> bytes:
-    """Return the bytes that stand for one field of an event in its JSON; times and ids may hold any digits."""
-    return to_json_bytes(json.loads(to_json(one))[name])
-
-
-def event(arguments: Any, **more: Any) -> AgentToolCall:
-    """Return a call event with these arguments."""
-    return AgentToolCall(**HEAD, arguments=arguments, **more)
-
-
-def plan(function: Any, redactor: Redactor = REDACTOR) -> RedactionPlan:
-    """Return the plan for a tool made of *function*."""
-    compiled = Tool.from_function(function, description="Do.").implementation.compiled
-    return redactor.build_plan(compiled.parameters_schema, compiled.result_schema)
-
-
-def plan_for(hint: Any) -> RedactionPlan:
-    """Return the plan for a tool with one parameter `value` of *hint*."""
-
-    def function(value: Any) -> str:
-        return ""
-
-    function.__annotations__["value"] = hint
-    return plan(function)
-
-
-@st.composite
-def hidden(draw: st.DrawFn, secret: Any) -> Any:
-    """Draw JSON that holds *secret* under the name of a secret, at any depth, also inside JSON text."""
-    value: Any = {draw(secret_keys): draw(st.sampled_from([secret, [secret], {"x": secret}]))}
-    for _ in range(draw(st.integers(0, 4))):
-        shape = draw(st.sampled_from(["list", "dict", "text", "tuple", "wide text"]))
-        if shape == "list":
-            value = [draw(st.integers(0, 9)), value]
-        elif shape == "tuple":
-            value = (value,)
-        elif shape == "dict":
-            value = {draw(plain_keys): value, "n": draw(st.none() | st.booleans())}
-        elif isinstance(value, tuple):
-            value = [value]
-        else:
-            value = json.dumps(listed(value), ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 2])))
-    return value
-
-
-def listed(value: Any) -> Any:
-    """Return *value* with lists for tuples."""
-    if isinstance(value, dict):
-        return {key: listed(one) for key, one in value.items()}
-    return list(map(listed, value)) if isinstance(value, list | tuple) else value
 
 
 class TestNothingIsShown:
@@ -447,129 +353,6 @@ class TestNothingToHide:
         assert "unexpected end, token: [] unexpected" == MARKER_PATTERN.sub(
             "[]", ANY.redact_text("unexpected end, token: expectations unexpected")
         )
-
-
-class TestNames:
-    @given(secret_keys)
-    def test_spelling_does_not_count(self, key: str) -> None:
-        """Case, dashes, dots, camelCase, plurals and numbers at the end change nothing."""
-        assert SecretNames(DEFAULT_SECRET_NAMES)(key)
-
-    @pytest.mark.parametrize(
-        "key", ["secretary", "tokenize", "author", "path", "passenger", "keyboard", "api", "key", "x", "", "monkey"]
-    )
-    def test_other_words(self, key: str) -> None:
-        """Words that only begin alike are no names of secrets."""
-        assert not SecretNames(DEFAULT_SECRET_NAMES)(key)
-
-    def test_patterns_of_ones_own(self) -> None:
-        """Patterns are words or regular expressions, and take the place of the default ones."""
-        one = Redactor(["pin code", re.compile(r"^ssn\d$")], key=KEY).build_plan()
-        clean, _ = one.redact_arguments(
-            {"pinCode": "1234x", "ssn1": "5678x", "password": "shown", "t": "pin-code: 9999y"}
-        )
-
-        assert "shown" == clean["password"]
-        assert [] == [text for text in ("1234x", "5678x", "9999y") if text in str(clean)]
-        assert Redactor([], key=KEY).build_plan().redact_arguments({"password": "shown"})[0] == {"password": "shown"}
-
-    def test_counting_names(self) -> None:
-        """`max_tokens` counts, `token` does not."""
-        assert (True, True, False) == (is_amount("max_tokens"), is_amount("tokenCount"), is_amount("token"))
-
-    @given(odd_secrets)
-    def test_forms_hold_the_secret_itself(self, secret: str) -> None:
-        """Every text has forms, the text itself among them, for any character."""
-        assert secret in build_written_forms(secret)
-        assert SecretMarkers({secret: "x"}) | SecretMarkers() and not SecretMarkers()
-
-
-RACER = """
-import sys
-from praval_tools.journal.redaction.marker_key import load_key
-
-print("ready", flush=True)
-for path in sys.stdin:
-    print(load_key(path.strip(), environ={}).hex(), flush=True)
-"""
-
-
-class TestKey:
-    def test_made_once_beside_the_store(self, tmp_path: Path) -> None:
-        """The first process makes the file, for itself alone; later ones read it; nothing else is left behind."""
-        store = tmp_path / "runs.db"
-        key = load_key(store, environ={})
-
-        assert (32, key) == (len(key), load_key(store, environ={}))
-        assert 0o600 == stat.S_IMODE((tmp_path / "runs.db.key").stat().st_mode)
-        assert ["runs.db.key"] == os.listdir(tmp_path)
-
-    def test_two_processes_at_once(self, tmp_path: Path) -> None:
-        """Processes that start together get the same key, every time."""
-        pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-        racers = [subprocess.Popen([sys.executable, "-c", RACER], **pipe) for _ in range(5)]
-        assert ["ready\n"] * 5 == [one.stdout.readline() for one in racers if one.stdout]
-        for turn in range(30):
-            for one in racers:
-                assert one.stdin is not None
-                one.stdin.write(f"{tmp_path}/runs{turn}.db\n")
-            keys = {one.stdout.readline() for one in racers if one.stdout}
-
-            assert 1 == len(keys) and 65 == len(keys.pop())
-        for one in racers:
-            one.communicate()
-            assert 0 == one.returncode
-        assert 30 == len(os.listdir(tmp_path))
-
-    def test_the_environment_comes_first(self, tmp_path: Path) -> None:
-        """`PRAVAL_TOOLS_KEY` is used as it is, and no file is made; too short a one is refused without being shown."""
-        assert b"0123456789abcdef" == load_key(tmp_path / "x", environ={KEY_VARIABLE: "0123456789abcdef"})
-        assert [] == os.listdir(tmp_path)
-        with pytest.raises(RedactionKeyError, match="fewer than 16") as caught:
-            load_key(None, environ={KEY_VARIABLE: "shortkey"})
-        assert "shortkey" not in str(caught.value)
-
-    def test_without_a_store(self) -> None:
-        """A journal in memory has a key of its own."""
-        assert load_key(None, environ={}) != load_key(None, environ={})
-
-    @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o777])
-    def test_wider_permissions(self, tmp_path: Path, mode: int) -> None:
-        """A file that others can read or write is refused, with the command that mends it."""
-        load_key(tmp_path / "x", environ={})
-        (tmp_path / "x.key").chmod(mode)
-
-        with pytest.raises(RedactionKeyError, match="chmod 600"):
-            load_key(tmp_path / "x", environ={})
-
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-    def test_another_owner(self, tmp_path: Path) -> None:
-        """A file of another user's is refused: that user knows the key."""
-        load_key(tmp_path / "x", environ={})
-        os.chown(tmp_path / "x.key", 12345, -1)
-
-        with pytest.raises(RedactionKeyError, match="belongs to user 12345"):
-            load_key(tmp_path / "x", environ={})
-
-    def test_links_directories_pipes_and_damaged_files(self, tmp_path: Path) -> None:
-        """Whatever else stands in its place is refused, never followed, replaced or waited for."""
-        load_key(tmp_path / "real", environ={})
-        (tmp_path / "link.key").symlink_to(tmp_path / "real.key")
-        (tmp_path / "folder.key").mkdir(mode=0o700)
-        os.mkfifo(tmp_path / "pipe.key", 0o600)
-        for name, content in (("empty", b""), ("short", b"00ff"), ("junk", b"\xffkey material"), ("long", b"0" * 5000)):
-            (tmp_path / f"{name}.key").write_bytes(content)
-            (tmp_path / f"{name}.key").chmod(0o600)
-        for name in ("link", "folder", "pipe", "empty", "short", "junk", "long"):
-            with pytest.raises(RedactionKeyError) as caught:
-                load_key(tmp_path / name, environ={})
-
-            assert "material" not in str(caught.value) and KEY_VARIABLE in str(caught.value)
-
-    def test_a_folder_that_does_not_exist(self, tmp_path: Path) -> None:
-        """Where the file cannot be created the error says where, and what else can be done."""
-        with pytest.raises(RedactionKeyError, match="cannot be created"):
-            load_key(tmp_path / "none" / "x", environ={})
 
 
 def test_examples_are_redacted_where_they_should_be() -> None:

@@ -1,0 +1,81 @@
+"""The stores, the clock and the calls with which the tests of surviving state begin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from survivors import spend
+
+from praval_tools import (
+    ToolCall,
+    ToolRegistry,
+    ToolResult,
+)
+from praval_tools.clock import SystemClock
+from praval_tools.journal.storage.memory import MemoryStore
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Hand(SystemClock):
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def now(self) -> datetime:
+        """Return the moment to which it was moved."""
+        return self.at
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the store is."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, path: Path) -> Any:
+    """Where a journal of each kind is; what holds for one holds for the other."""
+    return path if request.param == "sqlite" else MemoryStore()
+
+
+def call(registry: ToolRegistry, tool: str, agent: str = "clerk", **arguments: Any) -> ToolResult:
+    """Return what comes of a call."""
+    return registry.execute(ToolCall(None, tool, arguments, agent))
+
+
+def outcome(registry: ToolRegistry, tool: str, agent: str = "clerk", **arguments: Any) -> str:
+    """Return how a call ends."""
+    return str(call(registry, tool, agent, **arguments).outcome)
+
+
+def grew(registry: ToolRegistry) -> int:
+    """Return how many events the journal has."""
+    assert registry.journal is not None
+    return sum(1 for _ in registry.journal.read())
+
+
+def make_renamed_spend() -> Any:
+    """Return another `spend`, from the same place, whose parameter has another name."""
+
+    def pay(sum: int) -> int:
+        """Spend."""
+        return sum
+
+    pay.__module__, pay.__qualname__ = spend.__module__, spend.__qualname__
+    return pay
+
+
+def make_foreign_tool(name: str = "other") -> Any:
+    """Return a function from another module."""
+
+    def pay(amount: int = 0) -> int:
+        """Spend."""
+        return amount
+
+    pay.__module__, pay.__qualname__ = name, "spend"
+    return pay
