@@ -844,7 +844,7 @@ class TestMatching:
             assert "ok" == rig.registry.execute(ToolCall("x", "resolve", {}, "ann")).outcome
             assert 1 == len(refused)
             for answers in ({}, {"result": 1, "rerun": True}, {"result": None, "error": "x"}):
-                with pytest.raises(ToolUsageError, match="Say one of"):
+                with pytest.raises(ToolUsageError, match="Pass one of"):
                     run.resolve("s", **answers)
             for call_id in ("x", "nope"):
                 with pytest.raises(ToolUsageError, match="in doubt are: 's'") as caught:
