@@ -1,5 +1,5 @@
 """
-Every exception and warning of the package, under one base.
+Errors and warnings: every exception and warning of the package, under one base.
 
 Programs match on the class or on the stable `code`, never on the text.
 The text names both parties and the fix.
@@ -86,14 +86,15 @@ class DuplicateToolError(ToolError):
         self.new_owner, self.new_source, self.new_tool = new_owner, new_source, new_tool
 
     def __str__(self) -> str:
-        holder = f"owned by {self.owner!r}" if self.owner else "without an owner"
-        of = f"owned by {self.new_owner!r}" if self.new_owner else "without an owner"
-        late = f" The new one, {self.new_tool!r}, is {of} ({self.new_source})." if self.new_source else ""
+        ownership, new_ownership = (
+            f"owned by {owner!r}" if owner else "without an owner" for owner in (self.owner, self.new_owner)
+        )
+        rival = f" The new one, {self.new_tool!r}, is {new_ownership} ({self.new_source})." if self.new_source else ""
         fix = " Give yours another name or a namespace, or pass replace=True to replace it."
         if self.new_tool != self.tool:
-            late += " Names that differ only by case, '-', '_' or '.' are one on the wire."
+            rival += " Names that differ only by case, '-', '_' or '.' are one on the wire."
             fix = f" Give yours another name or a namespace, or unregister {self.tool!r} first."
-        return f"Tool {self.tool!r} is already registered, {holder} ({self.source}).{late}{fix}"
+        return f"Tool {self.tool!r} is already registered, {ownership} ({self.source}).{rival}{fix}"
 
 
 class DuplicateAgentError(ToolError):
@@ -106,9 +107,9 @@ class DuplicateAgentError(ToolError):
         self.agent, self.source, self.new_source = agent, source, new_source
 
     def __str__(self) -> str:
-        late = f" and again at {self.new_source}" if self.new_source else ""
+        rival = f" and again at {self.new_source}" if self.new_source else ""
         return (
-            f"Agent {self.agent!r} is already declared at {self.source}{late}. "
+            f"Agent {self.agent!r} is already declared at {self.source}{rival}. "
             f"Give one of them another name, or retire the first with registry.retire_agent({self.agent!r})."
         )
 
@@ -144,7 +145,7 @@ class UnknownAgentError(ToolError, LookupError):
 
 
 class NotOwnerError(ToolError):
-    """Somebody who is neither the operator nor entitled by ownership or grant tried to change access."""
+    """Somebody tried to change access who is neither the operator nor entitled to it by ownership or grant."""
 
     code: ClassVar[str] = "not-owner"
 
@@ -154,8 +155,8 @@ class NotOwnerError(ToolError):
 
     def __str__(self) -> str:
         target = f" tool {self.tool!r}" if self.tool else ""
-        other = self.owner if self.owner != self.actor else None
-        owner = f"its owner {other!r} or the operator" if other else "the operator"
+        names_owner = self.owner is not None and self.owner != self.actor
+        owner = f"its owner {self.owner!r} or the operator" if names_owner else "the operator"
         reason = f" ({self.why})" if self.why else ""
         return (
             f"{self.actor!r} may not {self.verb}{target}{reason}. Only {owner} may; "
@@ -246,16 +247,16 @@ class DiscoveryError(ExceptionGroup[Exception], ToolError):
     found: tuple[Any, ...] = ()
 
     def derive(self, excs: Sequence[Exception], /) -> DiscoveryError:  # type: ignore[override]
-        made = DiscoveryError(self.message, excs)
-        made.found = self.found
-        return made
+        part = DiscoveryError(self.message, excs)
+        part.found = self.found
+        return part
 
 
-# ── what a call can end in ───────────────────────────────────────────────────────────────────────
+# ── how a call can end ───────────────────────────────────────────────────────────────────────
 
 
 class ToolCallError(ToolError):
-    """Base of the errors that end a call; `result` is the `ToolResult` that says the same."""
+    """Base of the errors that end a call; `result` is the `ToolResult` that reports the same."""
 
     code: ClassVar[str] = "tool-call"
     result: Any = None
@@ -285,9 +286,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     One thing that is wrong with the arguments of a call.
 
     Args:
-        path: JSON path of the place, `$` for the whole: `$.rows[3].amount`.
+        path: JSON path of the value, `$` for the whole: `$.rows[3].amount`.
         reason: What is wrong, in a few words.
-        given: What was given there, as JSON text shortened to 80 characters.
+        given: The value, as JSON text shortened to 80 characters.
         wanted: What would be right.
     """
 
@@ -364,7 +365,7 @@ class RetryableToolError(ToolError):
 
 class ModelError(ToolError):
     """
-    A model could not be asked, or what it sent is no reply.
+    A model could not be reached, or what it sent is not a valid reply.
 
     `retryable` says whether the same request may succeed later, `retry_after` after how many seconds, where the
     provider says so.
@@ -387,7 +388,7 @@ class JournalError(ToolError):
     """
     The journal could not write or read; `store` names it, `problem` says why, `fix` what to do.
 
-    `answers` says of each item of a failed append what became of it, in the order of the items.
+    `answers` holds the outcome of each item of a failed append, in the order of the items.
     """
 
     code: ClassVar[str] = "journal"
@@ -402,7 +403,7 @@ class JournalError(ToolError):
 
 
 class JournalFileError(JournalError):
-    """The file is no journal that this version can write; it was left as it is."""
+    """The file is not a journal that this version can write; it was left as it is."""
 
     code: ClassVar[str] = "journal-file"
 
@@ -434,7 +435,7 @@ class RunBusyError(ToolError):
 
 
 class ReplayMismatchError(ToolError):
-    """A call is not the one that the run recorded in its place; `recorded` and `asked` say what each is."""
+    """A call is not the one that the run recorded in its place; `recorded` and `asked` describe the two."""
 
     code: ClassVar[str] = "replay-mismatch"
 
@@ -467,7 +468,7 @@ class UnusedCallsError(ToolError):
 
 
 class ToolInDoubtError(ToolCallError):
-    """The call was begun before, and nobody knows whether its tool did its work; `run` and `call` name it."""
+    """The call was started before, and it is unknown whether its tool did its work; `run` and `call` identify it."""
 
     code: ClassVar[str] = "in-doubt"
 
@@ -488,7 +489,9 @@ class EventFormatError(ToolError, ValueError):
 
     def __str__(self) -> str:
         event = f"Event {self.event_id!r}" if self.event_id else "An event without an id"
-        return f"{event} is no journal event that this release knows: {'; '.join(self.problems)}. {self.fix}".rstrip()
+        return (
+            f"{event} is not a journal event that this release knows: {'; '.join(self.problems)}. {self.fix}".rstrip()
+        )
 
 
 class RedactionKeyError(ToolError, RuntimeError):
@@ -526,7 +529,7 @@ class ConfigProblem(msgspec.Struct, frozen=True):
 
     Args:
         key: The path of the key: `plugins."praval-tools-sql".trust`.
-        expected: What is to stand there.
+        expected: What is expected there.
         file: The file; empty where it was given by the program.
         line: Its line, from 1; 0 where it is not known.
     """
@@ -542,7 +545,7 @@ class ConfigProblem(msgspec.Struct, frozen=True):
 
 
 class PluginError(ToolError):
-    """A plugin, or one of its hooks, was kept out; says which, where it stopped, and what to do."""
+    """A plugin, or one of its hooks, was rejected: which one, at which stage, and what to do."""
 
     code: ClassVar[str] = "plugin"
 
@@ -562,9 +565,9 @@ class PluginLoadError(ExceptionGroup[Exception], ToolError):
 
     def derive(self, excs: Sequence[Exception], /) -> PluginLoadError:  # type: ignore[override]
         """Return a group of *excs*, a part of this one."""
-        made = PluginLoadError(self.message, excs)
-        made.reports = self.reports
-        return made
+        part = PluginLoadError(self.message, excs)
+        part.reports = self.reports
+        return part
 
 
 # ── warnings ─────────────────────────────────────────────────────────────────────────────────────
@@ -579,15 +582,15 @@ class UnknownToolWarning(UserWarning):
 
 
 class AccessWarning(UserWarning):
-    """A change of access has no effect, or not the one that it seems to have."""
+    """A change of access has no effect, or another one than it seems to have."""
 
 
 class SubscriberWarning(RuntimeWarning):
-    """A callback that listens to changes raised; the change itself stands."""
+    """A subscriber to changes raised; the change itself stays."""
 
 
 class JournalWarning(RuntimeWarning):
-    """The journal failed, and the operator wants the registry to go on."""
+    """The journal failed, and the operator chose to go on without it."""
 
 
 class UntestedVersionWarning(UserWarning):
@@ -599,4 +602,4 @@ class StatsWarning(RuntimeWarning):
 
 
 class PluginWarning(RuntimeWarning):
-    """A plugin failed and was kept out, a hook of one failed, or an upgrade changed what a tool is."""
+    """A plugin failed and was rejected, a hook of one failed, or an upgrade changed the definition of a tool."""

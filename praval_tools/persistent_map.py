@@ -25,7 +25,7 @@ class PersistentMap(Mapping[K, V]):
     """
     An immutable mapping whose `set` and `discard` cost microseconds at any size in practice.
 
-    A small map is one dict. A larger one is 16 rows of 16 dicts, told apart by a key's hash; a dict that has grown is
+    A small map is one dict. A larger one is 16 rows of 16 dicts, chosen by a key's hash; a dict that has grown is
     replaced by 16 more. A change copies one dict, and the lists that lead to it.
     Iteration order is not meaningful: keep a sequence number where order counts.
     """
@@ -175,7 +175,7 @@ def _split_if_shallow(rows: list[_Row[K, V]], digits: int, bucket: _Bucket[K, V]
 
 
 def _split_bucket(bucket: _Bucket[K, V], bits: int) -> list[_Bucket[K, V]]:
-    """Return sixteen dicts that hold what *bucket* holds, told apart by the *bits* of a hash that follow."""
+    """Return sixteen dicts that hold what *bucket* holds, chosen by the *bits* of a hash that follow."""
     parts: list[_Bucket[K, V]] = [{} for _ in range(16)]
     for key, value in bucket.items():
         parts[hash(key) >> bits & 15][key] = value

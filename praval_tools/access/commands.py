@@ -164,7 +164,7 @@ def plan_clear(actor: str, reason: str) -> EventList:
 
 
 def make_policy_name(state: AccessState, label: str) -> str:
-    """Return the name in which a new policy acts; a label that is taken gets a number."""
+    """Return the name of a new policy; a label that is taken gets a number."""
     taken = {policy.name for policy in state.policies}
     names = (f"policy:{label}{f'#{number}' if number > 1 else ''}" for number in range(1, len(taken) + 2))
     return next(name for name in names if name not in taken)

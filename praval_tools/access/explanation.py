@@ -34,7 +34,7 @@ def explain_decision(
     state: AccessState, principal: Principal, tool: str, now: datetime, arguments: object,
     bind_arguments: ArgumentBinder, find_policy_refusal: PolicyRefusal,
 ) -> Decision:  # fmt: skip
-    """Return the decision with every rule that was tried; on *arguments*, as a call takes them, unless they are None."""
+    """Return the decision with every rule that was tried; on *arguments*, as of a call, unless they are None."""
     resolution = resolve_access(state, principal, tool, now)
     decision = resolution.decision
     if resolution.record is None:

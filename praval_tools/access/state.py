@@ -31,7 +31,7 @@ StoredChangeKey = tuple[str, str, str]
 
 
 class RegisteredPolicy(msgspec.Struct, frozen=True):
-    """A policy under the name in which it acts."""
+    """A policy and its name."""
 
     name: str
     check: Callable[..., Any]

@@ -35,7 +35,7 @@ from praval_tools.names import shorten_repr
 
 Subscriber = Callable[[AnyStateEvent], object]
 SubscriberContext = Callable[[], AbstractContextManager[object]]
-"""Makes the context in which a subscriber is called: in whose name it acts."""
+"""Makes the context in which a subscriber is called, which sets who changes something there."""
 
 _open_change: ContextVar[tuple[StateStore, PendingChange] | None] = ContextVar("praval_tools_change", default=None)
 

@@ -97,7 +97,7 @@ def _add_tools(state: AccessState, registrations: Iterable[events.ToolRegistered
 
 
 def _find_overrides(state: AccessState, tool: AnyTool) -> MetadataOverrides:
-    """Return what the operator set for an earlier tool of this name; for one from elsewhere only a required approval."""
+    """Return what the operator set for an earlier tool of this name; of one from elsewhere a required approval."""
     by_origin = state.overrides_by_tool.get(tool.name)
     if by_origin is None:
         return ()

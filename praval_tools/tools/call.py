@@ -1,4 +1,4 @@
-"""A call and what came of it."""
+"""Calls and results: a request to run a tool, how it ended, and what a model reads of it."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class ToolCall(msgspec.Struct, frozen=True):
     """
     One request of an agent to run a tool.
 
-    Making one never fails: `arguments` may be a dict, JSON text, bytes or junk, and is judged by the call.
+    Making one never fails: `arguments` may be a dict, JSON text, bytes or anything else; the call checks them.
 
     Args:
-        tool_call_id: Stands for this call; None: one is made where something needs it.
+        tool_call_id: Identifies this call; None: one is made where something needs it.
         name: The tool's name.
         arguments: A dict, or JSON text of an object; None and empty text mean none.
         agent: Who calls; None is forbidden, except through an agent or its toolset, which fill in their own name.
         run_id: The journaled run that it belongs to.
-        on_behalf_of: For whom the agent acts, the nearest first.
+        on_behalf_of: The agents on whose behalf it calls, the nearest first.
         parent_id: The id of the call from whose tool this one was made; filled in by the call.
-        reason: Why the model makes it, where it was asked; kept in the journal, not given to the tool.
+        reason: Why the model makes it, where it was asked; recorded in the journal, not passed to the tool.
         engine: Where its function is to run; None: as its tool says, or else the registry.
     """
 
@@ -68,7 +68,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     engine: str | None = None
 
     def with_id(self) -> ToolCall:
-        """Return the call with an id, made where none was given, or what is given is no text."""
+        """Return the call with an id; a new one where it has none, or one that is not a text."""
         if type(self.tool_call_id) is str and self.tool_call_id:
             return self
         return msgspec.structs.replace(self, tool_call_id=os.urandom(16).hex())
@@ -76,7 +76,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 class ToolResult(msgspec.Struct, frozen=True):
     """
-    What came of one call; `success` is true where the tool ran and returned.
+    The outcome of one call; `success` is true where the tool ran and returned.
 
     Args:
         tool_call_id: The id of the call, None where none was given and nothing needed one.
@@ -88,7 +88,7 @@ class ToolResult(msgspec.Struct, frozen=True):
         error_type: The class of the tool's exception, or the error's stable code.
         latency_ms: Milliseconds from the request to the result.
         attempts: How often the function was entered.
-        repairs: What was mended in the arguments.
+        repairs: What was repaired in the arguments.
         replayed: The value was recorded earlier and the tool did not run.
         decision: Why the agent could call it, or not.
         exception: What the tool raised, as it is; for the host program alone.
@@ -141,20 +141,20 @@ class ToolResult(msgspec.Struct, frozen=True):
             value = encode(self.result)
             return to_json_bytes(value).decode() if limit is None else truncate_json(value, limit)
         except Exception as error:  # the seam to whatever a tool returned
-            said = str(error) if isinstance(error, Unencodable) else type(error).__name__
+            problem = str(error) if isinstance(error, Unencodable) else type(error).__name__
             return truncate_text(
-                f"The tool returned what cannot be written as JSON: {said}", limit or _MAX_ERROR_LENGTH
+                f"The tool returned what cannot be written as JSON: {problem}", limit or _MAX_ERROR_LENGTH
             )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[ToolResult], tuple[object, ...]]:
         # the tool's exception may be anything, and stays in its process
         names = self.__struct_fields__
         return ToolResult, tuple(None if name == "exception" else getattr(self, name) for name in names)
 
     def __repr__(self) -> str:
         shown = ("name", "agent", "outcome", "result", "error", "error_type")
-        given = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
-        return f"ToolResult({', '.join([repr(self.tool_call_id), *given])})"
+        fields = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
+        return f"ToolResult({', '.join([repr(self.tool_call_id), *fields])})"
 
 
 def _replace_surrogates(text: str) -> str:

@@ -1,9 +1,9 @@
-"""What tools return besides JSON: text, images, sounds and files, for the formats that carry them."""
+"""Content blocks: text, images, sounds and files that tools return besides JSON, for the formats that carry them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from attrs import frozen
 
@@ -15,7 +15,7 @@ class Content:
     """
     One block of a result: `Content.image(png, "image/png")`; a tool returns one, or a list of them and of texts.
 
-    A format that cannot carry it says in words what is missing.
+    A format that cannot carry it describes it in words.
 
     Args:
         type: What it is.
@@ -36,7 +36,7 @@ class Content:
     def __attrs_post_init__(self) -> None:
         if self.type not in _REQUIRED_FIELDS:
             raise ValueError(f"Content of type {self.type!r}: it is one of {', '.join(_REQUIRED_FIELDS)}.")
-        missing = [one for one in _REQUIRED_FIELDS[self.type] if getattr(self, one) in (None, "")]
+        missing = [name for name in _REQUIRED_FIELDS[self.type] if getattr(self, name) in (None, "")]
         if self.type == "resource" and self.text is None and self.data is None:
             missing.append("text or data")
         if missing and not (self.type == "text" and self.text == ""):
@@ -76,8 +76,8 @@ class Content:
             return self.text
         if self.type == "resource_link":
             return f"[{self.name}: {self.uri}]"
-        what = " ".join(one for one in (self.mime_type or self.type, self.name or self.uri) if one)
-        return f"[{what}, {len(self.data or b'')} bytes]"
+        words = " ".join(filter(None, (self.mime_type or self.type, self.name or self.uri)))
+        return f"[{words}, {len(self.data or b'')} bytes]"
 
 
 _REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {
@@ -86,17 +86,17 @@ _REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def to_content_blocks(value: Any) -> list[Content] | None:
-    """Return the blocks that a tool's value is, texts among them as blocks; None: it is something else."""
+def to_content_blocks(value: object) -> list[Content] | None:
+    """Return a tool's value as blocks, texts among them as blocks, too; None where it is something else."""
     if isinstance(value, Content):
         return [value]
-    if not isinstance(value, list | tuple) or not any(isinstance(one, Content) for one in value):
+    if not isinstance(value, list | tuple) or not any(isinstance(item, Content) for item in value):
         return None
-    if not all(isinstance(one, Content | str) for one in value):
+    if not all(isinstance(item, Content | str) for item in value):
         return None
-    return [one if isinstance(one, Content) else Content.of_text(one) for one in value]
+    return [item if isinstance(item, Content) else Content.of_text(item) for item in value]
 
 
 def describe_blocks(blocks: Iterable[Content]) -> str:
     """Return blocks as one text."""
-    return "\n".join(one.described for one in blocks)
+    return "\n".join(block.described for block in blocks)

@@ -1,4 +1,4 @@
-"""What a tool may learn about the call that it serves."""
+"""Tool context: the call that a tool serves, passed to it as a parameter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ToolContext:
     _cancelled: Callable[[], bool] = field(default=_is_never_cancelled, repr=False)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Say how far the work is: *done* of *total*, in the tool's own unit."""
+        """Report progress: *done* of *total*, in the tool's own unit."""
         self._progress(done, total, message)
 
     @property

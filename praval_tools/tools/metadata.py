@@ -81,7 +81,7 @@ class ToolMetadata:
         read_only: Changes nothing (None: unknown).
         destructive: May destroy something (None: unknown).
         idempotent: A second run with the same key has no further effect (None: unknown).
-        open_world: Talks to things outside (None: unknown).
+        open_world: Reaches things outside (None: unknown).
         timeout: Seconds until a call is given up; None: the registry's.
         retries: How often a call that may succeed later is tried again; None: the registry's.
         concurrency_safe: False: it runs alone in its registry.
@@ -245,7 +245,7 @@ FIELD_NAMES: Final = tuple(alias for alias in _ALIASES.values() if alias not in 
 
 
 def describe_unknown_fields(names: Iterable[str]) -> list[str]:
-    """Return one sentence for each name that is no field of the metadata."""
+    """Return one sentence for each name that is not a field of the metadata."""
     return [
         f"unknown keyword {name!r}{suggest_names(name, FIELD_NAMES, '; did you mean ')}"
         for name in names

@@ -1,9 +1,8 @@
-"""What a model sees of what is too long for it: head and tail, and JSON that stays valid."""
+"""Truncate texts and JSON that are too long for a model: head and tail stay, and JSON stays valid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from praval_tools.schema.encode import to_json_bytes
 
@@ -19,40 +18,42 @@ def truncate_text(text: str, limit: int) -> str:
     return text[: keep - keep // 3] + marker + (text[-(keep // 3) :] if keep // 3 else "")
 
 
-def truncate_json(value: Any, limit: int) -> str:
+def truncate_json(value: object, limit: int) -> str:
     """
     Return *value*, which is JSON already, as JSON text of at most *limit* characters.
 
     Lists and objects lose members from their middle, texts characters; a marker says how many.
     """
-    text = to_json_bytes(value).decode()
+    text = _to_text(value)
     if len(text) <= limit:
         return text
-    kind = type(value)
-    if kind is str:
+    if isinstance(value, str):
         return _truncate_json_text(value, limit)
-    if kind is list:
-        marker = to_json_bytes(f"…[{len(value)} items left out]…").decode()
-        items = _MemberList(("", one) for one in value)
-        return items.truncate(limit, marker, lambda left: f"…[{left} items left out]…", ("[", "]"))
-    if kind is dict:
-        name = "…"
-        while name in value:
-            name += "…"
-        key = to_json_bytes(name).decode() + ":"
-        marker = f'{key}"{len(value)} keys left out"'
-        entries = _MemberList((to_json_bytes(key).decode() + ":", one) for key, one in value.items())
-        return entries.truncate(limit, marker, lambda left: f"{left} keys left out", ("{", "}"), key)
+    if isinstance(value, list):
+        members = [("", item) for item in value]
+        return _truncate_members(members, limit, "[]", lambda left: _to_text(f"…[{left} items left out]…"))
+    if isinstance(value, dict):
+        marker_name = "…"
+        while marker_name in value:
+            marker_name += "…"
+        members = [(_to_text(name) + ":", item) for name, item in value.items()]
+        return _truncate_members(
+            members, limit, "{}", lambda left: f"{_to_text(marker_name)}:{_to_text(f'{left} keys left out')}"
+        )
     return _make_minimal_json(limit)
+
+
+def _to_text(value: object) -> str:
+    return to_json_bytes(value).decode()
 
 
 def _truncate_json_text(text: str, limit: int) -> str:
     room = limit - 2
     while room > 0:
-        made = to_json_bytes(truncate_text(text, room)).decode()
-        if len(made) <= limit:
-            return made
-        room -= len(made) - limit
+        shortened = _to_text(truncate_text(text, room))
+        if len(shortened) <= limit:
+            return shortened
+        room -= len(shortened) - limit
     return _make_minimal_json(limit)
 
 
@@ -61,42 +62,43 @@ def _make_minimal_json(limit: int) -> str:
     return '"…"' if limit >= 3 else "0"
 
 
-class _MemberList:
-    """The members of a list or an object, each with the text before it."""
+def _truncate_members(
+    members: list[tuple[str, object]], limit: int, brackets: str, make_marker: Callable[[int], str]
+) -> str:
+    """
+    Return as many members as fit, two thirds of them from the head.
 
-    def __init__(self, members: Iterable[tuple[str, Any]]) -> None:
-        self._members = list(members)
+    Args:
+        members: The members of a list or an object, each with the text before it.
+        limit: The greatest length.
+        brackets: The opening and the closing one.
+        make_marker: Makes the text that stands for so many members.
+    """
+    opening, closing = brackets[0], brackets[1]
+    if len(members) < 2:
+        prefix, value = members[0] if members else ("", None)
+        room = limit - 2 - len(prefix)
+        return f"{opening}{prefix}{truncate_json(value, room)}{closing}" if room > 0 else _make_minimal_json(limit)
+    budget = limit - 3 - len(make_marker(len(members)))
+    head = _take_fitting(members, budget * 2 // 3)
+    used = sum(len(text) + 1 for text in head)
+    tail = _take_fitting(reversed(members[len(head) :]), budget - used)
+    if not head and not tail:
+        prefix, value = members[0]
+        room = budget - len(prefix)
+        if room < 3:
+            return _make_minimal_json(limit)
+        head = [prefix + truncate_json(value, room)]
+    left = len(members) - len(head) - len(tail)
+    return opening + ",".join([*head, make_marker(left), *reversed(tail)]) + closing
 
-    def truncate(
-        self, limit: int, longest_marker: str, marker: Any, brackets: tuple[str, str], marker_prefix: str = ""
-    ) -> str:
-        """Return as many members as fit, two thirds of them from the head; *longest* is the longest marker."""
-        opening, closing = brackets
-        if len(self._members) < 2:
-            key, only = self._members[0] if self._members else ("", None)
-            inner = limit - 2 - len(key)
-            return f"{opening}{key}{truncate_json(only, inner)}{closing}" if inner > 0 else _make_minimal_json(limit)
-        budget = limit - 3 - len(longest_marker)
-        head = self._take_fitting(self._members, budget * 2 // 3)
-        used = sum(len(one) + 1 for one in head)
-        tail = self._take_fitting(reversed(self._members[len(head) :]), budget - used)
-        if not head and not tail:
-            key, first = self._members[0]
-            inner = budget - len(key)
-            if inner < 3:
-                return _make_minimal_json(limit)
-            head = [key + truncate_json(first, inner)]
-        left = len(self._members) - len(head) - len(tail)
-        said = marker_prefix + to_json_bytes(marker(left)).decode()
-        return opening + ",".join([*head, said, *reversed(tail)]) + closing
 
-    @staticmethod
-    def _take_fitting(members: Iterable[tuple[str, Any]], budget: int) -> list[str]:
-        found: list[str] = []
-        for key, one in members:
-            text = key + to_json_bytes(one).decode()
-            budget -= len(text) + 1
-            if budget < 0:
-                break
-            found.append(text)
-        return found
+def _take_fitting(members: Iterable[tuple[str, object]], budget: int) -> list[str]:
+    texts: list[str] = []
+    for prefix, value in members:
+        text = prefix + _to_text(value)
+        budget -= len(text) + 1
+        if budget < 0:
+            break
+        texts.append(text)
+    return texts
