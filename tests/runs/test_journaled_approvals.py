@@ -1,0 +1,209 @@
+"""What can go wrong with a journaled call: approvals, time-outs, cancellation, odd results; sync and async."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from journaled_rig import (
+    House,
+    house,  # noqa: F401
+)
+
+from praval_tools import (
+    Allow,
+    ApprovalRequest,
+    Deny,
+    Outcome,
+    ToolRegistry,
+)
+from praval_tools.clock import SystemClock
+from praval_tools.journal.events import AgentToolCall, ApprovalAnswered, CallRefused
+
+
+class Hand(SystemClock):
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """Return the moment to which it was moved."""
+        return self.at
+
+
+class TestApprovals:
+    def test_a_handler_that_raises(self, house: House) -> None:
+        """It is a no, written down as one."""
+
+        def handler(request: ApprovalRequest) -> Any:
+            raise RuntimeError("out to lunch")
+
+        house.ask(handler)
+
+        assert Outcome.APPROVAL_DENIED is house.call("pay", {"to": "bob"}).outcome
+        assert [] == house.ran
+        assert ["approval_asked", "approval_answered", "call_refused"] == house.types()
+        assert "deny" == house.events(ApprovalAnswered)[0].answer
+
+    def test_an_answer_that_comes_late(self, tmp_path: Path) -> None:
+        """An allow after the request has expired is a no."""
+        for driver in ("sync", "async"):
+            clock = Hand()
+            house = House(tmp_path / f"{driver}.db", driver, clock=clock)
+
+            def handler(request: ApprovalRequest, clock: Hand = clock) -> Any:
+                clock.at += timedelta(hours=2)
+                return Allow()
+
+            house.ask(handler)
+            assert Outcome.APPROVAL_DENIED is house.call("pay", {"to": "bob"}).outcome
+            assert ([], "deny") == (house.ran, house.events(ApprovalAnswered)[0].answer)
+            house.registry.close()
+
+    def test_an_answer_that_is_none(self, house: House) -> None:
+        """None is a no."""
+        house.ask(lambda request: None)
+
+        assert Outcome.APPROVAL_DENIED is house.call("pay", {"to": "bob"}).outcome
+        assert [] == house.ran
+
+    def test_edited_out_of_bounds(self, house: House) -> None:
+        """Edited arguments are decided again: outside of the bounds of the grant the call is forbidden."""
+        house.registry.assign_tool_to_agent("pay", "bob", where={"amount": {"maximum": 10}}, max_calls=5)
+        house.ask(lambda request: Allow({"to": "bob", "amount": 11}, "boss"))
+
+        assert Outcome.FORBIDDEN is house.call("pay", {"to": "bob", "amount": 1}, "bob").outcome
+        assert [] == house.ran
+        assert {"to": "bob", "amount": 11} == house.events(ApprovalAnswered)[0].arguments
+        assert 5 == house.registry.uses_left(house.registry.grants(agent="bob")[0])
+
+    def test_edited_to_what_does_not_fit(self, house: House) -> None:
+        """Nor do they get past the schema."""
+        house.ask(lambda request: Allow({"to": "bob", "amount": "many"}, "boss"))
+
+        assert Outcome.INVALID_ARGUMENTS is house.call("pay", {"to": "bob"}).outcome
+        assert [] == house.ran
+
+    def test_edited_arguments_are_what_is_recorded(self, house: House) -> None:
+        """The call event says what the tool got, the answer who changed it."""
+        house.ask(lambda request: Allow({"to": "eve", "amount": 2}, "boss"))
+
+        assert 2 == house.call("pay", {"to": "bob"}).result
+        assert {"to": "eve", "amount": 2} == house.events(AgentToolCall)[0].arguments
+        assert "boss" == house.events(ApprovalAnswered)[0].by
+        assert ["approval_asked", "approval_answered", "agent_tool_call", "agent_tool_result"] == house.types()
+
+    def test_a_revocation_while_it_waits(self, house: House) -> None:
+        """Whoever lost the tool meanwhile does not run it, however the answer is; no use is spent."""
+        house.registry.assign_tool_to_agent("pay", "bob", max_calls=2)
+
+        def handler(request: ApprovalRequest) -> Any:
+            house.registry.remove_tool_from_agent("pay", "bob")
+            return Allow()
+
+        house.ask(handler)
+
+        assert Outcome.FORBIDDEN is house.call("pay", {"to": "bob"}, "bob").outcome
+        assert [] == house.ran
+        assert [] == house.events(AgentToolCall)
+        assert 1 == len(house.events(CallRefused))
+
+    def test_a_change_by_another_process_while_it_waits(self, house: House) -> None:
+        """A block that somebody else sets between decision and start counts."""
+        with ToolRegistry(journal=house.path) as other:
+
+            def handler(request: ApprovalRequest) -> Any:
+                other.block("pay", "ann")
+                return Allow()
+
+            house.ask(handler)
+
+            assert Outcome.FORBIDDEN is house.call("pay", {"to": "bob"}).outcome
+            assert [] == house.ran
+            assert [] == house.events(AgentToolCall)
+
+
+class TestRecordedAnswers:
+    """A call of a run waits; the answer is recorded, the process ends, and the next one asks again."""
+
+    def begin(self, house: House, answer: Any, **options: Any) -> House:
+        """Let a call wait, answer it, and start anew."""
+        with house.registry.run("r"):
+            assert Outcome.APPROVAL_REQUIRED is house.call("pay", {"to": "bob"}, name="c1").outcome
+        house.registry.approvals.answer("c1", answer)
+        return house.again(**options)
+
+    def test_it_survives_and_is_used_once(self, house: House) -> None:
+        """The call passes with the recorded answer, and is replayed from then on; a second such call asks again."""
+        second = self.begin(house, Allow(None, "boss"))
+        with second.registry.run("r"):
+            assert Outcome.OK is second.call("pay", {"to": "bob"}, name="c1").outcome
+            assert second.call("pay", {"to": "bob"}, name="c1").replayed
+            assert Outcome.APPROVAL_REQUIRED is second.call("pay", {"to": "bob"}, name="c2").outcome
+        assert [("bob", 1)] == second.ran
+        third = second.again()
+        with third.registry.run("r"):
+            assert third.call("pay", {"to": "bob"}, name="c1").replayed
+            assert Outcome.APPROVAL_REQUIRED is third.call("pay", {"to": "bob"}, name="c2").outcome
+        assert [] == third.ran
+        third.registry.close()
+
+    def test_a_no_survives(self, house: House) -> None:
+        """So does a recorded no."""
+        second = self.begin(house, Deny("too much", "boss"))
+        with second.registry.run("r"):
+            result = second.call("pay", {"to": "bob"}, name="c1")
+        assert (Outcome.APPROVAL_DENIED, []) == (result.outcome, second.ran)
+        assert "too much" in str(result.error)
+        second.registry.close()
+
+    def test_edits_survive(self, house: House) -> None:
+        """What the answer changed is what the tool gets."""
+        second = self.begin(house, Allow({"to": "eve", "amount": 3}, "boss"))
+        with second.registry.run("r"):
+            assert 3 == second.call("pay", {"to": "bob"}, name="c1").result
+        assert [("eve", 3)] == second.ran
+        second.registry.close()
+
+    @pytest.mark.parametrize(
+        ("arguments", "agent"), [({"to": "eve"}, "ann"), ({"to": "bob", "amount": 2}, "ann"), ({"to": "bob"}, "cid")]
+    )
+    def test_it_is_bound_to_arguments_and_agent(self, house: House, arguments: Any, agent: str) -> None:
+        """Another call does not pass with it."""
+        second = self.begin(house, Allow(None, "boss"))
+        second.registry.assign_tool_to_agent("pay", "cid")
+        with second.registry.run("r"):
+            assert Outcome.APPROVAL_REQUIRED is second.call("pay", arguments, agent).outcome
+        assert [] == second.ran
+        second.registry.close()
+
+    def test_it_is_bound_to_the_definition(self, house: House) -> None:
+        """A tool that is another one by now asks again."""
+        second = self.begin(house, Allow(None, "boss"))
+        second.registry.unregister_tool("pay")
+
+        @second.registry.tool("pay", owned_by="ann", requires_approval=True)
+        def pay(to: str, amount: int = 1, currency: str = "EUR") -> int:
+            """Pay in another way."""
+            second.ran.append(to)
+            return amount
+
+        with second.registry.run("r"):
+            assert Outcome.APPROVAL_REQUIRED is second.call("pay", {"to": "bob"}, name="c1").outcome
+        assert [] == second.ran
+        second.registry.close()
+
+    def test_it_expires(self, tmp_path: Path) -> None:
+        """An answer that nobody used in its time counts no more."""
+        for driver in ("sync", "async"):
+            clock = Hand()
+            house = House(tmp_path / f"{driver}.db", driver, clock=clock)
+            second = self.begin(house, Allow(None, "boss"), clock=clock)
+            clock.at += timedelta(hours=2)
+            with second.registry.run("r"):
+                assert Outcome.APPROVAL_REQUIRED is second.call("pay", {"to": "bob"}, name="c1").outcome
+            assert [] == second.ran
+            second.registry.close()

@@ -1,0 +1,129 @@
+"""Runs under concurrency, and what repeats a recorded call: one result per call id, one place per run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs_rig import Gate, Rig, _outer, path, rig, see_whole  # noqa: F401
+
+from praval_tools import (
+    ToolCall,
+    ToolUsageError,
+)
+from praval_tools.errors import RunBusyError
+
+
+class TestBelonging:
+    """Which calls belong to a run."""
+
+    def test_toolset_in_plain_threads(self, rig: Rig) -> None:
+        """The run's toolset carries the run into threads that know nothing of it, in every way of calling."""
+        told: dict[str, Any] = {}
+        rig.registry.assign_tool_to_agent("add", "bob")
+        with rig.registry.run("r") as run:
+            tools = run.toolset("ann")
+
+            def work() -> None:
+                told["call"] = tools.call("add", number=1)
+                told["bound"] = tools["add"](number=2)
+                told["json"] = tools.call_json("add", b'{"number": 3}')
+                told["execute"] = tools.execute(ToolCall("e", "add", {"number": 4})).result
+                told["batch"] = tools.execute_batch([ToolCall(f"b{at}", "add", {"number": at}) for at in (5, 6)])
+                told["acall"] = asyncio.run(tools.acall("aadd", number=7))
+                told["for"] = tools.execute(ToolCall("f", "add", {"number": 8}, on_behalf_of=("bob",))).result
+                told["afor"] = asyncio.run(
+                    tools.aexecute(ToolCall("g", "add", {"number": 9}, on_behalf_of=("bob",)))
+                ).result
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            assert list(range(1, 10)) == sorted(one.arguments["number"] for one in run.calls)
+        assert [2, 3, b"4", 5, 8, 9, 10] == [
+            told[one] for one in ("call", "bound", "json", "execute", "acall", "for", "afor")
+        ]
+
+    def test_nested_calls_of_a_named_run(self, rig: Rig) -> None:
+        """A call that names its run takes those from inside of it along."""
+        _outer(rig)
+        with rig.registry.run("r") as run:
+            thread = threading.Thread(target=rig.call, args=("a", 1, "outer"), kwargs={"run_id": "r"})
+            thread.start()
+            thread.join()
+            assert ["outer", "add"] == [one.tool_name for one in run.calls]
+            assert ["a"] == [one.parent_id for one in run.calls[1:]]
+
+    def test_runs_of_two_registries(self, rig: Rig, tmp_path: Path) -> None:
+        """A run inside of another registry's run takes nothing from that one."""
+        other = Rig(tmp_path / "other.db")
+        with rig.registry.run("r") as run, other.registry.run("s") as inner:
+            rig.call("a", 1)
+            other.call("b", 2)
+            assert (["a"], ["b"]) == tuple([one.tool_call_id for one in each.calls] for each in (run, inner))
+        other.registry.close()
+
+    def test_a_run_inside_of_a_run(self, rig: Rig) -> None:
+        """Calls belong to the innermost run."""
+        with rig.registry.run("r") as run:
+            with rig.registry.run("s") as inner:
+                rig.call("a", 1)
+            rig.call("b", 2)
+            assert (["b"], ["a"]) == tuple([one.tool_call_id for one in each.calls] for each in (run, inner))
+
+    def test_a_run_that_is_not_open(self, rig: Rig) -> None:
+        """A call that names a run that is not open here is refused, and nothing runs."""
+        with pytest.raises(ToolUsageError, match="not open here"):
+            rig.call("a", 1, run_id="r")
+        assert [] == rig.ran
+
+    def test_closed_while_tasks_are_inside(self, rig: Rig) -> None:
+        """A task inside ends as it should and is recorded; one that comes later is refused."""
+        gate = Gate(rig.registry)
+
+        async def late() -> Any:
+            async with rig.registry.run("r"):
+                call = ToolCall("c", "agate", {"number": 1}, "ann")
+                inside = asyncio.ensure_future(rig.registry.aexecute(call))
+
+                async def after() -> Any:
+                    await inside
+                    return await rig.registry.aexecute(ToolCall("d", "aadd", {"number": 1}, "ann"))
+
+                later = asyncio.ensure_future(after())
+                while not gate.inside.is_set():
+                    await asyncio.sleep(0)
+            with pytest.raises(RunBusyError):
+                await rig.registry.run("r").__aenter__()
+            gate.go.set()
+            assert 2 == (await inside).result
+            with pytest.raises(ToolUsageError, match="too late"):
+                await later
+            async with rig.registry.run("r"):
+                return await rig.registry.aexecute(call)
+
+        assert asyncio.run(late()).replayed
+        assert [] == rig.ran
+
+    def test_forked_inside_of_a_run(self, rig: Rig) -> None:
+        """A forked process is refused in its parent's run, has one of its own, and the parent goes on."""
+        with rig.registry.run("r"):
+            rig.call("a", 1)
+            forked = os.fork()
+            if not forked:
+                code = 1
+                try:
+                    try:
+                        rig.call("b", 2)
+                    except ToolUsageError as error:
+                        with rig.registry.run("s"):
+                            code = 0 if "forked" in str(error) and rig.call("c", 3).result == 4 else 2
+                finally:
+                    os._exit(code)
+            assert 0 == os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
+            assert 3 == rig.call("b", 2).result
+        assert {"a": 1, "b": 1, "c": 1} == see_whole(rig.path)

@@ -1,0 +1,116 @@
+"""Shared by the tests that test_runs_together was split into."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from praval_tools import (
+    ToolCall,
+    ToolRegistry,
+    current_agent,
+)
+from praval_tools.journal import open_journal
+
+
+class Rig:
+    """A registry over one file whose tools count how often they run."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.ran: list[Any] = []
+        self.path = path
+        self.registry = ToolRegistry(journal=path, **options)
+        self.registry.tool("add", owned_by="ann")(self._add)
+        self.registry.tool("aadd", owned_by="ann")(self._aadd)
+
+    def _add(self, number: int) -> int:
+        """Add one."""
+        self.ran.append(number)
+        return number + 1
+
+    async def _aadd(self, number: int) -> int:
+        """Add one."""
+        await asyncio.sleep(0)
+        self.ran.append(number)
+        return number + 1
+
+    def call(self, call_id: str | None, number: int, name: str = "add", **more: Any) -> Any:
+        """Make one call."""
+        return self.registry.execute(ToolCall(call_id, name, {"number": number}, "ann", **more))
+
+    def again(self, **options: Any) -> Rig:
+        """Close the registry, and return one in its place."""
+        self.registry.close()
+        return Rig(self.path, **options)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of the journal."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def rig(path: Path) -> Iterator[Rig]:
+    """Give a registry with two tools."""
+    made = Rig(path)
+    yield made
+    made.registry.close()
+
+
+def see_whole(path: Path) -> Counter[str]:
+    """Assert that places are as they must be, and return how many results each call has."""
+    with open_journal(path) as journal:
+        entries = list(journal.read())
+    seqs = [one.seq for one in entries]
+    assert sorted(set(seqs)) == seqs
+    for run in {one.event.run_id for one in entries} - {None}:
+        places = [one.run_seq for one in entries if one.event.run_id == run]
+        assert list(range(1, len(places) + 1)) == places
+    return Counter(one.event.tool_call_id for one in entries if one.type == "agent_tool_result")
+
+
+class Gate:
+    """A tool whose calls wait inside until they are let go."""
+
+    def __init__(self, registry: ToolRegistry, **metadata: Any) -> None:
+        self.inside, self.go = threading.Event(), threading.Event()
+        self.runs = 0
+        self.error: BaseException | None = None
+
+        @registry.tool("gate", owned_by="ann", **metadata)
+        def gate(number: int) -> int:
+            """Wait."""
+            return self._through(number)
+
+        @registry.tool("agate", owned_by="ann", **metadata)
+        async def agate(number: int) -> int:
+            """Wait."""
+            self.runs += 1
+            self.inside.set()
+            while not self.go.is_set():
+                await asyncio.sleep(0.001)
+            if self.error is not None:
+                raise self.error
+            return number + 1
+
+    def _through(self, number: int) -> int:
+        self.runs += 1
+        self.inside.set()
+        assert self.go.wait(60)
+        if self.error is not None:
+            raise self.error
+        return number + 1
+
+
+def _outer(rig: Rig) -> None:
+    @rig.registry.tool("outer", owned_by="ann", idempotent=True)
+    def outer(number: int) -> int:
+        """Call another tool."""
+        return int(current_agent().call("add", number=number * 10))

@@ -1,0 +1,138 @@
+"""Shared by the tests that test_write_ahead was split into."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from praval_tools import (
+    ToolCall,
+    ToolRegistry,
+)
+from praval_tools.errors import JournalError
+from praval_tools.journal import Answer, Item
+from praval_tools.journal.storage.sql_store import SqlStore
+
+Execute = Callable[[ToolRegistry, ToolCall], Any]
+
+
+def _sync(registry: ToolRegistry, call: ToolCall) -> Any:
+    return registry.execute(call)
+
+
+def _async(registry: ToolRegistry, call: ToolCall) -> Any:
+    async def wait() -> Any:
+        return await registry.aexecute(call)
+
+    return asyncio.run(wait())
+
+
+@pytest.fixture(params=[_sync, _async], ids=["sync", "async"])
+def execute(request: pytest.FixtureRequest) -> Execute:
+    """Give both drivers in turn."""
+    made: Execute = request.param
+    return made
+
+
+class Failing:
+    """A store that fails where the test wants it to, as a disk would: at a type of event, before or after writing."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store = store
+        self.fails: set[str] = set()
+        self.before: Callable[[str], None] = lambda kind: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def _see(self, items: Sequence[Item]) -> None:
+        for one in items:
+            for record in one.records:
+                self.before(record.type)
+                if record.type in self.fails:
+                    raise JournalError(self.store.name, "the disk is full", "Free space.")
+
+    def append(self, items: Sequence[Item]) -> list[Answer]:
+        self._see(items)
+        return self.store.append(items)
+
+    def submit(self, items: Sequence[Item]) -> Any:
+        self._see(items)
+        return self.store.submit(items)
+
+    def aappend(self, items: Sequence[Item]) -> Awaitable[list[Answer]]:
+        self._see(items)
+        return self.store.aappend(items)
+
+
+class Rig:
+    """A registry over a store that fails at will, and a tool that says when it ran."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.path, self.ran = path, list[int]()
+        self.store = Failing(SqlStore(path))
+        self.registry = ToolRegistry(journal=self.store, **options)
+
+        @self.registry.tool("add", owned_by="ann")
+        def add(number: int) -> int:
+            """Add one."""
+            self.ran.append(number)
+            return number + 1
+
+        @self.registry.tool("aadd", owned_by="ann")
+        async def aadd(number: int) -> int:
+            """Add one."""
+            self.ran.append(number)
+            return number + 1
+
+        @self.registry.tool("look", owned_by="ann", read_only=True)
+        def look(number: int) -> int:
+            """Look."""
+            self.ran.append(number)
+            return number + 1
+
+    def close(self) -> None:
+        """Close registry and store."""
+        self.registry.close()
+        self.store.store.close()
+
+    def types(self) -> list[str]:
+        """Return the types of what was written of calls."""
+        return [one.type for one in self.store.store.read() if one.call_id is not None]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of the journal."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def rig(path: Path) -> Iterator[Rig]:
+    """Give a registry over a store that fails at will."""
+    made = Rig(path)
+    yield made
+    made.close()
+
+
+def call(number: int = 1, name: str = "add", call_id: str | None = "c") -> ToolCall:
+    """Return a call of ann's."""
+    return ToolCall(call_id, name, {"number": number}, "ann")
+
+
+CALL, RESULT = "agent_tool_call", "agent_tool_result"
+
+
+def _cancelling(rig: Rig, task: asyncio.Future[Any], kind: str) -> Callable[[str], None]:
+    """Return what cancels *task* once, when an event of *kind* is about to be written."""
+
+    def see(what: str) -> None:
+        if what == kind:
+            rig.store.before = lambda _: None
+            task.cancel()
+
+    return see
