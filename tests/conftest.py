@@ -4,7 +4,7 @@ Hypothesis profiles, and the fixtures that several files share.
 The profile `ci` looks further than the default, `fuzz` further still and elsewhere at every run; `fast` takes a glance.
 All but `fuzz` draw the same examples at every run, so that a red run is always about the change that was made.
 
-`make test-fast` leaves out the tests that are marked `slow`: those of the files and classes in `SLOW`, too.
+`make test-fast` uses it, and leaves out the tests that are marked `slow`: those that take a second or more.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ settings.register_profile("fuzz", max_examples=1_000, **KEPT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-_TOLD = "told"
+_REPORTED = "reported"
 
 
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Says something below the results, whichever process the test runs in."""
-    return lambda text: record_property(_TOLD, text)
+    """A function that prints a line below the results, whichever process the test runs in."""
+    return lambda text: record_property(_REPORTED, text)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests told."""
+    """Print the lines that tests reported."""
     reports = [one for some in ("passed", "failed") for one in terminalreporter.getreports(some)]
     for name, text in (each for one in reports for each in one.user_properties):
-        if name == _TOLD:
+        if name == _REPORTED:
             terminalreporter.write_line(str(text))
 
 
