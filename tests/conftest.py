@@ -28,7 +28,7 @@ os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # run in the background: what tests start must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ.setdefault("PRAVAL_TOOLS_PLUGINS", "")  # what happens to be installed here is no matter of the tests
+os.environ.setdefault("PRAVAL_TOOLS_PLUGINS", "")  # what happens to be installed here does not matter to the tests
 
 KEPT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("fast", max_examples=5, derandomize=True, **KEPT)

@@ -77,7 +77,7 @@ class Permissions(Base):
         elif not above:
             return self.refused(GrantError, actor, inside, verb)
         known = self.grants_of(tool, to)
-        given = self.act(actor, inside, verb)
+        given = self.perform(actor, inside, verb)
         fresh = [one for one in self.grants_of(tool, to).values() if one.id not in known]
         old = next((one for one in world.grants.values() if key is not None and one.key == key), None)
         if old is not None:
@@ -166,7 +166,7 @@ class Permissions(Base):
         if not seed_form:
             return self.refused(error, actor, inside, verb)
         before = self.registry.state
-        assert self.act(actor, inside, verb) is False
+        assert self.perform(actor, inside, verb) is False
         assert before == self.registry.state
         return None
 
@@ -220,7 +220,7 @@ class Permissions(Base):
         ]  # fmt: skip
         if not mine and not world.owns(actor, tool):
             return self.refused(NotOwnerError, actor, inside, verb)
-        could, taken = world.may_list((agent, None), tool, self.now), self.act(actor, inside, verb)
+        could, taken = world.may_list((agent, None), tool, self.now), self.perform(actor, inside, verb)
         if actor == OPERATOR:
             self.model.note("remove", tool, agent)
         for one in mine if actor != OPERATOR else ():
@@ -240,7 +240,7 @@ class Permissions(Base):
 
         if not world.owns(actor, one.tool) and not world.has_say(actor, one):
             return self.refused(NotOwnerError, actor, inside, verb)
-        assert one.live == self.act(actor, inside, verb)
+        assert one.live == self.perform(actor, inside, verb)
         self.model.note("revoke", one.id)
         return None
 
@@ -253,7 +253,7 @@ class Permissions(Base):
 
         if not self.world.owns(actor, tool):
             return self.refused(NotOwnerError, actor, inside, verb)
-        made = self.act(actor, inside, verb)
+        made = self.perform(actor, inside, verb)
         assert (tool, agent, actor) == (made.tool, made.agent, made.by)
         self.model.note("block", tool, agent, actor)
         return None
@@ -269,7 +269,7 @@ class Permissions(Base):
         mine = [one for one in world.blocks if one[:2] == (tool, agent) and actor in (OPERATOR, one[2])]
         if not world.owns(actor, tool) or world.blocked(tool, agent) and not mine:
             return self.refused(NotOwnerError, actor, inside, verb)
-        assert bool(mine) == self.act(actor, inside, verb)
+        assert bool(mine) == self.perform(actor, inside, verb)
         self.model.note("unblock", tool, agent, actor)
         return None
 
@@ -292,7 +292,7 @@ class Permissions(Base):
             return self.refused(NotOwnerError, actor, inside, verb)
         if tool not in self.world.tools:
             return self.refused(UnknownToolError, actor, inside, verb)
-        self.act(actor, inside, verb)
+        self.perform(actor, inside, verb)
         what, value = noted
         return self.model.note(what, tool, value)
 
@@ -312,7 +312,7 @@ class Permissions(Base):
         known = any(getattr(one, named) == name for one in world.tools.values())
         if not known and (off or what not in world.off):
             return self.refused(UnknownToolError, actor, inside, verb)
-        self.act(actor, inside, verb)
+        self.perform(actor, inside, verb)
         return self.model.note("switch", kind, name, off)
 
 

@@ -54,8 +54,8 @@ ALLOWED = (
     r"\bof course\b",
     r"__slots__|\bslots=(True|False)|\bslots\b(?=\W+(True|False))",  # Python's
     r"\bact-(beats-declaration|waits)\b",  # codes of problems, on which programs match
-    r"\b(may |to |they |it |cannot )?acts? (for|as|on behalf|in the name|alone)\b|\bmay act\b",  # the verb of delegations
-    r"\bact (on|at) ",
+    r"\bacts? (for|as|on behalf|in the name|alone)\b|\bmay act\b|\bfor wh(om|ich) (it|they) acts?\b",  # of delegations
+    r"\bto act (on|at)\b",
     r"\breport\.wishes\b|^wishes$",  # a public attribute of `PluginReport`
 )
 """What may be said although a banned word is in it."""

@@ -311,7 +311,7 @@ class World:
         return [one for one in mine if one.delegable and self.alive(one, now)]
 
     def fits(self, above: Grant, until: int | None, most: int | None, bound: str | None) -> bool:
-        """Tell whether a wish is narrower than the grant that it would come from."""
+        """Tell whether a request is narrower than the grant that it would come from."""
         if above.until is not None and until is not None and until > above.until:
             return False
         if above.left is not None and most is not None and most > above.left:

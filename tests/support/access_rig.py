@@ -49,7 +49,7 @@ switches = st.sampled_from(
 
 
 class FakeClock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.seconds = self.ids = 0
@@ -79,7 +79,7 @@ def namespace_of(name: str) -> str:
 
 
 class Base(RuleBasedStateMachine):
-    """What the rules need: a registry and a model of it, and ways to act and to expect."""
+    """What the rules need: a registry and a model of it, and methods that change both and compare them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Base(RuleBasedStateMachine):
         named: dict[str, Any] = {"namespace": space, "method_name": method} if space else {"name": name}
         return Tool.from_function(self.body(name), **named, **metadata)
 
-    def act(self, actor: str, inside: bool, verb: Callable[..., Any]) -> Any:
+    def perform(self, actor: str, inside: bool, verb: Callable[..., Any]) -> Any:
         """Do something in the name of *actor*: named by the host, or inside of its function."""
         if actor != OPERATOR and inside and actor in self.declared:
             return self.declared[actor](verb)
@@ -133,10 +133,10 @@ class Base(RuleBasedStateMachine):
             return verb()
 
     def refused(self, error: type[Exception], actor: str, inside: bool, verb: Callable[..., Any]) -> None:
-        """Expect that an act is refused and leaves no trace."""
+        """Expect that a change is refused and leaves no trace."""
         before = self.registry.state
         with pytest.raises(error):
-            self.act(actor, inside, verb)
+            self.perform(actor, inside, verb)
         assert before == self.registry.state
 
     def grants_of(self, tool: str, agent: str) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Catalogue(Base):
     def first_tools(
         self, owner: str | None, shared: bool, private: bool, second: str | None, mode: Any, parent: str, sub: str
     ) -> None:
-        """Start with some tools, so that short histories have something to act on."""
+        """Start with some tools, so that short histories have something to change."""
         self.register("alpha", OPERATOR, False, owner, shared, private, "text", "slow", False)
         self.register("beta", OPERATOR, False, second, False, False, "general", "", False)
         self.register("math-sum", OPERATOR, False, "ann", True, False, "files", "", False)
@@ -212,7 +212,7 @@ class Catalogue(Base):
             return self.refused(DuplicateToolError, actor, inside, verb)
         if holder is not None and not world.owns(actor, name):
             return self.refused(NotOwnerError, actor, inside, verb)
-        self.act(actor, inside, verb)
+        self.perform(actor, inside, verb)
         if holder is not None:
             return self.model.note("replace", name, category, tag)
         if owner is None and actor != OPERATOR:  # what an agent brings is its own
@@ -243,7 +243,7 @@ class Catalogue(Base):
         if not self.world.owns(actor, name):
             return self.refused(NotOwnerError, actor, inside, verb)
         known = name in self.world.tools
-        assert known == self.act(actor, inside, verb)
+        assert known == self.perform(actor, inside, verb)
         if known:
             self.model.note("unregister", name)
         return None
@@ -288,7 +288,7 @@ class Catalogue(Base):
             return self.refused(NotOwnerError, actor, inside, verb)
         if not self.world.mentioned(name, self.now):
             return None
-        self.act(actor, inside, verb)
+        self.perform(actor, inside, verb)
         self.model.note("retire", name)
         return None
 
@@ -305,7 +305,7 @@ class Catalogue(Base):
             return self.refused(NotOwnerError, actor, True, verb)
         if self.clashing(name) is not None:
             return self.refused(DuplicateToolError, actor, True, verb)
-        self.act(actor, True, verb)
+        self.perform(actor, True, verb)
         self.note_tool(name, owner, False, private, category, "")
         self.model.note("list", owner, name)
         return None

@@ -50,8 +50,8 @@ def calls(path: str, name: str, count: str) -> None:
         for at in range(int(count)):
             call, run = f"{name}-{thread}-{at}", f"run-{at % 3}"
             whole = Item(intent(call, run).records + (record(f"{call}-why", run_id=run),), spend=("grant",))
-            act = StateRow("block", call, "", b"x")
-            for item in (whole, result(call, run), Item((record(f"{call}-act", type="act"),), rows=(act,))):
+            block = StateRow("block", call, "", b"x")
+            for item in (whole, result(call, run), Item((record(f"{call}-block", type="act"),), rows=(block,))):
                 (answer,) = store.append([item])
                 _say(answer.status, item.records[0].id, answer.seq)
 

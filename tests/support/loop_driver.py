@@ -1,7 +1,7 @@
 """
 The process of the tests that kill a loop: `python loop_driver.py URL FOLDER API MODE WINDOW PASSING`.
 
-It talks to the server at URL in a journaled run, has its effects in FOLDER, and kills itself with SIGKILL when it
+It calls the server at URL in a journaled run, has its effects in FOLDER, and kills itself with SIGKILL when it
 comes to WINDOW for the PASSING-th time. A call in doubt it settles by looking whether the effect is there.
 """
 
@@ -166,7 +166,7 @@ def settled(registry: ToolRegistry, folder: Path) -> None:
                 run.resolve(call.tool_call_id, rerun=True)
 
 
-def talk(registry: ToolRegistry, folder: Path, api: str, mode: str, url: str, killer: Killer) -> LoopResult:
+def converse(registry: ToolRegistry, folder: Path, api: str, mode: str, url: str, killer: Killer) -> LoopResult:
     """Run the loop to its end, over calls in doubt."""
 
     def loop(client: Any) -> ToolLoop:
@@ -196,11 +196,11 @@ def talk(registry: ToolRegistry, folder: Path, api: str, mode: str, url: str, ki
 
 
 def main() -> None:
-    """Talk, and print how it ended."""
+    """Run the loop, and print how it ended."""
     url, folder, api, mode, window, passing = sys.argv[1:]
     killer = Killer(window, int(passing))
     registry = registry_in(Path(folder), killer)
-    result = talk(registry, Path(folder), api, mode, url, killer)
+    result = converse(registry, Path(folder), api, mode, url, killer)
     print(json.dumps([result.reason, result.text, [one.result for one in result.results]]))
     registry.close()
 

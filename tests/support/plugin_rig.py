@@ -56,13 +56,13 @@ class Site:
         """Install a distribution with one module, and return the module's name."""
         module = module or name.replace("-", "_").replace(".", "_").lower()
         (self.folder / f"{module}.py").write_text(dedent(source), encoding="utf-8")
-        told = self.folder / f"{name.replace('-', '_')}-{version}.dist-info"
-        told.mkdir()
+        dist_info = self.folder / f"{name.replace('-', '_')}-{version}.dist-info"
+        dist_info.mkdir()
         head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" if metadata is None else metadata
-        (told / "METADATA").write_text(head, encoding="utf-8")
+        (dist_info / "METADATA").write_text(head, encoding="utf-8")
         listed = f"[praval_tools]\n{entry or module} = {value or module}\n" if points is None else points
-        (told / "entry_points.txt").write_text(listed, encoding="utf-8")
-        (told / "RECORD").write_text(f"{module}.py,,\n", encoding="utf-8")
+        (dist_info / "entry_points.txt").write_text(listed, encoding="utf-8")
+        (dist_info / "RECORD").write_text(f"{module}.py,,\n", encoding="utf-8")
         self.modules.append(module)
         return module
 
@@ -74,8 +74,8 @@ class Site:
         """Uninstall a distribution."""
         import shutil
 
-        for told in self.folder.glob(f"{name.replace('-', '_')}-*.dist-info"):
-            shutil.rmtree(told)
+        for dist_info in self.folder.glob(f"{name.replace('-', '_')}-*.dist-info"):
+            shutil.rmtree(dist_info)
         self.forget()
 
     def forget(self) -> None:

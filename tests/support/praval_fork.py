@@ -14,7 +14,7 @@ def host(x: int) -> str:
 
 
 scripted("script")
-registry = ToolRegistry(name="house")
+registry = ToolRegistry(name="bank")
 registry.register_tool(Tool.from_function(host, owned_by="clerk"))
 install(registry)
 agent = praval.Agent("clerk", provider="script")

@@ -61,7 +61,7 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def begun(program: str, *arguments: object) -> subprocess.Popen[str]:
-    """Begin a program beside these tests, to talk with."""
+    """Begin a program beside these tests, to exchange lines with."""
     return subprocess.Popen(_command(program, arguments), cwd=HERE, env=_environment(), stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, text=True)  # fmt: skip
 
