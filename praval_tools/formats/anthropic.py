@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from praval_tools.formats.format import (
     Format,
@@ -36,88 +36,76 @@ STRICT_BUDGET: Final = StrictCost(tools=20, optional=24, unions=16)
 
 def export_tool(offer: Offer) -> WireObject:
     """Return the tool as a member of `tools` in a messages request."""
-    made: WireObject = {
-        "name": to_wire_name(offer.name), "description": replace_surrogates(offer.description), "input_schema": offer.parameters,
-    }  # fmt: skip
-    if offer.strict:
-        made["strict"] = True
-    return made
+    tool: WireObject = {
+        "name": to_wire_name(offer.name),
+        "description": replace_surrogates(offer.description),
+        "input_schema": offer.parameters,
+    }
+    return {**tool, "strict": True} if offer.strict else tool
 
 
-def parse_calls(response: Any) -> list[ToolCall]:
+def parse_calls(response: object) -> list[ToolCall]:
     """Return the calls of a message, of its content blocks, or of streamed events."""
-    if isinstance(response, list | tuple) and any(get_member(one, "type") == "content_block_start" for one in response):
-        return assign_call_ids(_parse_stream(response))
-    return assign_call_ids(_parse_blocks(get_items(response) or get_items(response, "content")))
+    items = get_items(response)
+    if any(get_member(item, "type") == "content_block_start" for item in items):
+        return assign_call_ids(_parse_stream(items))
+    return assign_call_ids(_parse_blocks(items or get_items(response, "content")))
 
 
-def _parse_blocks(blocks: Sequence[Any]) -> Iterator[ToolCall]:
-    for one in blocks:
-        if get_member(one, "type") == "tool_use":
-            yield ToolCall(get_member(one, "id"), get_text(one, "name"), get_member(one, "input"))
+def _parse_blocks(blocks: Sequence[object]) -> Iterator[ToolCall]:
+    for block in blocks:
+        if get_member(block, "type") == "tool_use":
+            yield ToolCall(get_member(block, "id"), get_text(block, "name"), get_member(block, "input"))
 
 
-def _parse_stream(events: Sequence[Any]) -> Iterator[ToolCall]:
-    blocks: dict[int | None, WireObject] = {}
+def _parse_stream(events: Sequence[object]) -> Iterator[ToolCall]:
+    blocks: dict[int | None, object] = {}
+    deltas: dict[int | None, str] = {}
     for event in events:
-        kind, at = get_member(event, "type"), get_index(event, "index")
+        kind, index = get_member(event, "type"), get_index(event, "index")
         if kind == "content_block_start":
             block = get_member(event, "content_block")
             if get_member(block, "type") == "tool_use":
-                blocks[at] = {"id": get_member(block, "id"), "name": get_text(block, "name"), "begun": get_member(block, "input"),
-                              "text": ""}  # fmt: skip
-        elif kind == "content_block_delta" and at in blocks:
-            blocks[at]["text"] += get_text(get_member(event, "delta"), "partial_json")
-    for one in blocks.values():
-        yield ToolCall(one["id"], one["name"], one["text"] or one["begun"])
+                blocks[index], deltas[index] = block, ""
+        elif kind == "content_block_delta" and index in blocks:
+            deltas[index] += get_text(get_member(event, "delta"), "partial_json")
+    for index, block in blocks.items():
+        yield ToolCall(get_member(block, "id"), get_text(block, "name"), deltas[index] or get_member(block, "input"))
 
 
-def render_result(one: ToolResult) -> WireObject:
-    """Return the block that answers one call; sounds are named in words."""
-    blocks = get_content_blocks(one)
-    content: Any = one.for_model() if blocks is None else list(map(_render_block, blocks))
-    made: WireObject = {"type": "tool_result", "tool_use_id": require_call_id(one), "content": content}
-    if not one.success:
-        made["is_error"] = True
-    return made
+def render_result(result: ToolResult) -> WireObject:
+    """Return the block that answers one call; audio is described in words."""
+    blocks = get_content_blocks(result)
+    content = result.for_model() if blocks is None else list(map(_render_block, blocks))
+    rendered: WireObject = {"type": "tool_result", "tool_use_id": require_call_id(result), "content": content}
+    return rendered if result.success else {**rendered, "is_error": True}
 
 
 def _render_block(block: Content) -> WireObject:
+    source = {"type": "base64", "media_type": block.mime_type}
     if block.type == "image" and block.mime_type in _IMAGE_TYPES:
-        source = {"type": "base64", "media_type": block.mime_type, "data": encode_base64(block)}
-        return {"type": "image", "source": source}
+        return {"type": "image", "source": {**source, "data": encode_base64(block)}}
     if block.type == "resource" and block.data is not None and block.mime_type == "application/pdf":
-        source = {"type": "base64", "media_type": block.mime_type, "data": encode_base64(block)}
-        return {"type": "document", "source": source, **({"title": block.name} if block.name else {})}
+        title = {"title": block.name} if block.name else {}
+        return {"type": "document", "source": {**source, "data": encode_base64(block)}, **title}
     return {"type": "text", "text": replace_surrogates(block.described) or " "}
 
 
-def render_results(many: Sequence[ToolResult]) -> list[WireObject]:
+def render_results(results: Sequence[ToolResult]) -> list[WireObject]:
     """Return the one message that answers all calls of a reply."""
-    return [{"role": "user", "content": [render_result(one) for one in many]}]
+    return [{"role": "user", "content": [render_result(result) for result in results]}]
 
 
-def render_assistant(made: Sequence[ToolCall], text: str) -> list[WireObject]:
+def render_assistant(calls: Sequence[ToolCall], text: str) -> list[WireObject]:
     """Return the message in which the model says something and makes the calls."""
-    said: list[WireObject] = [{"type": "text", "text": text}] if text else []
-    blocks = [
-        {
-            "type": "tool_use",
-            "id": require_call_id(one),
-            "name": to_wire_name(one.name),
-            "input": to_arguments_object(one),
-        }
-        for one in made
-    ]
-    return [{"role": "assistant", "content": said + blocks}]
-
-
-def render_user(text: str) -> WireObject:
-    """Return what a person says as a message."""
-    return {"role": "user", "content": text}
+    content: list[WireObject] = [{"type": "text", "text": text}] if text else []
+    for call in calls:
+        name, arguments = to_wire_name(call.name), to_arguments_object(call)
+        content.append({"type": "tool_use", "id": require_call_id(call), "name": name, "input": arguments})
+    return [{"role": "assistant", "content": content}]
 
 
 FORMAT: Final = Format(
-    name="anthropic", export=export_tool, calls=parse_calls, result=render_result, results=render_results, assistant=render_assistant, user=render_user,
-    prepare=flatten_root, rules=STRICT_RULES, budget=STRICT_BUDGET,
+    name="anthropic", export=export_tool, calls=parse_calls, result=render_result, results=render_results,
+    assistant=render_assistant, prepare=flatten_root, rules=STRICT_RULES, budget=STRICT_BUDGET,
 )  # fmt: skip

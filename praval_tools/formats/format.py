@@ -1,25 +1,28 @@
-"""What a provider format is: functions from our values to a vendor's wire shape, and back."""
+"""What a provider format is: functions between our values and a vendor's wire shape, and what these functions share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-import msgspec
-from attrs import frozen
+from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.strict import StrictCost, StrictRules
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import replace_surrogates_in_json
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content, to_content_blocks
+from praval_tools.tools.metadata import ToolMetadata
 
-WireObject = dict[str, Any]
+WireObject: TypeAlias = dict[str, Any]
+"""A JSON object as a provider sends or takes it."""
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+@frozen(kw_only=True)
+class Offer:
     """
     One tool as it is offered to a model.
 
@@ -27,17 +30,21 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         name: The tool's own.
         description: What the model reads.
         parameters: JSON Schema, as the format takes it.
-        metadata: The tool's; None: nothing else is known.
+        metadata: The tool's; None where nothing else is known.
         result: JSON Schema of the result, where it is known.
         strict: The schema is one for the provider's strict mode.
     """
 
     name: str
     description: str
-    parameters: WireObject
-    metadata: Any = None
-    result: WireObject | None = None
+    parameters: JsonSchema
+    metadata: ToolMetadata | None = None
+    result: JsonSchema | None = None
     strict: bool = False
+
+
+def _render_plain_user(text: str) -> WireObject:
+    return {"role": "user", "content": text}
 
 
 @frozen(kw_only=True, eq=False)
@@ -46,53 +53,57 @@ class Format:
     One provider format; every function is pure.
 
     Args:
-        name: What it is asked for by.
+        name: Its name, by which it is looked up.
         export: Writes a tool.
         calls: Reads the calls out of a reply: a response, a message, its parts, or the chunks of a stream.
         result: Writes the result of a call.
-        results: Writes what goes into the conversation for the results of one reply.
-        assistant: Writes what goes into the conversation for the calls of a model, with what it said.
+        results: Writes what goes into the conversation for the results of one reply; by default, each result alone.
+        assistant: Writes what goes into the conversation for the text and the calls of a model.
         user: Writes what a person says.
-        prepare: Makes of a tool's schema one that the provider takes, strict or not.
-        rules: Of its strict mode; None: it has none.
-        budget: What the strict tools of one request may have together; None: any number.
+        prepare: Turns a tool's schema into one that the provider takes, strict or not.
+        rules: Those of its strict mode; None where it has none.
+        budget: What the strict tools of one request may have together; None for any number.
     """
 
     name: str
     export: Callable[[Offer], WireObject]
     calls: Callable[[Any], list[ToolCall]]
     result: Callable[[ToolResult], WireObject]
-    results: Callable[[Sequence[ToolResult]], list[WireObject]]
+    results: Callable[[Sequence[ToolResult]], list[WireObject]] = field()
     assistant: Callable[[Sequence[ToolCall], str], list[WireObject]]
-    user: Callable[[str], WireObject]
-    prepare: Callable[[WireObject], WireObject]
+    user: Callable[[str], WireObject] = _render_plain_user
+    prepare: Callable[[JsonSchema], JsonSchema]
     rules: StrictRules | None = None
     budget: StrictCost | None = None
 
+    @results.default
+    def _render_each_result(self) -> Callable[[Sequence[ToolResult]], list[WireObject]]:
+        return lambda results: [self.result(result) for result in results]
 
-def require_call_id(one: ToolCall | ToolResult) -> str:
+
+def require_call_id(item: ToolCall | ToolResult) -> str:
     """
     Return the id that ties a result to its call.
 
     Raises:
         ToolUsageError: There is none.
     """
-    if one.tool_call_id:
-        return one.tool_call_id
+    if item.tool_call_id:
+        return item.tool_call_id
     raise ToolUsageError(
-        f"The {type(one).__name__} of {one.name!r} has no id, and this format ties a result to its call by the id: "
+        f"The {type(item).__name__} of {item.name!r} has no id, and this format ties a result to its call by the id: "
         f"make the call by parse_tool_calls, or as ToolCall(tool_call_id=…).",
         "no-call-id",
     )
 
 
 def get_content_blocks(result: ToolResult) -> list[Content] | None:
-    """Return the blocks of a result that worked; None: it is JSON, text or an error."""
+    """Return the content blocks of a successful result; None where it is JSON, text or an error."""
     return to_content_blocks(result.result) if result.success else None
 
 
 def to_json_value(result: ToolResult) -> Any:
-    """Return the value of a result that worked as JSON; its text where it has no JSON form, or is to be cut."""
+    """Return the value of a successful result as JSON; its text where it has no JSON form, or is too large."""
     try:
         value = encode(result.result)
     except Exception:  # the seam to whatever a tool returned, whose text says what is wrong
@@ -101,8 +112,8 @@ def to_json_value(result: ToolResult) -> Any:
     return value if fits else result.for_model()
 
 
-def to_arguments_object(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments as an object; what is none stands under `INVALID_JSON`, as Anthropic asks for."""
+def to_arguments_object(call: ToolCall) -> WireObject:
+    """Return the arguments as an object; malformed ones stand under `INVALID_JSON`, as Anthropic asks for."""
     try:
         return parse_arguments(call.arguments)
     except MalformedArgumentsError:

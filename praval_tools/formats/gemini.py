@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from praval_tools.formats.format import (
     Format,
@@ -18,6 +18,7 @@ from praval_tools.formats.response_fields import assign_call_ids, get_items, get
 from praval_tools.formats.schema_root import flatten_root
 from praval_tools.names import to_wire_name
 from praval_tools.schema.json_values import replace_surrogates
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content, describe_blocks
 
@@ -27,24 +28,25 @@ _BINARY_BLOCK_TYPES: Final = ("image", "audio", "resource")
 def export_tool(offer: Offer) -> WireObject:
     """Return the tool as a function declaration."""
     return {
-        "name": to_wire_name(offer.name), "description": replace_surrogates(offer.description),
+        "name": to_wire_name(offer.name),
+        "description": replace_surrogates(offer.description),
         "parameters_json_schema": offer.parameters,
-    }  # fmt: skip
+    }
 
 
-def parse_calls(response: Any) -> list[ToolCall]:
+def parse_calls(response: object) -> list[ToolCall]:
     """Return the calls of a response (its first candidate), a content, a list of parts, or streamed responses."""
     return assign_call_ids(_iter_calls(response))
 
 
-def _iter_calls(response: Any) -> Iterator[ToolCall]:
+def _iter_calls(response: object) -> Iterator[ToolCall]:
     if isinstance(response, list | tuple):
-        for one in response:
-            yield from _iter_calls(one)
+        for item in response:
+            yield from _iter_calls(item)
         return
-    one = get_member(response, "function_call", "functionCall")
-    if one is not None:
-        yield ToolCall(get_member(one, "id"), get_text(one, "name"), get_member(one, "args"))
+    call = get_member(response, "function_call", "functionCall")
+    if call is not None:
+        yield ToolCall(get_member(call, "id"), get_text(call, "name"), get_member(call, "args"))
         return
     candidates = get_items(response, "candidates")
     content = get_member(candidates[0], "content") if candidates else get_member(response, "content") or response
@@ -52,43 +54,42 @@ def _iter_calls(response: Any) -> Iterator[ToolCall]:
         yield from _iter_calls(part)
 
 
-def render_result(one: ToolResult) -> WireObject:
+def render_result(result: ToolResult) -> WireObject:
     """Return the part that answers one call."""
-    blocks = get_content_blocks(one)
-    response: WireObject = {"name": to_wire_name(one.name)}
-    if one.tool_call_id:
-        response = {"id": one.tool_call_id, **response}
+    blocks = get_content_blocks(result)
+    part: WireObject = {"id": result.tool_call_id} if result.tool_call_id else {}
+    part["name"] = to_wire_name(result.name)
     if blocks is None:
-        response["response"] = {"result": to_json_value(one)} if one.success else {"error": one.for_model()}
+        part["response"] = {"result": to_json_value(result)} if result.success else {"error": result.for_model()}
     else:
-        carried = [
-            block
-            for block in blocks
-            if block.data is not None and block.type in _BINARY_BLOCK_TYPES and block.mime_type
-        ]
-        said = [block for block in blocks if block not in carried]
-        response["response"] = {"result": replace_surrogates(describe_blocks(said)) if said else "see the parts"}
-        if carried:
-            response["parts"] = list(map(_render_block, carried))
-    return {"function_response": response}
+        binary = [block for block in blocks if _is_binary(block)]
+        described = [block for block in blocks if not _is_binary(block)]
+        text = replace_surrogates(describe_blocks(described)) if described else "see the parts"
+        part["response"] = {"result": text}
+        if binary:
+            part["parts"] = [
+                {"inline_data": {"mime_type": block.mime_type, "data": encode_base64(block)}} for block in binary
+            ]
+    return {"function_response": part}
 
 
-def _render_block(block: Content) -> WireObject:
-    return {"inline_data": {"mime_type": block.mime_type, "data": encode_base64(block)}}
+def _is_binary(block: Content) -> bool:
+    return block.data is not None and block.type in _BINARY_BLOCK_TYPES and bool(block.mime_type)
 
 
-def render_results(many: Sequence[ToolResult]) -> list[WireObject]:
+def render_results(results: Sequence[ToolResult]) -> list[WireObject]:
     """Return the one content that answers all calls of a reply."""
-    return [{"role": "user", "parts": [render_result(one) for one in many]}]
+    return [{"role": "user", "parts": [render_result(result) for result in results]}]
 
 
-def render_assistant(made: Sequence[ToolCall], text: str) -> list[WireObject]:
+def render_assistant(calls: Sequence[ToolCall], text: str) -> list[WireObject]:
     """Return the content in which the model says something and makes the calls."""
-    said: list[WireObject] = [{"text": text}] if text else []
-    for one in made:
-        call: WireObject = {"name": to_wire_name(one.name), "args": to_arguments_object(one)}
-        said.append({"function_call": {"id": one.tool_call_id, **call} if one.tool_call_id else call})
-    return [{"role": "model", "parts": said}]
+    parts: list[WireObject] = [{"text": text}] if text else []
+    for call in calls:
+        call_id = {"id": call.tool_call_id} if call.tool_call_id else {}
+        arguments = to_arguments_object(call)
+        parts.append({"function_call": {**call_id, "name": to_wire_name(call.name), "args": arguments}})
+    return [{"role": "model", "parts": parts}]
 
 
 def render_user(text: str) -> WireObject:
@@ -96,12 +97,12 @@ def render_user(text: str) -> WireObject:
     return {"role": "user", "parts": [{"text": text}]}
 
 
-def prepare_schema(schema: WireObject) -> WireObject:
+def prepare_schema(schema: JsonSchema) -> JsonSchema:
     """Return a schema that Gemini takes."""
     return {key: value for key, value in flatten_root(schema).items() if key != "$schema"}
 
 
 FORMAT: Final = Format(
-    name="gemini", export=export_tool, calls=parse_calls, result=render_result, results=render_results, assistant=render_assistant, user=render_user,
-    prepare=prepare_schema,
+    name="gemini", export=export_tool, calls=parse_calls, result=render_result, results=render_results,
+    assistant=render_assistant, user=render_user, prepare=prepare_schema,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from praval_tools.formats.format import Format, Offer, WireObject, get_content_blocks, make_data_url, require_call_id
 from praval_tools.formats.openai_common import STRICT_RULES, prepare_schema, to_arguments_text
@@ -14,6 +14,8 @@ from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content
 
 _FINAL_EVENTS: Final = ("response.completed", "response.incomplete")
+_ITEM_EVENTS: Final = ("response.output_item.added", "response.output_item.done")
+_CALL_TYPES: Final = ("function_call", "custom_tool_call")
 
 
 def export_tool(offer: Offer) -> WireObject:
@@ -27,49 +29,49 @@ def export_tool(offer: Offer) -> WireObject:
     }
 
 
-def parse_calls(response: Any) -> list[ToolCall]:
+def parse_calls(response: object) -> list[ToolCall]:
     """Return the calls of a response, of its output items, or of streamed events."""
-    if isinstance(response, list | tuple) and any(get_text(one, "type").startswith("response.") for one in response):
-        return assign_call_ids(_parse_stream(response))
-    return assign_call_ids(_parse_items(get_items(response) or get_items(response, "output")))
+    items = get_items(response)
+    if any(get_text(item, "type").startswith("response.") for item in items):
+        return assign_call_ids(_parse_stream(items))
+    return assign_call_ids(_parse_items(items or get_items(response, "output")))
 
 
-def _parse_items(items: Sequence[Any]) -> Iterator[ToolCall]:
-    for one in items:
-        if get_member(one, "type") in ("function_call", "custom_tool_call"):
-            yield ToolCall(
-                get_member(one, "call_id", "id"), get_text(one, "name"), get_member(one, "arguments", "input")
-            )
+def _parse_items(items: Sequence[object]) -> Iterator[ToolCall]:
+    for item in items:
+        if get_member(item, "type") in _CALL_TYPES:
+            arguments = get_member(item, "arguments", "input")
+            yield ToolCall(get_member(item, "call_id", "id"), get_text(item, "name"), arguments)
 
 
-def _parse_stream(events: Sequence[Any]) -> Iterator[ToolCall]:
-    """Read events: the whole response at the end counts, else the items that were done, else what arrived of them."""
+def _parse_stream(events: Sequence[object]) -> Iterator[ToolCall]:
+    """Read the whole response at the end of the stream, else the finished items, else what arrived of them."""
     items: dict[int | None, WireObject] = {}
     for event in events:
         kind = get_text(event, "type")
-        whole = get_items(get_member(event, "response"), "output") if kind in _FINAL_EVENTS else ()
-        if whole:
-            yield from _parse_items(whole)
+        if kind in _FINAL_EVENTS and (output := get_items(get_member(event, "response"), "output")):
+            yield from _parse_items(output)
             return
-        at, item = get_index(event, "output_index"), get_member(event, "item")
-        if kind in ("response.output_item.added", "response.output_item.done") and item is not None:
-            if get_member(item, "type") in ("function_call", "custom_tool_call"):
-                items[at] = {
-                    "type": "function_call", "call_id": get_member(item, "call_id", "id"), "name": get_text(item, "name"),
-                    "arguments": get_text(item, "arguments", "input"),
-                }  # fmt: skip
-        elif kind == "response.function_call_arguments.delta" and at in items:
-            items[at]["arguments"] += get_text(event, "delta")
-        elif kind == "response.function_call_arguments.done" and at in items:
-            items[at]["arguments"] = get_text(event, "arguments")
+        index, item = get_index(event, "output_index"), get_member(event, "item")
+        if kind in _ITEM_EVENTS and get_member(item, "type") in _CALL_TYPES:
+            items[index] = {
+                "type": "function_call",
+                "call_id": get_member(item, "call_id", "id"),
+                "name": get_text(item, "name"),
+                "arguments": get_text(item, "arguments", "input"),
+            }
+        elif kind == "response.function_call_arguments.delta" and index in items:
+            items[index]["arguments"] += get_text(event, "delta")
+        elif kind == "response.function_call_arguments.done" and index in items:
+            items[index]["arguments"] = get_text(event, "arguments")
     yield from _parse_items(list(items.values()))
 
 
-def render_result(one: ToolResult) -> WireObject:
-    """Return the item that answers one call; sounds are named in words."""
-    blocks = get_content_blocks(one)
-    output: Any = one.for_model() if blocks is None else list(map(_render_block, blocks))
-    return {"type": "function_call_output", "call_id": require_call_id(one), "output": output}
+def render_result(result: ToolResult) -> WireObject:
+    """Return the item that answers one call; audio is described in words."""
+    blocks = get_content_blocks(result)
+    output = result.for_model() if blocks is None else list(map(_render_block, blocks))
+    return {"type": "function_call_output", "call_id": require_call_id(result), "output": output}
 
 
 def _render_block(block: Content) -> WireObject:
@@ -80,29 +82,16 @@ def _render_block(block: Content) -> WireObject:
     return {"type": "input_text", "text": replace_surrogates(block.described)}
 
 
-def render_results(many: Sequence[ToolResult]) -> list[WireObject]:
-    """Return the items that answer the calls of one reply."""
-    return [render_result(one) for one in many]
-
-
-def render_assistant(made: Sequence[ToolCall], text: str) -> list[WireObject]:
+def render_assistant(calls: Sequence[ToolCall], text: str) -> list[WireObject]:
     """Return the items in which the model says something and makes the calls."""
-    said: list[WireObject] = [{"role": "assistant", "content": text}] if text else []
-    return said + [
-        {
-            "type": "function_call", "call_id": require_call_id(one), "name": to_wire_name(one.name),
-            "arguments": to_arguments_text(one),
-        }
-        for one in made
-    ]  # fmt: skip
-
-
-def render_user(text: str) -> WireObject:
-    """Return what a person says as an input item."""
-    return {"role": "user", "content": text}
+    items: list[WireObject] = [{"role": "assistant", "content": text}] if text else []
+    for call in calls:
+        name, arguments = to_wire_name(call.name), to_arguments_text(call)
+        items.append({"type": "function_call", "call_id": require_call_id(call), "name": name, "arguments": arguments})
+    return items
 
 
 FORMAT: Final = Format(
-    name="openai-responses", export=export_tool, calls=parse_calls, result=render_result, results=render_results, assistant=render_assistant,
-    user=render_user, prepare=prepare_schema, rules=STRICT_RULES,
+    name="openai-responses", export=export_tool, calls=parse_calls, result=render_result,
+    assistant=render_assistant, prepare=prepare_schema, rules=STRICT_RULES,
 )  # fmt: skip

@@ -2,72 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
 
 _BRANCH_KEYWORDS: Final = ("anyOf", "oneOf", "allOf")
 _ROOT_DROPPED_KEYWORDS: Final = frozenset(
     (*_BRANCH_KEYWORDS, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id")
 )
-_SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SCHEMA_KEYWORDS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
-_SCHEMA_MAP_KEYWORDS: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 _MAX_DEPTH: Final = 200
 
-_CollectedProperties = tuple[dict[str, Any], set[str]]
+_CollectedProperties: TypeAlias = tuple[JsonSchema, set[str]]
 
 
-def flatten_root(schema: dict[str, Any]) -> dict[str, Any]:
+def flatten_root(schema: JsonSchema) -> JsonSchema:
     """
     Return *schema* with an object at its root that has no branches, which providers refuse there.
 
-    What it had is looser then, never narrower; a call is checked against the whole schema anyhow.
+    The result may be looser, never narrower; a call is checked against the whole schema anyway.
     """
     if schema.get("type") == "object" and not _ROOT_DROPPED_KEYWORDS & schema.keys():
         return schema
-    made = {key: value for key, value in schema.items() if key not in _ROOT_DROPPED_KEYWORDS}
-    made["type"] = "object"
+    flat = {key: value for key, value in schema.items() if key not in (*_ROOT_DROPPED_KEYWORDS, "required")}
     properties, required = _collect_properties(schema, schema, {}, 0)
-    made["properties"] = properties
-    made.pop("required", None)
+    flat["type"], flat["properties"] = "object", properties
     if required:
-        made["required"] = [name for name in properties if name in required]
-    return made
+        flat["required"] = [name for name in properties if name in required]
+    return flat
 
 
 def _collect_properties(
-    schema: Any, root: dict[str, Any], known: dict[str, _CollectedProperties], level: int
+    schema: object, root: JsonSchema, collected: dict[str, _CollectedProperties], level: int
 ) -> _CollectedProperties:
     """
-    Return the properties that *schema* speaks of, and those of them that it always requires.
+    Return the properties that *schema* names, and those of them that it always requires.
 
-    What a reference leads to is looked at once and is in *known* then; within itself it says nothing.
+    The target of a reference is read once and kept in *collected*; a reference into itself adds nothing.
     """
     if not isinstance(schema, dict) or level > _MAX_DEPTH:
         return {}, set()
     properties = dict(schema["properties"]) if isinstance(schema.get("properties"), dict) else {}
-    required = {one for one in schema.get("required", ()) if isinstance(one, str)}
+    required = {name for name in schema.get("required", ()) if isinstance(name, str)}
     if isinstance(pointer := schema.get("$ref"), str):
-        if pointer not in known:
-            known[pointer] = {}, set()
-            known[pointer] = _collect_properties(resolve_pointer(root, pointer), root, known, level + 1)
-        more, needed = known[pointer]
-        _merge_properties(properties, more)
-        required |= needed
+        if pointer not in collected:
+            collected[pointer] = {}, set()
+            collected[pointer] = _collect_properties(resolve_pointer(root, pointer), root, collected, level + 1)
+        _merge_properties(properties, collected[pointer][0])
+        required |= collected[pointer][1]
     for key in _BRANCH_KEYWORDS:
-        found = [_collect_properties(one, root, known, level + 1) for one in schema.get(key, ())]
-        for more, _ in found:
-            _merge_properties(properties, more)
-        if found:
-            every = [needed for _, needed in found]
-            required |= set().union(*every) if key == "allOf" else set.intersection(*every)
+        branches = [_collect_properties(branch, root, collected, level + 1) for branch in schema.get(key, ())]
+        for branch_properties, _ in branches:
+            _merge_properties(properties, branch_properties)
+        if branches:
+            required_sets = [branch_required for _, branch_required in branches]
+            required |= set().union(*required_sets) if key == "allOf" else set.intersection(*required_sets)
     return properties, required & properties.keys()
 
 
-def _merge_properties(properties: dict[str, Any], more: dict[str, Any]) -> None:
-    """Add *more*; a property that both have may be as either says."""
-    for name, schema in more.items():
+def _merge_properties(properties: JsonSchema, additional: JsonSchema) -> None:
+    """Add the *additional* properties; a property that is in both may be as either says."""
+    for name, schema in additional.items():
         known = properties.get(name)
         if known is None or known == schema:
             properties[name] = schema
@@ -77,21 +72,17 @@ def _merge_properties(properties: dict[str, Any], more: dict[str, Any]) -> None:
             properties[name] = {"anyOf": [known, schema]}
 
 
-def add_missing_items(schema: Any, level: int = 0) -> Any:
-    """Return *schema* with `items` in each list, without which OpenAI takes none; itself where nothing is missing."""
-    if not isinstance(schema, dict) or level > _MAX_DEPTH:
-        return schema
-    made = dict(schema)
-    for key in _SCHEMA_KEYWORDS:
-        if key in schema:
-            made[key] = add_missing_items(schema[key], level + 1)
-    for key in _SCHEMA_LIST_KEYWORDS:
-        if isinstance(schema.get(key), list):
-            made[key] = [add_missing_items(one, level + 1) for one in schema[key]]
-    for key in _SCHEMA_MAP_KEYWORDS:
-        if isinstance(schema.get(key), dict):
-            made[key] = {name: add_missing_items(one, level + 1) for name, one in schema[key].items()}
-    kind = schema.get("type")
-    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in made:
-        made["items"] = {}
-    return made
+def add_missing_items(schema: JsonSchema) -> JsonSchema:
+    """Return *schema* with `items` in each list, without which OpenAI takes none."""
+
+    def add(part: Any, level: int) -> Any:
+        if not isinstance(part, dict) or level > _MAX_DEPTH:
+            return part
+        complete = map_subschemas(part, lambda inner: add(inner, level + 1))
+        kind = part.get("type")
+        if kind == "array" or (isinstance(kind, list) and "array" in kind):
+            complete.setdefault("items", {})
+        return complete
+
+    completed: JsonSchema = add(schema, 0)
+    return completed

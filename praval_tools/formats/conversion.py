@@ -1,0 +1,205 @@
+"""Conversion by format name: tools exported, calls parsed, results and messages written, the reason parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from attrs import evolve
+
+from praval_tools.errors import UnknownFormatError
+from praval_tools.formats import anthropic, gemini, mcp, openai_chat, openai_responses
+from praval_tools.formats.format import Format, Offer, WireObject
+from praval_tools.formats.strict import StrictCost, make_strict_schema
+from praval_tools.formats.strict_nulls import contains_null, drop_default_nulls
+from praval_tools.names import to_wire_name
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.tool import AnyTool
+
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+    {
+        "openai-chat": openai_chat.FORMAT,
+        "openai-responses": openai_responses.FORMAT,
+        "openai-response": openai_responses.FORMAT,
+        "anthropic": anthropic.FORMAT,
+        "gemini": gemini.FORMAT,
+        "mcp": mcp.FORMAT,
+    }
+)
+"""The formats that come with the package, by name."""
+
+REASON: Final = "toolcall_reason"
+"""The parameter in which a model says why it makes a call; the tool never sees it."""
+
+_REASON_DESCRIPTION: Final = (
+    "Why you call this tool now, in one sentence. It is kept in the records and not given to the tool."
+)
+
+
+def format_of(name: str | Format, known: Mapping[str, Format] = FORMATS) -> Format:
+    """
+    Return the format of this name among those *known*; a `Format` is returned as it is.
+
+    Raises:
+        UnknownFormatError: There is no such format; the text lists those that there are.
+    """
+    if isinstance(name, Format):
+        return name
+    try:
+        return known[name]
+    except (KeyError, TypeError):
+        raise UnknownFormatError(str(name), known) from None
+
+
+# ── tools ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def offered(
+    form: Format, offer: Offer, *, strictly: bool = False, reason: bool = False
+) -> tuple[WireObject, StrictCost | None]:
+    """
+    Return a tool in a format, and its share of the budget for strict tools; None where it is not strict.
+
+    Args:
+        form: The format.
+        offer: The tool, with its own schema.
+        strictly: For the provider's strict mode, if it has one and the tool can be strict.
+        reason: With the parameter in which the model says why it makes the call.
+    """
+    parameters = _with_reason(offer.parameters) if reason else offer.parameters
+    strict = make_strict_schema(parameters, form.rules) if strictly and form.rules is not None else None
+    if strict is not None:
+        return form.export(evolve(offer, parameters=strict[0], strict=True)), strict[1]
+    return form.export(evolve(offer, parameters=form.prepare(parameters))), None
+
+
+def export(
+    api_format: str | Format, name: str, description: str, parameters: JsonSchema,
+    metadata: ToolMetadata | None = None, *, result: JsonSchema | None = None, strict: bool = False,
+    think_augment: bool = False,
+) -> WireObject:  # fmt: skip
+    """
+    Return one tool in *api_format*; *parameters* becomes part of it.
+
+    Args:
+        api_format: `openai-chat`, `openai-responses`, `anthropic`, `gemini`, `mcp`.
+        name: The tool's.
+        description: What a model reads.
+        parameters: JSON Schema of the arguments.
+        metadata: The tool's, for formats that carry hints and ownership.
+        result: JSON Schema of the result, for formats that carry it.
+        strict: For the provider's strict mode; a tool that cannot be strict is exported as non-strict.
+        think_augment: Ask the model for the reason of each call, as parameter `toolcall_reason`.
+    """
+    offer = Offer(name=name, description=description, parameters=parameters, metadata=metadata, result=result)
+    return offered(format_of(api_format), offer, strictly=strict, reason=think_augment)[0]
+
+
+def strict_schema(form: Format, schema: JsonSchema, *, reason: bool = False) -> JsonSchema | None:
+    """Return the schema of a tool in the strict mode of a format; None where it has none or the tool cannot be strict."""
+    strict = make_strict_schema(_with_reason(schema) if reason else schema, form.rules) if form.rules else None
+    return None if strict is None else strict[0]
+
+
+def _with_reason(parameters: JsonSchema) -> JsonSchema:
+    """Return *parameters* with the reason parameter; unchanged where the tool has a parameter of that name."""
+    properties = parameters.get("properties", {})
+    if REASON in properties or not isinstance(properties, dict):
+        return parameters
+    reason = {"type": "string", "description": _REASON_DESCRIPTION}
+    required = [REASON, *parameters.get("required", ())]
+    return {**parameters, "type": "object", "properties": {REASON: reason, **properties}, "required": required}
+
+
+# ── calls and results ────────────────────────────────────────────────────────────────────────────
+
+
+def parse_tool_calls(
+    api_format: str | Format, response: object, *, tools: Iterable[AnyTool] | Mapping[str, AnyTool] | None = None,
+    strict: bool = False, think_augment: bool = False,
+) -> list[ToolCall]:  # fmt: skip
+    """
+    Return the calls that a model asks for; never raises for what the model wrote.
+
+    Arguments that are not JSON are kept as they are, and the call becomes an `invalid_arguments` result. A call
+    without an id, or with that of another, gets an id, the same each time.
+
+    Args:
+        api_format: The reply's.
+        response: A response, its message, parts or items, or the chunks of a stream in a list; dicts or the
+            objects of the provider's SDK.
+        tools: The offered tools, an agent's toolset or a list; wire names become the tools' own then. Without, a
+            wire name stays, and the call finds its tool by that.
+        strict: The tools were exported so: a null that stands for a default is left out. Needs *tools*.
+        think_augment: The tools were exported so: the reason moves from the arguments to `ToolCall.reason`.
+    """
+    form = format_of(api_format)
+    offered_tools = list(tools.values() if isinstance(tools, Mapping) else tools or ())
+    tools_by_name = {to_wire_name(tool.name): tool for tool in offered_tools}
+    tools_by_name |= {tool.name: tool for tool in offered_tools}
+    calls = []
+    for call in form.calls(response):
+        tool = tools_by_name.get(call.name)
+        if think_augment and (tool is None or REASON not in tool.parameters.get("properties", {})):
+            call = _without_reason(call)
+        if tool is not None:
+            arguments = _drop_strict_nulls(form, tool, call.arguments, think_augment) if strict else call.arguments
+            call = msgspec.structs.replace(call, name=tool.name, arguments=arguments)
+        calls.append(call)
+    return calls
+
+
+def _without_reason(call: ToolCall) -> ToolCall:
+    """Return *call* with the reason beside its arguments; unchanged where it has none."""
+    try:
+        arguments = dict(parse_arguments(call.arguments))
+    except MalformedArgumentsError:
+        return call
+    if REASON not in arguments:
+        return call
+    reason = arguments.pop(REASON)
+    return msgspec.structs.replace(call, arguments=arguments, reason=reason if isinstance(reason, str) else "")
+
+
+def _drop_strict_nulls(form: Format, tool: AnyTool, raw_arguments: object, reason: bool) -> object:
+    """Return arguments without the nulls of a strict mode, where the tool was exported as strict."""
+    if form.rules is None or not form.rules.all_required:
+        return raw_arguments
+    try:
+        arguments = parse_arguments(raw_arguments)
+    except MalformedArgumentsError:
+        return raw_arguments
+    if not contains_null(arguments) or strict_schema(form, tool.parameters, reason=reason) is None:
+        return raw_arguments
+    return drop_default_nulls(tool.parameters, arguments)
+
+
+def result_message(api_format: str | Format, result: ToolResult) -> WireObject:
+    """
+    Return what reports the result of one call to a model: a message, an item, a block or a part, as the format has it.
+
+    Raises:
+        ToolUsageError: The result has no id, and the format needs one.
+    """
+    return format_of(api_format).result(result)
+
+
+def result_messages(api_format: str | Format, results: Sequence[ToolResult]) -> list[WireObject]:
+    """Return what goes into the conversation for the results of one reply, in a format's own grouping."""
+    return format_of(api_format).results(list(results))
+
+
+def assistant_message(api_format: str | Format, calls: Sequence[ToolCall], text: str = "") -> Any:
+    """
+    Return what goes into the conversation for a model's calls: one message.
+
+    For `openai-responses` and `mcp`, in which each call is an item of its own, the list of them.
+    """
+    form = format_of(api_format)
+    messages = form.assistant(list(calls), text)
+    return messages if form.name in ("openai-responses", "mcp") else messages[0]
