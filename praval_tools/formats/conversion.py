@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from attrs import evolve
@@ -19,7 +19,6 @@ from praval_tools.schema.json_input import MalformedArgumentsError, parse_argume
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.metadata import ToolMetadata
-from praval_tools.tools.tool import AnyTool
 
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
@@ -39,6 +38,18 @@ REASON: Final = "toolcall_reason"
 _REASON_DESCRIPTION: Final = (
     "Why you call this tool now, in one sentence. It is kept in the records and not given to the tool."
 )
+
+
+class ExportedTool(Protocol):
+    """What is read of a tool, bound to an agent or not, to parse the calls of it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def parameters(self) -> JsonSchema:
+        """The JSON Schema of its arguments."""
 
 
 def format_of(name: str | Format, known: Mapping[str, Format] = FORMATS) -> Format:
@@ -120,7 +131,7 @@ def _with_reason(parameters: JsonSchema) -> JsonSchema:
 
 
 def parse_tool_calls(
-    api_format: str | Format, response: object, *, tools: Iterable[AnyTool] | Mapping[str, AnyTool] | None = None,
+    api_format: str | Format, response: object, *, tools: Iterable[ExportedTool] | Mapping[str, ExportedTool] | None = None,
     strict: bool = False, think_augment: bool = False,
 ) -> list[ToolCall]:  # fmt: skip
     """
@@ -166,7 +177,7 @@ def _without_reason(call: ToolCall) -> ToolCall:
     return msgspec.structs.replace(call, arguments=arguments, reason=reason if isinstance(reason, str) else "")
 
 
-def _drop_strict_nulls(form: Format, tool: AnyTool, raw_arguments: object, reason: bool) -> object:
+def _drop_strict_nulls(form: Format, tool: ExportedTool, raw_arguments: object, reason: bool) -> object:
     """Return arguments without the nulls of a strict mode, where the tool was exported as strict."""
     if form.rules is None or not form.rules.all_required:
         return raw_arguments
