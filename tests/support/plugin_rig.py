@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from praval_tools import PluginReport, PluginWarning, ToolRegistry, load_plugins
+import praval_tools
+from praval_tools import PluginReport, PluginWarning, ToolRegistry, load_plugins, plugin_reports
+
+HEAD = "from praval_tools import hookimpl, tool, Tool, Agent, agent, get_tool_registry\n"
+"""The first line of most plugins."""
+
+ROOT = Path(praval_tools.__file__).parent.parent
 
 GOOD = '''
 from praval_tools import hookimpl, tool
@@ -113,3 +120,32 @@ def loaded(registry: ToolRegistry, **options: Any) -> dict[str, PluginReport]:
 def names(registry: ToolRegistry) -> list[str]:
     """Return the names of the tools, in order."""
     return [tool.name for tool in registry]
+
+
+def write_tool(name: str, head: str = HEAD) -> str:
+    """Return the source of a module with one tool, declared at import."""
+    return f"{head}@tool\ndef {name}() -> int:\n    'One.'\n    return 1\n"
+
+
+def return_one() -> int:
+    """One."""
+    return 1
+
+
+def load_and_list(registry: ToolRegistry) -> list[PluginReport]:
+    """Load all plugins and return every report."""
+    loaded(registry)
+    return list(plugin_reports(registry))
+
+
+def build_environment(site: Site) -> dict[str, str]:
+    """Return the environment of a process that finds the packages of *site*."""
+    keeps = {name: value for name, value in os.environ.items() if name != "PRAVAL_TOOLS_PLUGINS"}
+    return {**keeps, "PYTHONPATH": f"{site.folder}{os.pathsep}{ROOT}"}
+
+
+def write_config(text: str, name: str = "praval_tools.toml") -> Path:
+    """Write a configuration into the working directory."""
+    path = Path(name)
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,16 +1,25 @@
-"""`praval_tools.compat.praval` does what the published package does: the same calls on both, side by side."""
+"""Praval's `ToolRegistry` and ours give the same values and errors after any sequence of operations."""
 
 from __future__ import annotations
 
 import inspect
-import pickle
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from compat_rig import (
+    AGENTS,
+    CATEGORIES,
+    NAMES,
+    PRAVAL,
+    TAGS,
+    Side,
+    annotated,
+    fresh,  # noqa: F401  # noqa: F401
+    outcome,
+    theirs_tools,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -18,117 +27,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import praval_tools
 from praval_tools.compat import praval as compat
 
-theirs_tools: Any = pytest.importorskip("praval.tools", reason="needs praval: pip install 'praval-tools[praval]'")
-theirs_registry: Any = pytest.importorskip("praval.core.tool_registry")
+# Tests of: catalogue, conversion
 
-PRAVAL = SimpleNamespace(**{**vars(theirs_registry), **vars(theirs_tools)})
-
-NAMES = st.sampled_from(["add", "Add"]) | st.sampled_from(
-    ["add", "Add", "a-d-d", "a_d_d", "my tool", "räder", "9lives", "", "x" * 200, "x" * 199 + "y"]
-)
-AGENTS = st.sampled_from(["calculator", "a:b"]) | st.sampled_from(
-    ["calculator", "analyst", "a:b", " spaced ", "operator", "", "ü"]
-)
-CATEGORIES = st.sampled_from(["general", "math", "", " "])
 FEW_NAMES = st.sampled_from(["add", "Add", "my tool"])
+
+
 FEW_AGENTS = st.sampled_from(["calculator", "a:b"])
-TAGS = st.lists(st.sampled_from(["a", "b", ""]), max_size=2)
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Both tool systems begin empty."""
-    theirs_registry.reset_tool_registry()
-    compat.reset_tool_registry()
-    yield
-    theirs_registry.reset_tool_registry()
-    compat.reset_tool_registry()
-
-
-def outcome(act: Callable[[], Any]) -> Any:
-    """Return what a call gives, in a form that both packages share: an error by the names of its classes."""
-    try:
-        return shared(act())
-    except Exception as error:
-        cause = None if error.__cause__ is None else (type(error.__cause__).__name__, str(error.__cause__))
-        return type(error).__name__, str(error), cause
-
-
-def shared(value: Any) -> Any:
-    """Return a value without what tells the packages apart: classes, and the order in which sets are listed."""
-    if hasattr(value, "to_dict"):
-        return ("tool", tuple(sorted((key, repr(one)) for key, one in value.to_dict().items())))
-    if isinstance(value, list):
-        return sorted((shared(one) for one in value), key=repr)
-    return value
-
-
-def annotated(count: int) -> Any:
-    """Return a function of its own."""
-
-    def work(x: int, y: str = "y") -> str:
-        """Work."""
-        return f"{y}{x}{count}"
-
-    return work
-
-
-class TestNames:
-    def test_every_public_name_is_there(self) -> None:
-        """What the two modules of Praval define, `compat.praval` exports, and their error class."""
-        public = {
-            name
-            for module in (theirs_tools, theirs_registry)
-            for name, one in vars(module).items()
-            if not name.startswith("_") and getattr(one, "__module__", "").startswith("praval.")
-        }
-
-        assert public == set(compat.__all__)
-
-    def test_signatures_are_the_same(self) -> None:
-        """Names, kinds, order and defaults of the parameters of every function and public method."""
-        for name in compat.__all__:
-            mine, other = getattr(compat, name), getattr(PRAVAL, name)
-            pairs = [(name, mine, other)]
-            if inspect.isclass(other) and name not in ("ToolError", "ToolMetadata"):
-                pairs = [
-                    (f"{name}.{one}", getattr(mine, one), getattr(other, one))
-                    for one in dir(other)
-                    if one == "__init__" or not one.startswith("_")
-                ]
-            elif inspect.isclass(other):
-                continue
-            for place, one, two in pairs:
-                assert parameters(two) == parameters(one), place
-
-    def test_metadata_has_the_same_fields(self) -> None:
-        """The same thirteen fields in the same order with the same defaults: it is built, compared and shown alike."""
-        mine, other = compat.ToolMetadata("t", "me"), PRAVAL.ToolMetadata("t", "me")
-
-        assert vars(other) == vars(mine)
-        assert list(vars(other)) == list(vars(mine))
-        assert repr(other) == repr(mine)
-        assert mine == compat.ToolMetadata("t", "me")
-
-
-def parameters(function: Any) -> list[Any]:
-    """Return the parameters of a function without their hints."""
-    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
-
-
-class Side:
-    """One of the two packages, with a registry of its own and the tools that were made for it."""
-
-    def __init__(self, module: Any) -> None:
-        self.module, self.registry = module, module.ToolRegistry()
-        self.made: dict[int, Any] = {}
-
-    def tool(self, key: int, fields: dict[str, Any]) -> Any:
-        """Make a tool, or return the one that was made under this key."""
-        if key not in self.made:
-            fields = {name: list(one) if isinstance(one, list) else one for name, one in fields.items()}
-            self.made[key] = self.module.Tool(annotated(key), self.module.ToolMetadata(**fields))
-        return self.made[key]
 
 
 class RegistriesSideBySide(RuleBasedStateMachine):
@@ -223,7 +127,11 @@ class RegistriesSideBySide(RuleBasedStateMachine):
 
 
 HINTS = st.sampled_from([int, str, "int", list[int], dict, inspect.Parameter.empty, "Nope", Path])
+
+
 DEFAULTS = st.sampled_from([inspect.Parameter.empty, None, 0, "text"])
+
+
 KINDS = st.sampled_from(list(inspect._ParameterKind))
 
 
@@ -359,114 +267,6 @@ class TestSideBySide:
         ]
 
 
-PROGRAM = '''
-import sys
-out = []
-
-@tool("calculator_add", owned_by="calculator", category="arithmetic", tags=["sum"])
-def add(x: float, y: float) -> float:
-    """Add two numbers."""
-    return x + y
-
-@tool("logger", shared=True, category="utility", risk_level="HIGH", requires_approval=True)
-def log_message(level: str, message: str = "-") -> str:
-    return f"Logged: {message}"
-
-registry = get_tool_registry()
-out.append(sorted(t.metadata.tool_name for t in registry.get_tools_for_agent("calculator")))
-out.append(sorted(t.metadata.tool_name for t in registry.get_tools_for_agent("stranger")))
-out.append(register_tool_with_agent("calculator_add", "stranger"))
-out.append(register_tool_with_agent("nope", "stranger"))
-out.append(sorted(t["tool_name"] for t in list_tools(agent_name="stranger")))
-out.append([unregister_tool_from_agent("calculator_add", "stranger") for _ in range(2)])
-out.append(unregister_tool_from_agent("logger", "stranger"))
-numbers = ToolCollection("numbers", "All of them")
-numbers.add_tool("calculator_add"); numbers.add_tool("calculator_add")
-out.append((numbers.name, numbers.description, numbers.tools, len(numbers.get_tools()), numbers.assign_to_agent("z")))
-try:
-    numbers.add_tool("nope")
-except ToolError as error:
-    out.append(str(error))
-out.append((numbers.remove_tool("nope"), numbers.remove_tool("calculator_add"), numbers.get_tools()))
-try:
-    @tool("bad")
-    def bad(x, y):
-        return x
-except ToolError as error:
-    out.append(str(error))
-try:
-    registry.get_tool("logger").execute()
-except ToolError as error:
-    out.append((str(error), type(error.__cause__).__name__))
-out.append(registry.get_tool("calculator_add").execute(1, y=2.5))
-out.append(add(1, 2))
-try:
-    get_tool_info(print)
-except ValueError as error:
-    out.append(str(error))
-out.append(sorted(t.metadata.tool_name for t in discover_tools(category="utility")))
-out.append(sorted(t.metadata.tool_name for t in discover_tools("not_there_at_all")))
-out.append(sorted(t.metadata.tool_name for t in discover_tools(pattern=PATTERN)))
-out.append(sorted(t.metadata.tool_name for t in discover_tools(pattern=PATTERN)))
-out.append(registry.get_registry_stats())
-out.append([t.metadata.tool_name for t in registry.search_tools("LOG")])
-out.append(registry.unregister_tool("logger"))
-reset_tool_registry()
-out.append((registry.list_all_tools(), get_tool_registry() is registry, get_tool_registry().list_all_tools()))
-'''
-
-
-class TestPrograms:
-    def test_a_program_changes_its_imports_and_nothing_else(self, tmp_path: Path) -> None:
-        """The same source, with each package's names in it, says the same from beginning to end."""
-        said = []
-        for module in (PRAVAL, compat):
-            home = tmp_path / str(len(said))
-            home.mkdir()
-            (home / "good_tool.py").write_text(
-                "from __future__ import annotations\n"
-                f"from {'praval.tools' if module is PRAVAL else 'praval_tools.compat.praval'} import tool\n"
-                '@tool("found")\ndef found(x: int) -> int:\n    return x\n'
-            )
-            (home / "bad_tool.py").write_text("1 / 0\n")
-            names = {name: getattr(module, name) for name in compat.__all__ if name != "ToolError"}
-            scope = {**names, "ToolError": theirs_tools.ToolError, "PATTERN": str(home / "**" / "*_tool.py")}
-            exec(compile(PROGRAM, "program", "exec", dont_inherit=True), scope)
-            said.append(scope["out"])
-
-        assert said[0] == said[1]
-
-    def test_code_that_catches_either_class(self) -> None:
-        """An error is caught by Praval's class, by this one, and by the one base of `praval_tools`."""
-        with pytest.raises(theirs_tools.ToolError) as caught:
-            compat.ToolCollection("c").add_tool("nope")
-
-        assert isinstance(caught.value, compat.ToolError)
-        assert isinstance(caught.value, praval_tools.ToolError)
-        again = pickle.loads(pickle.dumps(caught.value))
-        assert str(caught.value) == str(again)
-        assert isinstance(again, theirs_tools.ToolError)
-
-    def test_two_threads_register_one_name(self) -> None:
-        """Of threads that register one name at once, one succeeds, and the others are told as one alone would be."""
-        for name in ("same", "not legal"):
-            registry, said, gate = compat.ToolRegistry(), [], threading.Barrier(8)
-
-            def work() -> None:
-                one = compat.Tool(annotated(1), compat.ToolMetadata(name))
-                gate.wait()
-                said.append(outcome(lambda: registry.register_tool(one)))
-
-            threads = [threading.Thread(target=work) for _ in range(8)]
-            for one in threads:
-                one.start()
-            for one in threads:
-                one.join()
-            assert 1 == said.count(None)
-            assert {None, ("ToolError", f"Tool '{name}' is already registered")} == {one and one[:2] for one in said}
-            assert 1 == len(registry.list_all_tools())
-
-
 class TestOnOurRegistry:
     def test_what_is_declared_there_counts_here_and_the_other_way_round(self) -> None:
         """One registry: each interface sees the other's tools, grants, blocks and removals at once."""
@@ -575,74 +375,3 @@ class TestOnOurRegistry:
             return "refused"
 
         assert "refused" == praval_tools.get_tool_registry().agent("intern").call("sneak")
-
-
-def test_module_is_typed_as_what_it_is() -> None:
-    """`compat.praval` is a module whose public names are its `__all__`, sorted."""
-    assert isinstance(compat, ModuleType)
-    assert sorted(compat.__all__) == compat.__all__
-
-
-ODD = '''
-from __future__ import annotations
-from typing import TYPE_CHECKING
-if TYPE_CHECKING:
-    from nowhere import Account, Receipt
-
-out = []
-
-@tool("pay", owned_by="clerk")
-def pay(account: Account, amount: int = 1) -> Receipt:
-    """Pay."""
-    return [account, amount]
-
-@tool("parcel", owned_by="clerk", description=7)
-class Parcel:
-    def __init__(self, weight: int) -> None:
-        self.weight = weight
-
-@tool("later", owned_by="clerk")
-def later(one: Later) -> str:
-    return type(one).__name__
-
-class Later:
-    pass
-
-registry = get_tool_registry()
-out.append(assign("pay", "other"))
-for agent in ("clerk", "other"):
-    out.append(sorted(t.metadata.tool_name for t in registry.get_tools_for_agent(agent)))
-out.append(sorted(repr(t) for t in list_tools()))
-out.append([pay.execute_as_tool("mine"), Parcel.execute_as_tool(3).weight, later.execute_as_tool(Later())])
-out.append([registry.get_tool("parcel").func is Parcel, registry.get_tool("pay").func is pay, Parcel(2).weight])
-'''
-
-
-class TestOddDeclarations:
-    def test_what_praval_takes_is_taken(self) -> None:
-        """Hints for type checkers alone, a class and a description that is no text: the same on both sides."""
-        said = []
-        for module in (PRAVAL, compat):
-            module.reset_tool_registry()
-            scope = {name: getattr(module, name) for name in ("tool", "list_tools", "get_tool_registry")}
-            scope["assign"] = module.register_tool_with_agent
-            exec(compile(ODD, "odd", "exec", dont_inherit=True), scope)
-            said.append(scope["out"])
-
-        assert said[0] == said[1]
-        assert ["pay"] == said[1][2]
-
-    def test_they_can_be_called_by_an_agent(self) -> None:
-        """What cannot be read takes anything, and a hint that leads somewhere by the first call is checked."""
-        compat.reset_tool_registry()
-        scope: dict[str, Any] = {
-            "__name__": __name__, "tool": compat.tool, "list_tools": compat.list_tools,
-            "get_tool_registry": compat.get_tool_registry, "assign": compat.register_tool_with_agent,
-        }  # fmt: skip
-        exec(compile(ODD, "odd", "exec", dont_inherit=True), scope)
-        clerk = praval_tools.get_tool_registry().agent("clerk")
-
-        assert ["mine", "2"] == clerk.call("pay", account="mine", amount="2")
-        assert 3 == clerk.call("parcel", weight=3).weight
-        assert {"pay", "parcel", "later"} == set(clerk.tools)
-        assert "definition" not in [one.kind for one in praval_tools.get_tool_registry().problems()]

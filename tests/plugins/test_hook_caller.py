@@ -1,12 +1,9 @@
-"""Every hook, used by a plugin that is installed; and what happens where one fails."""
+"""The hooks that are called at calls: they refuse, take note and approve; and what happens where one fails."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +15,14 @@ from praval_tools import (
     PluginWarning,
     ToolCall,
     ToolRegistry,
-    ToolUsageError,
-    UnknownFormatError,
     load_plugins,
     plugin_reports,
 )
 from praval_tools.execution.hooks import NO_HOOKS
-from praval_tools.plugins import hookspecs
 
 HEAD = "from praval_tools import hookimpl, tool, Tool, Allow, Ask, Deny\nlog = []\n"
-HOOKS = [name for name in vars(hookspecs) if name.startswith("praval_tools_")]
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plugins.md"
+
+
 TRUSTED = {"plugins": {"acme": {"trust": True}}}
 
 
@@ -285,243 +279,6 @@ def praval_tools_approve(request):
         registry.set_approval_handler(lambda request: Allow(by="me"))
 
         assert (Outcome.OK, []) == (call(registry, "wire", amount=11).outcome, log())
-
-
-class TestEngines:
-    SOURCE = (
-        HEAD
-        + """
-from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(2, thread_name_prefix="acme-pool")
-class Broken:
-    def submit(self, work): raise OSError("no workers")
-@hookimpl
-def praval_tools_engines():
-    return {"acme.pool": pool, "acme.broken": Broken()}
-"""
-    )
-
-    @pytest.mark.parametrize("is_async", [False, True])
-    def test_tools_run_there(self, site: Site, registry: ToolRegistry, is_async: bool) -> None:
-        """A tool that names the engine runs in its thread, with the context of its call."""
-        import threading
-
-        from praval_tools import current_agent
-
-        site.install("acme", self.SOURCE)
-        load_plugins(registry)
-
-        @registry.tool("where", shared=True, engine="acme.pool")
-        def where() -> list[str]:
-            """Where."""
-            return [threading.current_thread().name[:9], current_agent().name]
-
-        request = ToolCall("1", "where", {}, "ann")
-        result = asyncio.run(registry.aexecute(request)) if is_async else registry.execute(request)
-
-        assert ["acme-pool", "ann"] == result.result
-        registry.close()
-        assert sys.modules["acme"].pool._shutdown
-
-    def test_one_that_hangs_is_given_up(self, site: Site, registry: ToolRegistry) -> None:
-        """The tool's time-out counts there, too."""
-        import threading
-
-        go = threading.Event()
-        site.install("acme", self.SOURCE)
-        load_plugins(registry)
-        registry.tool("wait", shared=True, engine="acme.pool", timeout=0.05)(lambda_of(go))
-
-        assert Outcome.TIMEOUT is registry.execute(ToolCall("1", "wait", {}, "ann")).outcome
-        go.set()
-
-    def test_one_that_is_broken_or_unknown(self, site: Site, registry: ToolRegistry) -> None:
-        """The result says which engine, and what to do; a name without a dot is refused where the tool is declared."""
-        site.install("acme", self.SOURCE)
-        load_plugins(registry)
-        registry.tool("one", shared=True, engine="acme.broken")(_one)
-        registry.tool("two", shared=True, engine="acme.other")(_one)
-        broken, unknown = (registry.execute(ToolCall(name, name, {}, "ann")) for name in ("one", "two"))
-
-        assert (Outcome.ENGINE_LOST, "engine-lost") == (broken.outcome, broken.error_type)
-        assert "no workers" in broken.error
-        assert (Outcome.TOOL_ERROR, "unknown-engine") == (unknown.outcome, unknown.error_type)
-        with pytest.raises(ValueError, match="did you mean 'thread'"):
-            registry.tool("three", engine="thred")(_one)
-
-    @pytest.mark.parametrize("idempotent", [False, True])
-    def test_what_one_lost_is_in_doubt(self, site: Site, registry: ToolRegistry, idempotent: bool) -> None:
-        """Nobody knows whether it ran: in its run opened again it is in doubt, and goes to the engine if idempotent."""
-        site.install("acme", self.SOURCE)
-        load_plugins(registry)
-        registry.journal = "memory"
-        registry.tool("one", shared=True, engine="acme.broken", idempotent=idempotent)(_one)
-        call = ToolCall("1", "one", {}, "ann")
-        with registry.run("r"):
-            assert Outcome.ENGINE_LOST is registry.execute(call).outcome
-        with registry.run("r") as run:
-            again = registry.execute(call)
-
-            assert (Outcome.ENGINE_LOST if idempotent else Outcome.IN_DOUBT, False) == (again.outcome, again.replayed)
-            assert ["1"] == [one.tool_call_id for one in run.in_doubt]
-
-
-class TestJournals:
-    SOURCE = (
-        HEAD
-        + """
-from praval_tools.journal import MemoryStore
-@hookimpl
-def praval_tools_journals():
-    def opened(url):
-        log.append(url)
-        return MemoryStore()
-    return {"acme": opened}
-"""
-    )
-
-    def test_a_scheme_of_a_plugin(self, site: Site, registry: ToolRegistry) -> None:
-        """`registry.journal = "acme://…"` opens the plugin's store, and calls are written to it."""
-        site.install("acme", self.SOURCE)
-        with pytest.raises(ToolUsageError, match="to use 'acme', load a plugin for it first"):
-            registry.journal = "acme://somewhere"
-        load_plugins(registry)
-        registry.journal = "acme://somewhere"
-        call(registry)
-
-        assert ["acme://somewhere"] == log()
-        assert ["agent_tool_call", "agent_tool_result"] == [one.type.value for one in registry.journal.read()]
-
-
-class TestFormats:
-    SOURCE = (
-        HEAD
-        + """
-import attrs
-from praval_tools.formats import FORMATS
-def export(offer):
-    return {"tool": offer.name, "says": offer.description}
-@hookimpl
-def praval_tools_formats():
-    return {"acme": attrs.evolve(FORMATS["openai-chat"], name="acme", export=export)}
-"""
-    )
-
-    def test_a_format_of_a_plugin(self, site: Site, registry: ToolRegistry) -> None:
-        """Schemas come in it, where the plugin is loaded; elsewhere it is unknown, and the list says what there is."""
-        site.install("acme", self.SOURCE)
-        with pytest.raises(UnknownFormatError):
-            registry.schemas("ann", "acme")
-        load_plugins(registry)
-
-        assert {"tool": "add", "says": "Add."} == registry.schemas("ann", "acme")[0]
-        assert b'"tool":"wire"' in registry.toolset("ann").schemas_json("acme")
-        assert "function" == registry.schemas("ann", "openai-chat")[0]["type"]
-        with pytest.raises(UnknownFormatError, match="acme"):
-            registry.schemas("ann", "acmee")
-        with pytest.raises(UnknownFormatError, match="openai-chat"):
-            ToolRegistry().schemas("ann", "acme")
-
-    def test_loaded_again_it_is_the_new_one(self, site: Site, registry: ToolRegistry) -> None:
-        """Nothing that was written in the old one is given out."""
-        site.install("acme", self.SOURCE)
-        load_plugins(registry)
-        assert "says" in registry.schemas("ann", "acme")[0]
-        site.remove("acme")
-        site.install("acme", self.SOURCE.replace("says", "tells"), version="2.0")
-        load_plugins(registry)
-
-        assert "tells" in registry.schemas("ann", "acme")[0]
-
-    def test_two_plugins_of_one_format(self, site: Site, registry: ToolRegistry) -> None:
-        """The first by name brings it; the other is kept out whole."""
-        site.install("acme", self.SOURCE)
-        site.install("zzz", self.SOURCE + "@tool\ndef of_z() -> int:\n    'Z.'\n    return 1\n")
-        reports = loaded(registry)
-
-        assert ("clash", ["add", "wire"]) == (reports["zzz"].stage, names(registry))
-        assert "which acme brings already" in str(reports["zzz"].error)
-
-
-class TestSources:
-    SOURCE = (
-        HEAD
-        + """
-@hookimpl
-def praval_tools_sources():
-    return {"acme": load}
-def load(table):
-    log.append(table)
-    def made() -> str:
-        "Made."
-        return table["word"]
-    yield Tool.from_function(made, table["name"])
-    if table["word"] == "bad":
-        raise ValueError("bad word")
-"""
-    )
-
-    def test_a_kind_of_source(self, site: Site, registry: ToolRegistry) -> None:
-        """Each `[[sources]]` table of the kind is loaded by the plugin; one that fails leaves nothing."""
-        site.install("acme", self.SOURCE)
-        config = {"sources": [
-            {"kind": "acme", "name": "hello", "word": "good"}, {"kind": "acme", "name": "not", "word": "bad"},
-            {"kind": "other"},
-        ]}  # fmt: skip
-        with pytest.warns(PluginWarning):
-            reports = load_plugins(registry, config=config)
-
-        assert [True, True, False, False] == [one.loaded for one in reports]
-        assert "good" == registry.execute_tool("hello")
-        assert ["add", "wire", "hello"] == names(registry)
-        source = registry.get_tool("hello").metadata.source
-        assert ("config", "acme", "plugin:acme") == (
-            source.kind, source.distribution, registry.get_tool("hello").metadata.owned_by
-        )  # fmt: skip
-        assert "no loaded plugin brings kind 'other'; known are: acme" in str(reports[3])
-
-    def test_loaded_again(self, site: Site, registry: ToolRegistry) -> None:
-        """The tools of a table take the place of those that it gave before."""
-        site.install("acme", self.SOURCE)
-        for word in ("one", "two"):
-            load_plugins(registry, config={"sources": [{"kind": "acme", "name": "hello", "word": word}]})
-
-        assert "two" == registry.execute_tool("hello")
-
-
-class TestReference:
-    def test_every_hook_is_documented_with_its_signature(self) -> None:
-        """The page names each hook with the signature that the code has, and its docstring says all it must."""
-        text = PAGE.read_text(encoding="utf-8")
-        shown = dict(re.findall(r"^def (praval_tools_\w+)(\(.*\).*):$", text, re.MULTILINE))
-
-        assert {name: str(inspect.signature(getattr(hookspecs, name))).replace("'", "") for name in HOOKS} == shown
-
-    @pytest.mark.parametrize("name", HOOKS)
-    def test_every_hook_says_when_what_and_what_if(self, name: str) -> None:
-        """Call moment, return value, and what happens when it raises; on the page, too."""
-        doc = inspect.getdoc(getattr(hookspecs, name))
-        page = PAGE.read_text(encoding="utf-8").partition(f"## {name}\n")[2].partition("\n## ")[0]
-
-        assert all(f"\n{word}: " in doc for word in ("Called", "Returns", "Raises"))
-        assert all(f"**{word}:**" in page for word in ("Called", "Returns", "Raises"))
-
-    def test_every_hook_is_used_here(self) -> None:
-        """No hook without a test plugin that implements it."""
-        tests = "".join(one.read_text() for one in Path(__file__).parents[1].rglob("test_*plugin*.py"))
-
-        assert [] == [name for name in HOOKS if f"def {name}(" not in tests]
-
-
-def lambda_of(event: Any) -> Any:
-    """Return a tool's function that waits for *event*."""
-
-    def wait() -> int:
-        """Wait."""
-        event.wait(60)
-        return 1
-
-    return wait
 
 
 def _one() -> int:

@@ -1,0 +1,98 @@
+"""What becomes of plugins is written to the journal, once, with what an upgrade changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugin_rig import Site, loaded, names, site, write_config  # noqa: F401
+
+from praval_tools import PluginWarning, ToolRegistry, load_plugins, plugin_reports
+
+TOOLS = """
+from praval_tools import tool
+@tool
+def one(x: {hint}) -> int:
+    "One."
+    return 1
+@tool
+def two() -> int:
+    "Two."
+    return 2
+"""
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    """An empty registry."""
+    return ToolRegistry()
+
+
+class TestJournal:
+    def test_what_became_of_plugins_is_written_once(self, site: Site, registry: ToolRegistry) -> None:
+        """Loaded and failed are events; a second start that goes the same way adds none."""
+        site.good(version="1.0")
+        site.install("bad", "1 / 0", version="6.6")
+        registry.journal = "memory"
+        for _ in range(2):
+            loaded(registry)
+
+        good, bad = registry.journal.events()
+        assert ("plugin_loaded", "acme", "1.0", ("acme_query", "acme_count")) == (
+            good.type.value, good.distribution, good.version, good.tools
+        )  # fmt: skip
+        assert ("plugin_failed", "bad", "6.6", "import", "ZeroDivisionError") == (
+            bad.type.value, bad.distribution, bad.version, bad.stage, bad.error_type
+        )  # fmt: skip
+
+    def test_a_hook_that_fails_is_written(self, site: Site, registry: ToolRegistry) -> None:
+        """Its event names the hook."""
+        source = "from praval_tools import hookimpl\n@hookimpl\ndef praval_tools_after_call():\n    1 / 0\n"
+        site.install("acme", source)
+        registry.journal = "memory"
+        load_plugins(registry)
+        with pytest.warns(PluginWarning):
+            registry.execute("1", "nope", {})
+
+        (event,) = registry.journal.events(type="plugin_failed")
+        assert ("praval_tools_after_call", "ZeroDivisionError") == (event.stage, event.error_type)
+
+    def test_an_upgrade_that_changes_a_tool_is_reported(self, site: Site, tmp_path: Path) -> None:
+        """The journal remembers what tools were: in the next process a changed fingerprint is told, once."""
+        told = []
+        for version, hint in (("1.0", "int"), ("1.1", "int"), ("2.0", "str"), ("2.0", "str")):
+            site.remove("acme")
+            site.install("acme", TOOLS.format(hint=hint), version=version)
+            with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+                report = loaded(registry)["acme"]
+                assert (report,) == plugin_reports(registry)
+            told.append((report.changed, report.upgraded_from))
+            site.forget()
+
+        assert [((), ""), ((), "1.0"), (("one",), "1.1"), ((), "")] == told
+
+    def test_a_changed_tool_warns(self, site: Site, registry: ToolRegistry) -> None:
+        """Who does not look at reports is warned."""
+        registry.journal = "memory"
+        for version, hint in (("1.0", "int"), ("2.0", "str")):
+            site.remove("acme")
+            site.install("acme", TOOLS.format(hint=hint), version=version)
+            if version == "1.0":
+                load_plugins(registry)
+        with pytest.warns(PluginWarning, match=r"acme 2\.0 changed one since 1\.0"):
+            load_plugins(registry)
+
+    def test_grants_on_a_plugins_tools_survive(self, site: Site, tmp_path: Path) -> None:
+        """What the operator granted counts at the next start, for the tool of that distribution, and of no other."""
+        site.install("acme", TOOLS.format(hint="int"))
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            load_plugins(registry)
+            registry.assign_tool_to_agent("one", "ann")
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            load_plugins(registry)
+            assert 1 == registry.agent("ann").call("one", x=1)
+        site.remove("acme")
+        site.install("evil", TOOLS.format(hint="int"))
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            load_plugins(registry)
+            assert [] == registry.agent("ann").list_tools()

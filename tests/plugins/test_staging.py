@@ -1,0 +1,136 @@
+"""Importing plugins that share packages, patch the registry or lie about themselves."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from plugin_rig import (
+    HEAD,
+    Site,
+    load_and_list,
+    loaded,
+    names,
+    return_one,
+    site,  # noqa: F401
+    write_tool,
+)
+
+import praval_tools
+from praval_tools import (
+    PluginWarning,
+    ToolRegistry,
+    load_plugins,
+    plugin_reports,
+    tool,
+    use_registry,
+)
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    """An empty registry."""
+    return ToolRegistry()
+
+
+class TestAttacks:
+    def test_tools_in_packages_that_share_a_name(self, site: Site, registry: ToolRegistry) -> None:
+        """Two distributions in one top-level package: each has its own tools."""
+        (site.folder / "shared").mkdir()
+        for name in ("aaa", "zzz"):
+            (site.folder / "shared" / name).mkdir()
+            (site.folder / "shared" / name / "__init__.py").write_text(write_tool(f"of_{name}"))
+            site.install(f"shared-{name}", module=f"unused_{name}", value=f"shared.{name}")
+        (site.folder / "shared" / "aaa" / "__init__.py").write_text("import shared.zzz\n" + write_tool("of_aaa"))
+        site.modules.append("shared")
+        reports = loaded(registry)
+
+        assert {"shared-aaa": ("of_aaa",), "shared-zzz": ("of_zzz",)} == {
+            name: one.tools for name, one in reports.items()
+        }
+
+    def test_two_entry_points_of_one_module(self, site: Site, registry: ToolRegistry) -> None:
+        """The second brings the same names, and is kept out; the first works."""
+        site.install("acme", write_tool("one"), points="[praval_tools]\na = acme\nb = acme\n")
+        first, second = load_and_list(registry)
+
+        assert (True, "clash", ["one"]) == (first.loaded, second.stage, names(registry))
+
+    def test_a_patched_registry_does_not_help(self, site: Site, registry: ToolRegistry) -> None:
+        """What a plugin does to the default registry at import happens in its own name, to a registry of its own."""
+        host = ToolRegistry()
+        host.tool("mine", owned_by="ann")(return_one)
+        source = HEAD + (
+            "r = get_tool_registry()\n"
+            "r.register_tool(Tool.from_function(lambda: 1, 'mine', description='d'), replace=False)\n"
+            "r.share_tool('mine')\n"
+        )
+        site.install("acme", source)
+        with use_registry(host):
+            reports = loaded(host)
+
+        assert reports["acme"].failed
+        assert ("ann", False) == (host.get_tool("mine").metadata.owned_by, host.get_tool("mine").metadata.shared)
+
+    def test_an_exception_group_and_a_long_chain(self, site: Site, registry: ToolRegistry) -> None:
+        """Groups and chains of hundreds of causes are contained and cut."""
+        site.install("group", "raise ExceptionGroup('many', [ValueError(str(at)) for at in range(1000)])")
+        chain = "error = None\nfor at in range(500):\n    new = ValueError('x' * 100)\n    new.__cause__ = error\n"
+        site.install("chain", f"{chain}    error = new\nraise error")
+        reports = loaded(registry)
+
+        assert {"import"} == {one.stage for one in reports.values()}
+        assert all(len(one.traceback) < 5_000 for one in reports.values())
+
+    def test_secrets_in_the_errors_of_hooks(self, site: Site, registry: ToolRegistry) -> None:
+        """A hook that tells a secret of the settings in its error, long after loading, does not get it reported."""
+        source = HEAD + (
+            "from attrs import frozen\nkept = []\n@frozen\nclass S:\n    token: str\n"
+            "@hookimpl\ndef praval_tools_settings():\n    return S\n"
+            "@hookimpl\ndef praval_tools_register_tools(settings):\n    kept.append(settings)\n    return []\n"
+            "@hookimpl\ndef praval_tools_after_call():\n    raise ValueError(kept[0].token)\n"
+        )
+        site.install("acme", source)
+        registry.journal = "memory"
+        load_plugins(registry, settings={"acme": {"token": "tok-12345"}})
+        with pytest.warns(PluginWarning, match=r"\[secret\]") as warned:
+            registry.execute("1", "nope", {})
+
+        told = [*map(str, plugin_reports(registry)), *map(str, registry.journal.events()), str(warned[0].message)]
+        assert [] == [text for text in told if "tok-12345" in text]
+
+    def test_a_module_of_another_plugin_is_imported_early(self, site: Site, registry: ToolRegistry) -> None:
+        """Each plugin has its own tools, whoever imported its module first."""
+        site.install("aaa", "import zzz\n" + write_tool("of_a"))
+        site.install("zzz", write_tool("of_z"))
+        reports = loaded(registry)
+
+        assert (("of_a",), ("of_z",)) == (reports["aaa"].tools, reports["zzz"].tools)
+        assert "zzz" == registry.get_tool("of_z").metadata.source.distribution
+
+    def test_a_plugin_that_keeps_its_staging_registry(self, site: Site, registry: ToolRegistry) -> None:
+        """What it saw as the default registry is closed, and reaches nothing."""
+        looks = "mine = get_tool_registry()\nassert [t.name for t in mine] == ['a']\n"
+        site.install("acme", write_tool("a") + looks)
+        load_plugins(registry)
+        mine = sys.modules["acme"].mine
+
+        assert mine is not registry
+        with pytest.raises(praval_tools.RegistryClosedError):
+            mine.register_tool(tool("x", register=False)(return_one))
+        assert ["a"] == names(registry)
+
+    def test_objects_that_lie_about_themselves(self, site: Site, registry: ToolRegistry) -> None:
+        """A plugin object whose attributes and comparisons raise is contained."""
+        site.install("liar", HEAD + '''
+class Liar:
+    def __getattr__(self, name): raise RuntimeError("no " + name)
+    def __dir__(self): raise RuntimeError("no dir")
+    def __eq__(self, other): raise RuntimeError("no eq")
+    __hash__ = None
+liar = Liar()
+''', value="liar:liar")  # fmt: skip
+        site.good("zzz")
+        reports = loaded(registry)
+
+        assert ("hooks", True) == (reports["liar"].stage, reports["zzz"].loaded)
