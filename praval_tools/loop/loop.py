@@ -44,7 +44,7 @@ class ToolLoop:
         max_steps: Most replies.
         max_calls: Most calls, over all replies; None: any number.
         max_parallel: Most calls at once.
-        instructions: What the model is told beforehand.
+        instructions: The system prompt.
         strict: In the provider's strict mode, for the tools that can.
         tags: Only tools with one of these are offered; calls of others are refused in this loop.
         exclude_tags: No tools with one of these are offered.
@@ -54,7 +54,7 @@ class ToolLoop:
 
     Raises:
         UnknownFormatError: The model's `format` is none.
-        ToolUsageError: It is no model, or a limit makes no sense.
+        ToolUsageError: It is not a model, or a limit makes no sense.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class ToolLoop:
 
     def run(self, prompt: Prompt | None = None, run_id: str | None = None) -> LoopResult:
         """
-        Talk until the model answers, or until something else ends it.
+        Send requests and run calls until the model answers, or until something else ends the loop.
 
         Args:
             prompt: What a person says, or messages in the model's format; None: go on with the recorded ones.
-            run_id: The run, begun or gone on with; None: that of the context, or a new one.
+            run_id: The run to begin or to continue; None: that of the context, or a new one.
 
         Raises:
             ModelError: The model could not be asked; the run can be gone on with.
@@ -187,7 +187,7 @@ class ToolLoop:
         open_run, own_run = find_current_run(recorder), None
         if open_run is None or run_id not in (None, open_run.run_id):
             own_run = self.agent.registry.run(run_id or self._runtime.clock.new_id())
-            open_run = open_outside_context(own_run)  # the caller's code between two events is no part of it
+            open_run = open_outside_context(own_run)  # the caller's code between two events is not a part of it
         try:
             outer_call = current_call()
             parent_id = None if outer_call is None else outer_call.tool_call_id

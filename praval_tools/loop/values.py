@@ -30,7 +30,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         messages: The conversation, in the model's format; a list of its own, of messages that are to stay as they are.
         tools: The agent's tools, in the model's format; its own to change.
-        instructions: What the model is told beforehand; empty: nothing.
+        instructions: The system prompt; empty: none.
         api_format: The format.
         stream: The loop's caller wants to read along: an iterator of pieces may be returned.
         agent: Whose tools they are.

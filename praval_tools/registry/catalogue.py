@@ -116,7 +116,7 @@ class ToolCatalogue:
 
         Raises:
             ToolDefinitionError: With every problem of every method.
-            ToolUsageError: The class cannot be built without arguments, or a name is no method.
+            ToolUsageError: The class cannot be built without arguments, or a name is not a method.
         """
         tools = make_tools_from_object(source, namespace, set(include), set(exclude), strict, metadata)
         with self._access_store.change():

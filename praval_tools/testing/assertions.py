@@ -1,4 +1,4 @@
-"""Assertions on who may call what, whose failures tell every rule that was tried."""
+"""Assertions on who may call what, whose failures show every rule that was tried."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def assert_can_call(
     decision = _explain(agent, tool, arguments, registry)
     if not decision.allowed:
         raise AssertionError(
-            f"{decision.agent!r} cannot call {decision.tool!r}{_format_arguments(arguments)}.\n{_format_decision(decision)}"
+            f"{decision.agent!r} cannot call {decision.tool!r}{_format_arguments(arguments)}.\n"
+            f"{_format_decision(decision)}"
         )
     return decision
 
@@ -63,7 +64,8 @@ def assert_cannot_call(
     decision = _explain(agent, tool, arguments, registry)
     if decision.allowed:
         raise AssertionError(
-            f"{decision.agent!r} can call {decision.tool!r}{_format_arguments(arguments)}.\n{_format_decision(decision)}"
+            f"{decision.agent!r} can call {decision.tool!r}{_format_arguments(arguments)}.\n"
+            f"{_format_decision(decision)}"
         )
     if rule is None and decision.rule in _LIKELY_MISTAKES:
         text = f"{_LIKELY_MISTAKES[decision.rule]}; where that is meant, pass rule={decision.rule!r}."
@@ -77,7 +79,7 @@ def assert_cannot_call(
 
 
 _LIKELY_MISTAKES = {"unknown": "there is no tool of this name", "invalid-arguments": "the arguments do not fit"}
-"""Rules that refuse because of a slip in the test as likely as not."""
+"""Rules whose refusal is probably a mistake in the test."""
 
 
 def _explain(
@@ -86,10 +88,10 @@ def _explain(
     arguments: Mapping[str, Any] | None,
     registry: ToolRegistry | None,
 ) -> Decision:
-    given = None if arguments is None else dict(arguments)
+    call_arguments = None if arguments is None else dict(arguments)
     if registry is None and not isinstance(agent, str):
-        return agent.explain(tool, given)
-    return (registry or get_tool_registry()).explain(agent, tool, given)
+        return agent.explain(tool, call_arguments)
+    return (registry or get_tool_registry()).explain(agent, tool, call_arguments)
 
 
 def _format_arguments(arguments: Mapping[str, Any] | None) -> str:
@@ -101,7 +103,7 @@ def _format_decision(decision: Decision) -> str:
     if decision.remedy:
         lines.append(f"  To change it: {decision.remedy}")
     lines.append("  Rules, in order:")
-    for one in decision.tried:
-        change = f" (would change with {one.change})" if one.change and not one.holds else ""
-        lines.append(f"    {'yes' if one.holds else 'no ':<3} {one.rule:<9} {one.why}{change}")
+    for tried in decision.tried:
+        change = f" (would change with {tried.change})" if tried.change and not tried.holds else ""
+        lines.append(f"    {'yes' if tried.holds else 'no ':<3} {tried.rule:<9} {tried.why}{change}")
     return "\n".join(lines)

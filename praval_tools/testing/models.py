@@ -1,4 +1,4 @@
-"""A model that says what the test tells it to."""
+"""A fake model for tests of loops: its replies are scripted."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class FakeModel:
         if isinstance(reply, tuple | ToolCall):
             reply = [reply]
         if isinstance(reply, list):
-            return ModelReply(calls=tuple(self._build_call(one) for one in reply))
+            return ModelReply(calls=tuple(self._build_call(call) for call in reply))
         return _split_words(reply) if isinstance(reply, str) and request.stream else reply
 
-    def _build_call(self, one: Any) -> ToolCall:
-        made = one if isinstance(one, ToolCall) else ToolCall(None, one[0], one[1] if len(one) > 1 else {})
-        if made.tool_call_id:
-            return made
-        return msgspec.structs.replace(made, tool_call_id=f"call_{next(self._call_numbers)}")
+    def _build_call(self, request: ToolCall | tuple[Any, ...]) -> ToolCall:
+        call = request if isinstance(request, ToolCall) else ToolCall(None, request[0], *(request[1:2] or ({},)))
+        if call.tool_call_id:
+            return call
+        return msgspec.structs.replace(call, tool_call_id=f"call_{next(self._call_numbers)}")
 
 
 def _split_words(text: str) -> Iterator[str]:

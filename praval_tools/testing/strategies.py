@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from praval_tools import Tool, ToolArgumentsError
+from praval_tools.schema.json_pointer import resolve_pointer
 
 Schema = dict[str, Any]
 ValueStrategy = SearchStrategy[Any]
@@ -66,11 +67,11 @@ class _StrategyBuilder:
         for union in ("anyOf", "oneOf"):
             if union in schema:
                 beside = {key: value for key, value in schema.items() if key != union}
-                return st.one_of(*(self.build(_merge_schemas(beside, one)) for one in schema[union]))
+                return st.one_of(*(self.build(_merge_schemas(beside, option)) for option in schema[union]))
         if "allOf" in schema:
             merged = {key: value for key, value in schema.items() if key != "allOf"}
-            for one in schema["allOf"]:
-                merged = _merge_schemas(merged, one)
+            for part in schema["allOf"]:
+                merged = _merge_schemas(merged, part)
             return self.build(merged)
         return self._build_typed(schema)
 
@@ -86,17 +87,11 @@ class _StrategyBuilder:
 
     def _build_reference(self, pointer: str) -> ValueStrategy:
         if pointer not in self._strategies:
-            self._strategies[pointer] = st.deferred(lambda: self.build(self._resolve_pointer(pointer)))
+            self._strategies[pointer] = st.deferred(lambda: self.build(resolve_pointer(self._root, pointer)))
         return self._strategies[pointer]
 
-    def _resolve_pointer(self, pointer: str) -> Any:
-        found: Any = self._root
-        for part in pointer.removeprefix("#").split("/")[1:]:
-            found = found[part.replace("~1", "/").replace("~0", "~")]
-        return found
-
     def _build_array(self, schema: Schema) -> ValueStrategy:
-        prefix = [self.build(one) for one in schema.get("prefixItems", ())]
+        prefix = [self.build(item) for item in schema.get("prefixItems", ())]
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         items = schema.get("items", True)
         if prefix and items is False:
@@ -117,7 +112,7 @@ class _StrategyBuilder:
         fixed = st.fixed_dictionaries(
             {name: self.build(properties.get(name, True)) for name in properties if name in required}
             | {name: self.build(extra) for name in sorted(required - properties.keys())},
-            optional={name: self.build(one) for name, one in properties.items() if name not in required},
+            optional={name: self.build(value) for name, value in properties.items() if name not in required},
         )
         if extra is False or (extra is True and properties):
             return fixed
@@ -210,8 +205,8 @@ def _build_strings(schema: Schema) -> ValueStrategy:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
     pattern = schema.get("pattern")
     if (formatted := _FORMAT_STRATEGIES.get(schema.get("format", ""))) is not None:
-        found = formatted()
-        return found if pattern is None else found.filter(lambda text: re.search(pattern, text) is not None)
+        texts = formatted()
+        return texts if pattern is None else texts.filter(lambda text: re.search(pattern, text) is not None)
     if pattern is None:
         return st.text(min_size=least, max_size=most)
     matching = st.from_regex(_to_python_pattern(pattern))

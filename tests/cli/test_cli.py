@@ -13,7 +13,7 @@ import pytest
 from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
 from praval_tools.cli.common import sanitize_text
-from praval_tools.testing.fixtures import isolated_registry
+from praval_tools.testing.plugin import isolated_registry
 
 COMMANDS = [
     "demo", "list", "show", "agents", "matrix", "why", "call", "export", "assign", "unassign", "block", "unblock",

@@ -1,65 +1,23 @@
-"""Agents: handles, who is running, generators, lists and grants, delegation, and the ways through a toolset."""
+"""Agents: handles, declaration, lists and grants, delegation, and changes in an agent's own name."""
+
+# Tests of: agents, decorators, access_changes
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from enum import Enum
-from functools import wraps
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from agent_tools import REGISTRY, add, later, me, stock  # noqa: F401
 
-import praval_tools
-from praval_tools import Agent, BoundTool, Tool, ToolCall, ToolRegistry, Toolset, agent, current_agent, errors, tool
+from praval_tools import Agent, BoundTool, Tool, ToolCall, ToolRegistry, agent, current_agent, errors, tool
 
-REGISTRY = ToolRegistry(name="running")
-ToolsOfMine = Toolset
 Change = Callable[[ToolRegistry], object]
-
-
-class Colour(Enum):
-    """A colour."""
-
-    RED = "red"
-
-
-@dataclass
-class Point:
-    """A place."""
-
-    x: int
-
-
-def add(x: float, y: float = 1) -> float:
-    """Add two numbers."""
-    return x + y
-
-
-async def later(x: float) -> float:
-    """Give it back, awaited."""
-    return x
-
-
-def stock(registry: ToolRegistry, owner: str = "ann", **more: Any) -> None:
-    """Declare `add` and `later` for *owner*."""
-    for function in (add, later):
-        tool(owned_by=owner, registry=registry, **more)(function)
-
-
-def me() -> str | None:
-    """Return who is running, None for the host program."""
-    try:
-        return current_agent().name
-    except errors.ToolUsageError:
-        return None
 
 
 def line() -> int:
@@ -113,127 +71,6 @@ class TestHandles:
         assert ("ann",) == seen[0].chain
 
 
-class TestWhoIsRunning:
-    def test_in_a_function(self, tool_registry: ToolRegistry) -> None:
-        """
-        Sync and async functions run as their agent, the latter behind a plain wrapper too, and nobody does afterwards.
-        """
-
-        async def later() -> str | None:
-            await asyncio.sleep(0)
-            return me()
-
-        async def main() -> list[str | None]:
-            return [await agent("two")(later)(), await agent("three")(wraps(later)(lambda: later()))(), me()]
-
-        assert ["one", None] == [agent("one")(me)(), me()]
-        assert ["two", "three", None] == asyncio.run(main())
-        with pytest.raises(KeyError):
-            agent("four")(lambda: {}[0])()
-        with pytest.raises(errors.ToolUsageError, match="No agent is running"):
-            current_agent()
-
-    def test_in_a_tools_body(self, tool_registry: ToolRegistry) -> None:
-        """
-        A tool's body runs as the agent that called, also on the long road, async, and in another agent's function.
-        """
-
-        async def who_later() -> str | None:
-            await asyncio.sleep(0)
-            return me()
-
-        for name, function, engine in (("who", me, None), ("long", me, "thread"), ("later", who_later, None)):
-            tool(name, shared=True, description="Who.", engine=engine)(function)
-        ann = Agent("ann")
-        inside = agent("bob")(lambda: [ann.call("who"), me(), current_agent().call("who")])
-
-        assert ["ann"] * 4 == [asyncio.run(ann.acall("later")), *(ann.call(name) for name in ("who", "long", "later"))]
-        assert ["ann", "bob", "bob"] == inside()
-
-
-@agent("steps", registry=REGISTRY)
-def steps(log: list[Any]) -> Generator[Any, Any, str]:
-    """Tell of each step who runs, and take what is sent and thrown."""
-    try:
-        while True:
-            try:
-                log.append((me(), (yield me())))
-            except LookupError as error:
-                log.append((me(), str(error)))
-                if str(error) == "end":
-                    return f"ended by {me()}"
-    finally:
-        log.append((me(), "closed"))
-
-
-@agent("asteps", registry=REGISTRY)
-async def asteps(log: list[Any]) -> AsyncGenerator[Any, Any]:
-    """Do the same with awaits between."""
-    try:
-        while True:
-            await asyncio.sleep(0)
-            try:
-                log.append((me(), (yield me())))
-            except LookupError as error:
-                log.append((me(), str(error)))
-    finally:
-        log.append((me(), "closed"))
-
-
-class TestGenerators:
-    def test_send_throw_and_return(self) -> None:
-        """
-        `send`, `throw` and the return value pass through; each step is the agent's, what is between is not.
-        """
-        log: list[Any] = []
-        run = steps(log)
-
-        seen = [next(run), me(), run.send(1), me(), run.throw(LookupError("oh")), me()]
-        with pytest.raises(StopIteration) as end:
-            run.throw(LookupError("end"))
-
-        assert (["steps", None] * 3, "ended by steps") == (seen, end.value.value)
-        assert [("steps", 1), ("steps", "oh"), ("steps", "end"), ("steps", "closed")] == log
-
-    def test_what_is_thrown_and_not_caught(self) -> None:
-        """
-        What the function does not catch comes back out, after its `finally` ran as the agent.
-        """
-        log: list[Any] = []
-        run = steps(log)
-        next(run)
-        with pytest.raises(KeyboardInterrupt):
-            run.throw(KeyboardInterrupt())
-
-        assert [("steps", "closed")] == log
-
-    def test_close(self) -> None:
-        """
-        `close` ends the function as its agent, and one that was never begun runs nothing.
-        """
-        log: list[Any] = []
-        run = steps(log)
-        next(run)
-        _ = [one.close() for one in (run, steps(log), run)]
-
-        assert ([("steps", "closed")], []) == (log, list(run))
-
-    def test_async_send_throw_and_close(self) -> None:
-        """
-        `asend`, `athrow` and `aclose` pass through; each step is the agent's, what is between is not.
-        """
-        log: list[Any] = []
-
-        async def main() -> list[Any]:
-            run = asteps(log)
-            seen = [await anext(run), me(), await run.asend(1), me(), await run.athrow(LookupError("oh")), me()]
-            await run.aclose()
-            return [*seen, *[one async for one in run]]
-
-        assert ["asteps", None] * 3 == asyncio.run(main())
-        assert [("asteps", 1), ("asteps", "oh"), ("asteps", "closed")] == log
-
-
 def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str) -> ModuleType:
     """Import a module of this source; `REGISTRY`, `Agent` and `agent` are there."""
     (tmp_path / "again_mod.py").write_text(f"from {__name__} import REGISTRY, Agent, agent\n{source}")
@@ -281,54 +118,6 @@ class TestDeclaredAgain:
         tool_registry.retire_agent(first)
 
         assert ("ann", ["ann"]) == (declare().name, tool_registry.agents)
-
-
-class TestFunction:
-    def test_none(self, tool_registry: ToolRegistry) -> None:
-        """
-        An agent without a function cannot be called, and says what to use.
-        """
-        with pytest.raises(errors.ToolUsageError, match="'ann' has no function to run; use its call, exec"):
-            Agent("ann")()
-
-    def test_a_toolset_parameter_is_injected(self, tool_registry: ToolRegistry) -> None:
-        """
-        A parameter typed `Toolset` gets the agent's own tools, unless the caller gives another.
-        """
-        stock(tool_registry)
-
-        @agent("ann")
-        def ann(question: str, tools: Toolset) -> tuple[str, Toolset]:
-            return question, tools
-
-        other = tool_registry.toolset("bob")
-
-        assert [("?", ann.tools), ("?", other)] == [ann("?"), ann("?", tools=other)]
-        assert ["add", "later"] == list(ann("?")[1])
-
-    def test_a_toolset_parameter_in_another_spelling(self, tool_registry: ToolRegistry) -> None:
-        """
-        The type counts, not how the module imports it.
-        """
-
-        @agent("ann")
-        def ann(one: praval_tools.registry.toolset.Toolset, two: ToolsOfMine) -> list[Toolset]:
-            return [one, two]
-
-        assert [ann.tools, ann.tools] == ann()
-
-    def test_a_toolset_parameter_given_by_position(self, tool_registry: ToolRegistry) -> None:
-        """
-        A toolset that the caller passes by position is used, as one by keyword.
-        """
-
-        @agent("ann")
-        def ann(question: str, tools: Toolset) -> Toolset:
-            return tools
-
-        other = tool_registry.toolset("bob")
-
-        assert other is ann("?", other)
 
 
 def add_one(x: int) -> int:
@@ -395,7 +184,8 @@ class TestGiving:
         with pytest.raises(errors.DuplicateToolError):
             ann.add_tool(Tool.from_function(me, "add", description="Another."))
 
-        sources = [f"{Path(__file__).name}:{one.__code__.co_firstlineno}" for one in (add, me)]
+        codes = (add.__code__, me.__code__)
+        sources = [f"{Path(code.co_filename).name}:{code.co_firstlineno}" for code in codes]
         parts = ["owned by 'bob'", "owned by 'ann'", "another name or a namespace", "replace=True", *sources]
         assert parts == [part for part in parts if part in str(caught.value)]
 
@@ -505,102 +295,9 @@ class TestDelegation:
         assert [] == sub.list_tools()
 
 
-class TestFunctions:
-    def test_are_real_functions(self, tool_registry: ToolRegistry) -> None:
-        """
-        `functions()` gives real `def` and `async def` with name, module, docstring, signature and annotations.
-        """
-        stock(tool_registry)
-        first, second = Agent("ann").tools.functions()
-
-        assert ("add", __name__, "Add two numbers.") == (first.__name__, first.__module__, first.__doc__)
-        assert "(x: float, y: float = 1) -> float" == str(inspect.signature(first))
-        assert {"x": float, "y": float, "return": float} == first.__annotations__
-        assert (True, False) == (inspect.isfunction(first), inspect.iscoroutinefunction(first))
-        assert (True, True) == (inspect.isfunction(second), inspect.iscoroutinefunction(second))
-        assert [3, 3, 2] == [first(1, 2), first(x=1, y=2), asyncio.run(second(2))]
-
-    def test_are_decided_at_each_call(self, tool_registry: ToolRegistry) -> None:
-        """
-        A function whose tool was taken away in between raises `ToolAccessError`, and works once it is back.
-        """
-        stock(tool_registry)
-        ann = Agent("ann")
-        first, second = ann.tools.functions()
-        assert 3 == first(1, 2)
-        ann.remove_tool("add")
-        tool_registry.disable("later")
-        for work in (lambda: first(1, 2), lambda: asyncio.run(second(2))):
-            with pytest.raises(errors.ToolAccessError):
-                work()
-        ann.add_tool("add")
-
-        assert 3 == first(1, 2)
-
-
-class TestBoundTools:
-    def test_by_position_and_by_name(self, tool_registry: ToolRegistry) -> None:
-        """
-        A bound tool, found by name or by its tool, takes arguments by position and by name.
-        """
-        made = tool(owned_by="ann")(add)
-        tools = Agent("ann").tools
-
-        assert [3, 3, 3, 3] == [tools[made](1, 2), tools[made](x=1, y=2), tools["add"](1, y=2), tools["add"]("1", 2)]
-        assert 3 == asyncio.run(tools[made].acall(1, y=2))
-
-    def test_an_argument_given_twice(self, tool_registry: ToolRegistry) -> None:
-        """
-        An argument by its position and by its name, or one too many, is a usage error.
-        """
-        stock(tool_registry)
-        bound = Agent("ann").tools["add"]
-
-        with pytest.raises(errors.ToolUsageError, match="got 'x' twice"):
-            bound(1, x=2)
-        with pytest.raises(errors.ToolUsageError, match="takes 2 arguments by position, not 3"):
-            bound(1, 2, 3)
-
-    def test_what_is_keyword_only(self, tool_registry: ToolRegistry) -> None:
-        """
-        What the function takes by its name alone is not taken by position.
-        """
-
-        @tool(owned_by="ann")
-        def move(x: int, *, back: bool = False) -> int:
-            """Move."""
-            return -x if back else x
-
-        with pytest.raises(errors.ToolUsageError):
-            Agent("ann").tools[move](1, True)  # type: ignore[call-arg]
-
-    @pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
-    def test_take_python_values(self, tool_registry: ToolRegistry, long: bool) -> None:
-        """
-        A moment, an enum member and a dataclass arrive as equal objects, by every road.
-        """
-        values = datetime(2026, 1, 2, tzinfo=UTC), Colour.RED, Point(3)
-
-        @tool(owned_by="ann", engine="thread" if long else None)
-        def keep(when: datetime, colour: Colour, points: list[Point]) -> list[Any]:
-            """Keep them."""
-            return [when, colour, *points]
-
-        bound = Agent("ann").tools[keep]
-
-        assert [[*values]] * 2 == [bound(values[0], values[1], [values[2]]) for _ in range(2)]
-        assert [*values] == asyncio.run(bound.acall(when=values[0], colour=values[1], points=[values[2]]))
-
-    def test_an_empty_toolset_is_true(self) -> None:
-        """
-        A registry and a toolset without tools are true, and have length 0.
-        """
-        registry = ToolRegistry()
-
-        assert [(True, 0)] * 2 == [(bool(one), len(one)) for one in (registry, registry.toolset("ann"))]
-
-
 REFUSALS = (errors.NotOwnerError, errors.ToolAccessError)
+
+
 CHANGES: list[Change] = [
     lambda it: it.share_tool("add"), lambda it: it.block("add", "cid"), lambda it: it.execute_tool("add", x=1),
     lambda it: it.remove_tool_from_agent("add", "bob"), lambda it: it.transfer_ownership("add", "ann"),
@@ -694,31 +391,3 @@ class TestWarnings:
         ]  # fmt: skip
 
         assert "no docstring and no description" in self.warned(errors.ToolDefinitionWarning, works)
-
-
-def test_what_is_no_call_is_said_to_be_none() -> None:
-    """Junk given to `execute` is an error that names it, and says what is wanted."""
-    registry = ToolRegistry()
-
-    with pytest.raises(errors.ToolUsageError, match="'junk' is not a ToolCall"):
-        registry.toolset("ann").execute("junk")  # type: ignore[arg-type]
-
-
-def test_functions_say_what_the_schema_says() -> None:
-    """The docstring of a function from `functions()` is the configured description, the whole docstring otherwise."""
-    registry = ToolRegistry()
-
-    @registry.tool(shared=True)
-    def one() -> int:
-        """
-        Give one.
-
-        Always.
-        """
-        return 1
-
-    before = registry.toolset("ann").functions()[0].__doc__
-    registry.configure("one", description="Give the number one.")
-
-    assert "Give one.\n\nAlways." == before
-    assert "Give the number one." == registry.toolset("ann").functions()[0].__doc__

@@ -1,5 +1,7 @@
 """Discovery, `problems()`, and what a declaration takes and keeps."""
 
+# Tests of: discovery, decorator_arguments, default, collection, catalogue, registry
+
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,7 @@
 """What praval_tools gives to its users' tests: fixtures, assertions, strategies."""
 
+# Tests of: plugin, assertions, strategies, models
+
 from __future__ import annotations
 
 import os
@@ -24,7 +26,7 @@ from type_classes import Color, Even, Level, Mood, Movie, Pair, UserId
 
 from praval_tools import Agent, Outcome, Tool, ToolCall, ToolRegistry, get_tool_registry, tool
 from praval_tools.testing import arguments_for, assert_can_call, assert_cannot_call
-from praval_tools.testing.fixtures import AgentFactory, isolated_registry
+from praval_tools.testing.plugin import AgentFactory, isolated_registry
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,5 +1,7 @@
 """The loop with the real SDKs of OpenAI and Anthropic, against servers that speak their protocols."""
 
+# Tests of: models, model_calls, replies, streams
+
 from __future__ import annotations
 
 import asyncio

@@ -1,0 +1,185 @@
+"""An agent's function: who is running inside of it, generators, and the toolset that it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from functools import wraps
+from typing import Any
+
+import pytest
+from agent_tools import REGISTRY, add, later, me, stock  # noqa: F401
+
+import praval_tools
+from praval_tools import Agent, ToolRegistry, Toolset, agent, current_agent, errors, tool
+
+ToolsOfMine = Toolset
+
+
+class TestWhoIsRunning:
+    def test_in_a_function(self, tool_registry: ToolRegistry) -> None:
+        """
+        Sync and async functions run as their agent, the latter behind a plain wrapper too, and nobody does afterwards.
+        """
+
+        async def later() -> str | None:
+            await asyncio.sleep(0)
+            return me()
+
+        async def main() -> list[str | None]:
+            return [await agent("two")(later)(), await agent("three")(wraps(later)(lambda: later()))(), me()]
+
+        assert ["one", None] == [agent("one")(me)(), me()]
+        assert ["two", "three", None] == asyncio.run(main())
+        with pytest.raises(KeyError):
+            agent("four")(lambda: {}[0])()
+        with pytest.raises(errors.ToolUsageError, match="No agent is running"):
+            current_agent()
+
+    def test_in_a_tools_body(self, tool_registry: ToolRegistry) -> None:
+        """
+        A tool's body runs as the agent that called, also on the long road, async, and in another agent's function.
+        """
+
+        async def who_later() -> str | None:
+            await asyncio.sleep(0)
+            return me()
+
+        for name, function, engine in (("who", me, None), ("long", me, "thread"), ("later", who_later, None)):
+            tool(name, shared=True, description="Who.", engine=engine)(function)
+        ann = Agent("ann")
+        inside = agent("bob")(lambda: [ann.call("who"), me(), current_agent().call("who")])
+
+        assert ["ann"] * 4 == [asyncio.run(ann.acall("later")), *(ann.call(name) for name in ("who", "long", "later"))]
+        assert ["ann", "bob", "bob"] == inside()
+
+
+@agent("steps", registry=REGISTRY)
+def steps(log: list[Any]) -> Generator[Any, Any, str]:
+    """Tell of each step who runs, and take what is sent and thrown."""
+    try:
+        while True:
+            try:
+                log.append((me(), (yield me())))
+            except LookupError as error:
+                log.append((me(), str(error)))
+                if str(error) == "end":
+                    return f"ended by {me()}"
+    finally:
+        log.append((me(), "closed"))
+
+
+@agent("asteps", registry=REGISTRY)
+async def asteps(log: list[Any]) -> AsyncGenerator[Any, Any]:
+    """Do the same with awaits between."""
+    try:
+        while True:
+            await asyncio.sleep(0)
+            try:
+                log.append((me(), (yield me())))
+            except LookupError as error:
+                log.append((me(), str(error)))
+    finally:
+        log.append((me(), "closed"))
+
+
+class TestGenerators:
+    def test_send_throw_and_return(self) -> None:
+        """
+        `send`, `throw` and the return value pass through; each step is the agent's, what is between is not.
+        """
+        log: list[Any] = []
+        run = steps(log)
+
+        seen = [next(run), me(), run.send(1), me(), run.throw(LookupError("oh")), me()]
+        with pytest.raises(StopIteration) as end:
+            run.throw(LookupError("end"))
+
+        assert (["steps", None] * 3, "ended by steps") == (seen, end.value.value)
+        assert [("steps", 1), ("steps", "oh"), ("steps", "end"), ("steps", "closed")] == log
+
+    def test_what_is_thrown_and_not_caught(self) -> None:
+        """
+        What the function does not catch comes back out, after its `finally` ran as the agent.
+        """
+        log: list[Any] = []
+        run = steps(log)
+        next(run)
+        with pytest.raises(KeyboardInterrupt):
+            run.throw(KeyboardInterrupt())
+
+        assert [("steps", "closed")] == log
+
+    def test_close(self) -> None:
+        """
+        `close` ends the function as its agent, and one that was never begun runs nothing.
+        """
+        log: list[Any] = []
+        run = steps(log)
+        next(run)
+        _ = [one.close() for one in (run, steps(log), run)]
+
+        assert ([("steps", "closed")], []) == (log, list(run))
+
+    def test_async_send_throw_and_close(self) -> None:
+        """
+        `asend`, `athrow` and `aclose` pass through; each step is the agent's, what is between is not.
+        """
+        log: list[Any] = []
+
+        async def main() -> list[Any]:
+            run = asteps(log)
+            seen = [await anext(run), me(), await run.asend(1), me(), await run.athrow(LookupError("oh")), me()]
+            await run.aclose()
+            return [*seen, *[one async for one in run]]
+
+        assert ["asteps", None] * 3 == asyncio.run(main())
+        assert [("asteps", 1), ("asteps", "oh"), ("asteps", "closed")] == log
+
+
+class TestFunction:
+    def test_none(self, tool_registry: ToolRegistry) -> None:
+        """
+        An agent without a function cannot be called, and says what to use.
+        """
+        with pytest.raises(errors.ToolUsageError, match="'ann' has no function to run; use its call, exec"):
+            Agent("ann")()
+
+    def test_a_toolset_parameter_is_injected(self, tool_registry: ToolRegistry) -> None:
+        """
+        A parameter typed `Toolset` gets the agent's own tools, unless the caller gives another.
+        """
+        stock(tool_registry)
+
+        @agent("ann")
+        def ann(question: str, tools: Toolset) -> tuple[str, Toolset]:
+            return question, tools
+
+        other = tool_registry.toolset("bob")
+
+        assert [("?", ann.tools), ("?", other)] == [ann("?"), ann("?", tools=other)]
+        assert ["add", "later"] == list(ann("?")[1])
+
+    def test_a_toolset_parameter_in_another_spelling(self, tool_registry: ToolRegistry) -> None:
+        """
+        The type counts, not how the module imports it.
+        """
+
+        @agent("ann")
+        def ann(one: praval_tools.registry.toolset.Toolset, two: ToolsOfMine) -> list[Toolset]:
+            return [one, two]
+
+        assert [ann.tools, ann.tools] == ann()
+
+    def test_a_toolset_parameter_given_by_position(self, tool_registry: ToolRegistry) -> None:
+        """
+        A toolset that the caller passes by position is used, as one by keyword.
+        """
+
+        @agent("ann")
+        def ann(question: str, tools: Toolset) -> Toolset:
+            return tools
+
+        other = tool_registry.toolset("bob")
+
+        assert other is ann("?", other)
