@@ -232,8 +232,10 @@ def iter_open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[Tried
         why = f"{agent!r} owns {tool!r} but has auto_discover_tools=False"
         yield Tried("owner", False, why, "list it, or grant it")
     else:
-        why = "it has no owner" if meta.owned_by is None else f"its owner is {meta.owned_by!r}"
-        why = f"{agent!r} owns {tool!r}" if is_owner else why
+        if is_owner:
+            why = f"{agent!r} owns {tool!r}"
+        else:
+            why = "it has no owner" if meta.owned_by is None else f"its owner is {meta.owned_by!r}"
         yield Tried("owner", is_owner, why, f"transfer_ownership({tool!r}, {agent!r})")
     is_listed = tool in profile.tools
     hidden = " but it is private" if private else ""
