@@ -1,5 +1,7 @@
 """Names: what tools and agents may be called, and what foreign names become."""
 
+# Tests of: names, errors, clock, lazy_regex
+
 from __future__ import annotations
 
 from typing import Any

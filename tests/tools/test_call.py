@@ -1,5 +1,7 @@
 """What a model reads of a result, what an error says, and what survives pickling."""
 
+# Tests of: call, content, truncation
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """`change()`, `subscribe`, `fork` and `close`: what they promise when they meet calls, threads and each other."""
 
+# Tests of: store, pending_change, state
+
 from __future__ import annotations
 
 import asyncio

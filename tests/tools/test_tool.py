@@ -1,14 +1,15 @@
-"""Which functions can be tools, what is refused at definition, and what is read of those that can."""
+"""Which functions can be tools, and what is refused at their definition."""
+
+# Tests of: tool, metadata
 
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import attrs
 import pytest
+from tool_cases import Counter, Opaque, add, no_hint, opaque, ran, refusal, wrapped
 from type_strategies import ask, given_tool
 
 from praval_tools import (
@@ -16,7 +17,6 @@ from praval_tools import (
     Outcome,
     Tool,
     ToolArgumentsError,
-    ToolContext,
     ToolDefinitionError,
     ToolDefinitionWarning,
     ToolError,
@@ -26,56 +26,10 @@ from praval_tools import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from nowhere import Missing  # type: ignore[import-not-found]
-
-
-class Opaque:
-    """A class without fields."""
-
-
-class Counter:
-    """Counts from a start."""
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-
-    def plus(self, step: int) -> int:
-        """Add."""
-        return self.start + step
-
-    async def later(self, step: int) -> int:
-        """Add later."""
-        return self.start + step
-
-    @staticmethod
-    def twice(number: int) -> int:
-        """Double."""
-        return 2 * number
-
-    @classmethod
-    def named(cls, text: str) -> str:
-        """Name."""
-        return f"{cls.__name__} {text}"
-
-    def __call__(self, step: int, *, times: int = 1) -> int:
-        """Add many times."""
-        return self.start + step * times
-
-
-def add(first: int, second: int = 2) -> int:
-    """Add."""
-    return first + second
-
-
-def no_hint(first, second: int) -> int:  # type: ignore[no-untyped-def]
-    """Do."""
+    pass  # type: ignore[import-not-found]
 
 
 def no_return(first: int):  # type: ignore[no-untyped-def]
-    """Do."""
-
-
-def opaque(first: Opaque) -> None:
     """Do."""
 
 
@@ -127,54 +81,6 @@ ONE: list[tuple[Any, list[str]]] = [
     (lambda number: number, ["lambda", "name="]),
 ]
 """What cannot be a tool, and the words of the error."""
-
-
-def refusal(make: Callable[[], object]) -> ToolDefinitionError:
-    """Return the error of a definition that must be refused."""
-    with warnings.catch_warnings(), pytest.raises(ToolDefinitionError) as caught:
-        warnings.simplefilter("ignore", ToolDefinitionWarning)
-        make()
-    return caught.value
-
-
-DOCSTRINGS = {
-    "google": """Describe.
-
-    At length.
-
-    Args:
-        first: The first.
-        second: From the docstring.
-
-    Returns:
-        The same.
-
-    Raises:
-        ValueError: Never.
-    """,
-    "numpy": """Describe.
-
-    At length.
-
-    Parameters
-    ----------
-    first : int
-        The first.
-
-    Returns
-    -------
-    int
-        The same.
-    """,
-    "sphinx": """Describe.
-
-    At length.
-
-    :param first: The first.
-    :returns: The same.
-    :raises ValueError: Never.
-    """,
-}
 
 
 class TestRefused:
@@ -321,13 +227,6 @@ class TestGivenSchema:
         assert "async" in str(refusal(lambda: Tool("x", "X.", {"q": "string"}, function, is_async=is_async)))
 
 
-def ran(function: Any, arguments: dict[str, Any], **more: Any) -> Any:
-    """Return the value of a call of a tool made of *function*."""
-    result = ask(Tool.from_function(function, **more), arguments)
-    assert Outcome.OK is result.outcome, result.error
-    return result.result
-
-
 def counting(number: int) -> Iterator[int]:
     """Count."""
     yield from range(number)
@@ -343,16 +242,6 @@ async def counting_later(number: int) -> AsyncIterator[int]:
     """Count."""
     for one in range(number):
         yield one
-
-
-def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap *function*."""
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    return wrapper
 
 
 class TestKinds:
@@ -431,156 +320,3 @@ class TestKinds:
 
         assert {"number": {}, "other": {"default": 3}} == made.parameters["properties"]
         assert ["x", 3] == ask(made, {"number": "x"}).result
-
-
-class TestParameters:
-    def test_extra_keywords_are_additional_properties_of_their_type(self) -> None:
-        """`**kwargs: int` takes any other name, with an integer."""
-
-        def free(first: int, **more: int) -> dict[str, int]:
-            """Gather."""
-            return {"first": first, **more}
-
-        made = Tool.from_function(free)
-        assert {"type": "integer"} == made.parameters["additionalProperties"]
-        assert {"first": 1, "other": 2, "more": 3} == ran(free, {"first": 1, "other": 2, "more": 3})
-        assert Outcome.INVALID_ARGUMENTS is ask(made, {"first": 1, "other": "x"}).outcome
-        assert 1 == len(ask(made, {"first": 1, "other": "2"}).repairs)
-
-    @pytest.mark.parametrize("style", ["google", "numpy", "sphinx"])
-    def test_the_docstring_describes_tool_and_parameters(self, style: str) -> None:
-        """Each style gives the parameters' descriptions; what stands in its sections is not the tool's."""
-
-        def described(first: int, second: Annotated[int, "From the hint."] = 0) -> int:
-            return first
-
-        described.__doc__ = DOCSTRINGS[style]
-        made = Tool.from_function(described)
-
-        assert "Describe.\n\nAt length." == made.description
-        assert {"first": "The first.", "second": "From the hint."} == {
-            name: one["description"] for name, one in made.parameters["properties"].items()
-        }
-
-    def test_keyword_only_and_defaults(self) -> None:
-        """Required is what has no default; JSON-able defaults stand in the schema."""
-
-        def shaped(first: int, second: str = "x", *, third: float, fourth: list[int] | None = None) -> None:
-            """Shape."""
-
-        schema = Tool.from_function(shaped).parameters
-        assert ["first", "third"] == schema["required"]
-        assert {"second": "x", "fourth": None} == {
-            name: one["default"] for name, one in schema["properties"].items() if "default" in one
-        }
-
-    def test_without_strictness_missing_hints_mean_anything(self) -> None:
-        """`strict=False` takes functions that others wrote; hints without a JSON form stay refused."""
-        made = Tool.from_function(no_hint, strict=False)
-
-        assert {"first": {}, "second": {"type": "integer"}} == made.parameters["properties"]
-        assert "Opaque" in str(refusal(lambda: Tool.from_function(opaque, strict=False)))
-
-    def test_the_context_is_injected_and_never_in_the_schema(self) -> None:
-        """A parameter typed ToolContext is filled by the call; a model cannot pass one."""
-
-        def asked(number: int, context: ToolContext, other: ToolContext | None = None) -> list[Any]:
-            """Ask."""
-            return [number, context.agent, context.tool_call_id, other is not None]
-
-        made = Tool.from_function(asked)
-        assert ["number"] == list(made.parameters["properties"])
-        assert "context" not in made.metadata.parameters
-        assert [3, "agent", "1", True] == ask(made, {"number": 3}).result
-        for forged in (
-            {"number": 3, "context": {}},
-            {"number": 3, "context": None},
-            {"number": 3, "other": {"agent": "x"}},
-        ):
-            assert Outcome.INVALID_ARGUMENTS is ask(made, forged).outcome
-
-    def test_the_context_does_not_get_in_through_extra_keywords(self) -> None:
-        """With `**kwargs` the name of the context stays reserved."""
-
-        def asked(context: ToolContext, **more: Any) -> str | None:
-            """Ask."""
-            return context.agent
-
-        result = ask(Tool.from_function(asked), {"context": {"agent": "admin"}})
-        assert Outcome.INVALID_ARGUMENTS is result.outcome
-
-    def test_hints_are_shown_as_python_text(self) -> None:
-        """The metadata has each type as the text that one would write."""
-
-        def shaped(first: list[int], second: int | None = None) -> float:
-            """Shape."""
-            return 1.0
-
-        metadata = Tool.from_function(shaped).metadata
-        assert {
-            "first": {"type": "list[int]", "required": True, "default": None},
-            "second": {"type": "int | None", "required": False, "default": None},
-        } == metadata.parameters
-        assert "float" == metadata.return_type
-
-
-class TestForwardReferences:
-    def test_are_resolved_at_first_use(self) -> None:
-        """A class that is defined after the function is found when the tool is first used."""
-        names: dict[str, Any] = {}
-        exec("def late(one: 'Late', more: 'list[Late]') -> 'Late':\n    'Give.'\n    return more[0]", names)
-        made = Tool.from_function(names["late"])
-        names["Late"] = attrs.make_class("Late", {"x": attrs.field(type=int)})
-
-        assert 2 == ask(made, {"one": {"x": 1}, "more": [{"x": 2}]}).result.x
-
-    def test_that_lead_nowhere_are_refused_at_first_use(self) -> None:
-        """A name that is still missing at first use is refused then, with what to do."""
-
-        def lost(one: Missing) -> Missing:
-            """Lose."""
-
-        error = refusal(lambda: Tool.from_function(lost).parameters)
-        assert "'one'" in str(error)
-        assert "Missing" in str(error)
-        assert "import or define" in str(error)
-
-    def test_that_lead_nowhere_end_a_call_in_a_result(self) -> None:
-        """A call of such a tool gives a result like every other call, and raises nothing."""
-
-        def lost(one: Missing) -> int:
-            """Lose."""
-            return 1
-
-        result = ask(Tool.from_function(lost), {"one": 1})
-
-        assert Outcome.TOOL_ERROR is result.outcome
-        assert "Missing" in str(result.error)
-
-    def test_are_found_by_the_registry_check(self) -> None:
-        """What leads nowhere is among the registry's problems before any call meets it."""
-
-        def lost(one: Missing) -> int:
-            """Lose."""
-            return 1
-
-        registry = ToolRegistry()
-        registry.register_tool(Tool.from_function(lost))
-
-        assert ["definition"] == [one.kind for one in registry.problems() if "Missing" in str(one)]
-
-    def test_do_not_make_a_tool_strict(self) -> None:
-        """A tool that was declared with `strict=False` stays so when its references resolve."""
-        names: dict[str, Any] = {}
-        exec("def late(one, more: 'Late'):\n    'Give.'\n    return [one, more.x]", names)
-        made = Tool.from_function(names["late"], strict=False)
-        names["Late"] = attrs.make_class("Late", {"x": attrs.field(type=int)})
-
-        assert ["a", 2] == ask(made, {"one": "a", "more": {"x": 2}}).result
-
-    def test_to_the_context_are_resolved_without_an_import(self) -> None:
-        """ToolContext may be imported for type checkers only."""
-        names: dict[str, Any] = {}
-        exec("def asked(context: 'ToolContext') -> str:\n    'Ask.'\n    return context.agent", names)
-
-        assert "agent" == ran(names["asked"], {})

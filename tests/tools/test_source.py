@@ -1,5 +1,7 @@
 """Declaring again: modules and notebook cells that run again, and tools that are replaced."""
 
+# Tests of: source
+
 from __future__ import annotations
 
 import importlib
