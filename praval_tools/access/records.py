@@ -57,14 +57,14 @@ class Delegation(msgspec.Struct, frozen=True):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who calls: an agent, and the delegation by which it acts, if any."""
+    """Who calls: an agent, and its delegation, if any."""
 
     agent: str
     delegation: Delegation | None = None
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """The agents on whose behalf this one acts, the nearest first."""
+        """The agents on whose behalf this one calls, the nearest first."""
         if self.delegation is None:
             return ()
         parent = self.delegation.parent

@@ -59,11 +59,11 @@ class Permissions(Base):
         world, until = self.world, None if lasts is None else self.now + lasts
         key = f"{tool} for {to}" if keyed and actor == OPERATOR else None
         expires = None if lasts is None else timedelta(seconds=lasts)
-        wish: dict[str, Any] = {"expires": expires, "max_calls": most, "where": BOUNDS[bound], "delegable": delegable}
+        terms: dict[str, Any] = {"expires": expires, "max_calls": most, "where": BOUNDS[bound], "delegable": delegable}
 
         def verb(**by: Any) -> Any:
             give = self.registry.assign_tool_to_agent if seed_form else self.registry.grant
-            return give(tool, to, key=key, **wish, **by)
+            return give(tool, to, key=key, **terms, **by)
 
         if tool not in world.tools:
             return self.fails(UnknownToolError, seed_form, actor, inside, verb)
@@ -326,7 +326,7 @@ class AccessMachine(Catalogue, Permissions):
         only=st.none() | st.lists(tools, min_size=1, max_size=3),
     )  # fmt: skip
     def delegate(self, data: st.DataObject, name: str, mode: Any, only: list[str] | None) -> None:
-        """Let an agent act through another one."""
+        """Let an agent act on behalf of another one."""
         parent: Who = data.draw(st.sampled_from(list(self.handles)))
         who = (name, (mode, parent, None if only is None else frozenset(only)))
         self.handles[who] = self.handles[parent].delegate(name, only, mode)

@@ -82,7 +82,7 @@ class TestBlocks:
 
     @pytest.mark.parametrize("key", [None, "nightly"])
     def test_the_operator_that_assigns_a_blocked_tool_is_warned(self, registry: ToolRegistry, key: str | None) -> None:
-        """Start-up code does not crash on last night's block: it is told that nothing changed, also with a key."""
+        """Start-up code does not crash on last night's block: a warning says that nothing changed, also with a key."""
         registry.assign_tool_to_agent("pay", "ann", key=key)
         registry.block("pay", "ann")
 

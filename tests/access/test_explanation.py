@@ -44,11 +44,11 @@ class TestRemedies:
     def test_a_removed_tool_comes_back_by_a_grant(self, registry: ToolRegistry) -> None:
         """Neither a transfer nor a listing gives a removed tool back, so that they are not proposed."""
         registry.remove_tool_from_agent("pay", "ann")
-        told = {one.rule: one.change for one in registry.explain("ann", "pay").tried}
+        changes = {one.rule: one.change for one in registry.explain("ann", "pay").tried}
 
-        assert "transfer_ownership" not in told["owner"]
-        assert "@agent" not in told["listed"]
-        assert "assign_tool_to_agent('pay', 'ann')" in told["granted"]
+        assert "transfer_ownership" not in changes["owner"]
+        assert "@agent" not in changes["listed"]
+        assert "assign_tool_to_agent('pay', 'ann')" in changes["granted"]
 
     def test_the_refusal_names_who_could_grant(self, registry: ToolRegistry) -> None:
         """The operator reads the owner in the remedy."""

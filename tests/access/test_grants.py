@@ -44,22 +44,22 @@ class TestGrants:
         assert 0 == registry.uses_left(grant)
 
     @pytest.mark.parametrize(
-        "wish",
+        "terms",
         [
             {"expires": datetime(2040, 1, 1)}, {"expires": timedelta(seconds=-1)}, {"expires": 10},
             {"max_calls": 0}, {"max_calls": True}, {"where": {"amuont": {"maximum": 1}}},
         ],
         ids=str,
     )  # fmt: skip
-    def test_what_makes_no_sense_is_an_error(self, registry: ToolRegistry, wish: dict[str, Any]) -> None:
+    def test_what_makes_no_sense_is_an_error(self, registry: ToolRegistry, terms: dict[str, Any]) -> None:
         """A naive or past moment, a count of none and unknown parameters are refused at once."""
         before = registry.state
         with pytest.raises(GrantError):
-            registry.assign_tool_to_agent("pay", "ann", **wish)
+            registry.assign_tool_to_agent("pay", "ann", **terms)
         assert before == registry.state
 
     def test_an_identical_one_is_not_recorded_twice(self, registry: ToolRegistry) -> None:
-        """The same wish in the same name is the grant that stands; another bound is another grant."""
+        """The same request in the same name is the grant that is recorded; another bound is another grant."""
         bounds = [{"amount": {"maximum": most}} for most in (9, 99, 9)]
         made = [registry.grant("pay", "ann", where=one).id for one in bounds]
 
@@ -91,7 +91,7 @@ class TestGrants:
         assert "forbidden" == outcome(registry, "ann")
 
     def test_an_unknown_grant_is_said(self, registry: ToolRegistry) -> None:
-        """Revoking what is no grant is an error that names the id as it was given."""
+        """Revoking an unknown grant is an error that names the id as it was given."""
         with pytest.raises(UnknownGrantError, match="no grant 'g-7';") as caught:
             registry.revoke("g-7")
 
@@ -118,15 +118,15 @@ class TestLending:
     """Who holds a delegable grant lends it on, only narrower."""
 
     @pytest.mark.parametrize(
-        "wish", [{"max_calls": 4}, {"expires": timedelta(hours=2)}, {"where": {"to": {"const": "x"}}}]
+        "terms", [{"max_calls": 4}, {"expires": timedelta(hours=2)}, {"where": {"to": {"const": "x"}}}]
     )
-    def test_a_wider_one_is_refused(self, registry: ToolRegistry, wish: dict[str, Any]) -> None:
+    def test_a_wider_one_is_refused(self, registry: ToolRegistry, terms: dict[str, Any]) -> None:
         """More calls, a later end, or bounds beside those of the source are an error."""
         registry.grant(
             "pay", "ann", delegable=True, max_calls=3, expires=timedelta(hours=1), where={"to": {"const": "shop"}}
         )
         with pytest.raises(GrantError):
-            registry.grant("pay", "cid", by="ann", **wish)
+            registry.grant("pay", "cid", by="ann", **terms)
 
     def test_a_call_spends_the_whole_line(self, registry: ToolRegistry) -> None:
         """A call under a derived grant spends every grant that it came from, and obeys all their bounds."""

@@ -26,10 +26,10 @@ CALLED = {"allowed": "ok", "unknown": "unknown_tool", "disabled": "disabled", "f
 
 
 class TestRules:
-    """The first rule that applies decides, for every road."""
+    """The first rule that applies decides, on every access path."""
 
     @pytest.mark.parametrize("case", TABLE)
-    def test_one_decision_for_every_road(self, registry: ToolRegistry, case: str) -> None:
+    def test_all_access_paths_share_one_decision(self, registry: ToolRegistry, case: str) -> None:
         """Explaining, listing, exporting and calling give the same answer, with the same rule."""
         setup, agent, expected, rule = TABLE[case]
         setup(registry)
@@ -43,17 +43,17 @@ class TestRules:
         assert may == ("pay" in registry.toolset(agent)) == bool(registry.toolset(agent).schemas())
 
     @pytest.mark.parametrize("case", TABLE)
-    def test_every_rule_is_told_in_order(self, registry: ToolRegistry, case: str) -> None:
+    def test_every_rule_is_listed_in_order(self, registry: ToolRegistry, case: str) -> None:
         """`explain` tells every rule that it looked at; the first that holds is the one that decided."""
         setup, agent, _, rule = TABLE[case]
         setup(registry)
 
-        told = registry.explain(agent, "pay").tried
+        rows = registry.explain(agent, "pay").tried
 
-        first = next((one.rule for one in told if one.holds), "no-way")
+        first = next((one.rule for one in rows if one.holds), "no-way")
         assert rule == first
-        assert (RULES[:1] if rule == "unknown" else RULES) == [one.rule for one in told if one.rule != "retired"]
-        assert all(one.why for one in told)
+        assert (RULES[:1] if rule == "unknown" else RULES) == [one.rule for one in rows if one.rule != "retired"]
+        assert all(one.why for one in rows)
 
     def test_a_policy_does_not_hide(self, registry: ToolRegistry) -> None:
         """A policy forbids the call; the tool stays listed, since listing depends on the rules alone."""
@@ -93,14 +93,14 @@ class TestWordsToAModel:
         registry.register_tool(Tool.from_function(pay, "off", shared=True))
         registry.disable("off")
 
-        told = {name: registry.execute(ToolCall("1", name, {}, "ann")) for name in ("pay", "off", "nix")}
+        results = {name: registry.execute(ToolCall("1", name, {}, "ann")) for name in ("pay", "off", "nix")}
 
-        assert {Outcome.UNKNOWN_TOOL} == {one.outcome for one in told.values()}
-        assert 1 == len({one.for_model().replace(name, "?") for name, one in told.items()})
+        assert {Outcome.UNKNOWN_TOOL} == {one.outcome for one in results.values()}
+        assert 1 == len({one.for_model().replace(name, "?") for name, one in results.items()})
 
 
 class TestDelegation:
-    """A sub-agent acts in a chain."""
+    """A sub-agent is limited by the chain of its delegators."""
 
     @pytest.mark.parametrize("mode", ["intersect", "inherit", "own"])
     @pytest.mark.parametrize("parent", [False, True])
@@ -149,7 +149,7 @@ class TestDelegation:
         assert [2, 1] == [registry.uses_left(one) for one in (mine, theirs)]
 
     @pytest.mark.parametrize("mode", ["intersect", "inherit"])
-    def test_the_rules_told_are_those_that_decided(self, registry: ToolRegistry, mode: Any) -> None:
+    def test_the_rules_listed_are_those_that_decided(self, registry: ToolRegistry, mode: Any) -> None:
         """`explain` of a sub-agent tells the rule that refused or allowed it among those that it tried."""
         sub = registry.agent("bank").delegate("sub", mode=mode)
         registry.grant("pay", "sub")

@@ -82,7 +82,7 @@ def work_of(work: Callable[[], object]) -> int:
 class TestChange:
     @pytest.mark.parametrize("who", ["ann", "bob"])
     def test_no_call_inside(self, registry: ToolRegistry, who: str) -> None:
-        """A call from inside is refused before and after lanes exist: what it would spend could be undone."""
+        """A call from inside is refused before and after fast paths exist: what it would spend could be undone."""
         assert 2 == registry.agent(who).call("add", x=1)
         with registry.change(), pytest.raises(ToolUsageError, match="call tools after"):
             registry.agent(who).call("add", x=1)
@@ -125,24 +125,24 @@ class TestChange:
 
     def test_a_catalogue_at_once(self) -> None:
         """Many tools taken in together lead to the state that one after another leads to."""
-        registry, told = ToolRegistry(), []
-        registry.subscribe(told.append)
+        registry, received = ToolRegistry(), []
+        registry.subscribe(received.append)
         for at in range(300):
             registry.register_tool(
                 named(f"tool_{at}").with_metadata(owned_by=f"agent_{at % 7}", tags=("odd",) if at % 2 else ())
             )
 
-        assert registry.state == apply_events(AccessState(), told) == rebuild_state(told)
+        assert registry.state == apply_events(AccessState(), received) == rebuild_state(received)
 
     def test_subscribing_inside(self, registry: ToolRegistry) -> None:
-        """Subscribing and unsubscribing inside of a change end, and the change is told."""
-        told: list[str] = []
+        """Subscribing and unsubscribing inside of a change end, and the change is reported."""
+        received: list[str] = []
         with registry.change():
-            leave = registry.subscribe(lambda event: told.append(type(event).__name__))
+            leave = registry.subscribe(lambda event: received.append(type(event).__name__))
             registry.share_tool("add")
         with registry.change():
             leave()
-        assert ["ToolShared"] == told
+        assert ["ToolShared"] == received
 
 
 class TestFork:
@@ -226,7 +226,7 @@ class TestSpeakingAs:
             assert (Outcome.TOOL_ERROR, "NotOwnerError") == (result.outcome, result.error_type)
 
     def test_a_subscriber_speaks_as_the_operator(self, registry: ToolRegistry) -> None:
-        """The host's callback may change the registry, whoever made the change that it is told of."""
+        """The host's callback may change the registry, whoever made the change that is reported to it."""
 
         def guard(event: object) -> None:
             if type(event).__name__ == "ToolShared":
@@ -250,7 +250,7 @@ class TestSpeakingAs:
         assert (Outcome.FORBIDDEN, "no-agent") == (result.outcome, result.decision.rule)
 
     def test_an_object_with_the_operators_name(self, registry: ToolRegistry) -> None:
-        """An object whose `name` is the operator's is no way round that."""
+        """An object whose `name` is the operator's does not get round that."""
         sneaky = type("Sneaky", (), {"name": "operator"})()
         assert Outcome.FORBIDDEN is registry.execute(ToolCall("1", "add", {"x": 1}, sneaky)).outcome
         with pytest.raises(ValueError, match="host program"):
@@ -269,7 +269,7 @@ class TestOnBehalfOf:
         assert [2] == [registry.uses_left(one) for one in registry.grants(agent="bob")]
 
     def test_a_block_on_any_member_counts(self, registry: ToolRegistry) -> None:
-        """The block of one for whom the agent acts refuses the call."""
+        """A block of a delegator refuses the call."""
         registry.block("add", "bob")
         assert Outcome.FORBIDDEN is registry.execute(ToolCall("1", "add", {"x": 1}, "ann", None, ("bob",))).outcome
 
@@ -361,7 +361,7 @@ class TestClose:
         assert 2 == registry.agent("ann").call("add", x=1)
 
     def test_cancels_async_tools_that_sync_code_called(self) -> None:
-        """An async tool on the background loop that outlasts the drain is cancelled, and its caller told so."""
+        """An async tool on the background loop that outlasts the drain is cancelled, and its caller learns so."""
         registry, begun = ToolRegistry(timeout=None), threading.Event()
 
         @registry.tool("endless", shared=True)

@@ -98,12 +98,12 @@ class TestForModel:
                 """Fail."""
                 raise ValueError("no")
 
-            for _ in ("short road", "pipeline"):
+            for _ in ("fast path", "pipeline"):
                 assert "ValueError: no" == registry.execute(ToolCall("1", "fails", {}, "ann")).for_model()
                 registry.add_policy(lambda *_: None)
 
     def test_max_result_size(self) -> None:
-        """The tool's limit counts, else the registry's, on both roads; the host gets the whole value."""
+        """The tool's limit counts, else the registry's, on the fast path and in the pipeline; the host gets the whole value."""
         registry = ToolRegistry(max_result_size=50)
 
         @registry.tool("rows", owned_by="ann")
@@ -116,7 +116,7 @@ class TestForModel:
             """Give more."""
             return list(range(100))
 
-        for _ in ("short road", "pipeline"):
+        for _ in ("fast path", "pipeline"):
             got = {name: registry.execute(ToolCall("1", name, {}, "ann")) for name in ("rows", "more")}
             assert [100, 100] == [len(one.result) for one in got.values()]
             assert 30 < len(got["rows"].for_model()) <= 50 < len(got["more"].for_model()) <= 80
@@ -198,7 +198,7 @@ class TestErrors:
             """Raise."""
             raise Unsayable
 
-        for _ in ("short road", "pipeline"):
+        for _ in ("fast path", "pipeline"):
             result = registry.execute(ToolCall("1", "odd", {}, "ann"))
             assert (Outcome.TOOL_ERROR, "Unsayable") == (result.outcome, result.error_type)
             with pytest.raises(ToolError, match="cannot be shown"):
@@ -230,7 +230,7 @@ class TestErrors:
         assert ["later", "down"] == [shown["again"].error, shown["net"].error]
 
     def test_carry_their_result(self) -> None:
-        """Every error of a call carries the result that says the same, on both roads."""
+        """Every error of a call carries the result that says the same, on the fast path and in the pipeline."""
         registry = ToolRegistry()
 
         @registry.tool("fails", owned_by="ann")
@@ -238,7 +238,7 @@ class TestErrors:
             """Fail."""
             raise ValueError("no")
 
-        for _ in ("short road", "pipeline"):
+        for _ in ("fast path", "pipeline"):
             with pytest.raises(ValueError, match="no") as caught:
                 registry.agent("ann").call("fails")
             assert (Outcome.TOOL_ERROR, "ann") == (caught.value.result.outcome, caught.value.result.agent)
@@ -287,7 +287,7 @@ class TestPolicies:
         assert [[1]] == registry.agent("ann").call("sum", rows=[[1]])
 
     def test_ask_and_odd_answers(self) -> None:
-        """A wish for approval is an outcome; an async policy refuses, and says why."""
+        """A request for approval is an outcome; an async policy refuses, and says why."""
         registry = ToolRegistry()
 
         @registry.tool("add", owned_by="ann")

@@ -165,7 +165,7 @@ class TestRegisterObject:
 
     def test_include_and_exclude(self) -> None:
         """
-        Only some methods, or all but some; a name that is no method is an error with what is near.
+        Only some methods, or all but some; an unknown name is an error with similar names.
         """
         registry = ToolRegistry()
         registry.register_object(Base(), "a", include=["add"])

@@ -163,7 +163,7 @@ class TestForwardReferences:
 
         assert 2 == ask(made, {"one": {"x": 1}, "more": [{"x": 2}]}).result.x
 
-    def test_that_lead_nowhere_are_refused_at_first_use(self) -> None:
+    def test_that_stay_unresolved_are_refused_at_first_use(self) -> None:
         """A name that is still missing at first use is refused then, with what to do."""
 
         def lost(one: Missing) -> Missing:
@@ -174,7 +174,7 @@ class TestForwardReferences:
         assert "Missing" in str(error)
         assert "import or define" in str(error)
 
-    def test_that_lead_nowhere_end_a_call_in_a_result(self) -> None:
+    def test_that_stay_unresolved_end_a_call_in_a_result(self) -> None:
         """A call of such a tool gives a result like every other call, and raises nothing."""
 
         def lost(one: Missing) -> int:
@@ -187,7 +187,7 @@ class TestForwardReferences:
         assert "Missing" in str(result.error)
 
     def test_are_found_by_the_registry_check(self) -> None:
-        """What leads nowhere is among the registry's problems before any call meets it."""
+        """An unresolved hint is among the registry's problems before any call meets it."""
 
         def lost(one: Missing) -> int:
             """Lose."""

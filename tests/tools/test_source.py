@@ -149,13 +149,13 @@ class TestReplaced:
             """Say which."""
             return "new"
 
-        told: list[str] = []
-        caller = threading.Thread(target=lambda: told.append(registry.agent("ann").call("which")))
+        results: list[str] = []
+        caller = threading.Thread(target=lambda: results.append(registry.agent("ann").call("which")))
         caller.start()
         inside.wait(10)
         registry.register_tool(Tool.from_function(new.function, "which"), replace=True)
-        told.append(registry.agent("ann").call("which"))
+        results.append(registry.agent("ann").call("which"))
         replaced.set()
         caller.join()
 
-        assert ["new", "old"] == told
+        assert ["new", "old"] == results

@@ -133,7 +133,7 @@ class TestRefused:
         lambda name: Tool(name=name, parameters={}, callable=lambda: 1),
     ], ids=["Tool", "from_function", "tool", "tool name=", "tool tool_name=", "given schema"])  # fmt: skip
     def test_bad_and_empty_names_are_refused(self, spelling: Callable[[str], object], name: str) -> None:
-        """A declared name is checked, never changed, and an empty one is no way to say none."""
+        """A declared name is checked, never changed, and an empty one does not mean none."""
         assert "name" in str(refusal(lambda: spelling(name)))
 
     @pytest.mark.parametrize("name", ["a", "_", "a-b", "a.b", "A9_", "x" * 128])
@@ -189,7 +189,7 @@ class TestGivenSchema:
         ids=lambda one: ascii(one)[:50],
     )
     def test_that_cannot_be_one_is_refused(self, schema: Any, word: str) -> None:
-        """A root that is no object, an invalid schema, or a reference outside is refused at definition."""
+        """A root other than an object, an invalid schema, or a reference outside is refused at definition."""
         assert word in str(refusal(lambda: given_tool(schema)))
 
     @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ class TestKinds:
         assert made.is_async
 
     def test_what_a_partial_binds_is_gone_for_callers(self) -> None:
-        """A bound argument is no parameter, and nobody can put another value in its place."""
+        """A bound argument is not a parameter, and nobody can put another value in its place."""
         made = Tool.from_function(functools.partial(add, second=5))
 
         assert ["first"] == list(made.parameters["properties"])
