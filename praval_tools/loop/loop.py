@@ -58,11 +58,21 @@ class ToolLoop:
     """
 
     def __init__(
-        self, agent: Agent, model: Model, max_steps: int = 10, max_calls: int | None = 100, *,
-        max_parallel: int = _DEFAULT_MAX_PARALLEL, instructions: str = "", strict: bool = False,
-        tags: Iterable[str] | None = None, exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
-        retries: int = 2, retry_wait: float = 1.0,
-    ) -> None:  # fmt: skip
+        self,
+        agent: Agent,
+        model: Model,
+        max_steps: int = 10,
+        max_calls: int | None = 100,
+        *,
+        max_parallel: int = _DEFAULT_MAX_PARALLEL,
+        instructions: str = "",
+        strict: bool = False,
+        tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None,
+        think_augment: bool = False,
+        retries: int = 2,
+        retry_wait: float = 1.0,
+    ) -> None:
         if not isinstance(agent, Agent):
             raise ToolUsageError(f"{shorten_repr(agent)} is not an agent: ToolLoop(registry.agent('name'), model).")
         if not callable(getattr(model, "reply", None)):

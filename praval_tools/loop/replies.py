@@ -99,9 +99,12 @@ def _read_responses(raw: object, calls: list[ToolCall]) -> ModelReply:
         elif get_member(item, "type") in ("function_call", "custom_tool_call"):
             call = next(next_call)
             item = {
-                "type": "function_call", "call_id": call.tool_call_id, "name": call.name,
-                "arguments": to_arguments_text(call), **({"id": item["id"]} if item.get("id") else {}),
-            }  # fmt: skip
+                "type": "function_call",
+                "call_id": call.tool_call_id,
+                "name": call.name,
+                "arguments": to_arguments_text(call),
+                **({"id": item["id"]} if item.get("id") else {}),
+            }
         history.append(item)
     stop = "refused" if refusal else "truncated" if get_member(raw, "status") == "incomplete" else ""
     return ModelReply(text=text or refusal, messages=tuple(history), stop=stop)
@@ -178,7 +181,7 @@ def _read_usage(raw: object) -> dict[str, int]:
         "output_tokens": get_member(
             usage, "output_tokens", "completion_tokens", "candidates_token_count", "candidatesTokenCount"
         ),
-    }  # fmt: skip
+    }
     return {name: count for name, count in counts.items() if type(count) is int}
 
 

@@ -17,6 +17,7 @@ from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.errors import NotOwnerError, ToolUsageError
 from praval_tools.execution.context import FrameScope, resolve_actor
+from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR, check_agent_name, check_tool_name, shorten_repr
 from praval_tools.registry.access_changes import warn_unknown_tool
 from praval_tools.registry.agent_function import AgentFunction
@@ -75,10 +76,14 @@ class Agent:
     registry: Any
 
     def __init__(
-        self, name: str, tools: Iterable[AgentTool] = (), tool_categories: Iterable[str] = (),
-        auto_discover_tools: bool = True, registry: AgentRegistry | None = None,
+        self,
+        name: str,
+        tools: Iterable[AgentTool] = (),
+        tool_categories: Iterable[str] = (),
+        auto_discover_tools: bool = True,
+        registry: AgentRegistry | None = None,
         function: Callable[..., Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         check_agent_name(name)
         if any(isinstance(names, str) or not isinstance(names, Iterable) for names in (tools, tool_categories)):
             raise TypeError("tools and tool_categories are lists; a single name goes in brackets: ['name'].")
@@ -109,9 +114,8 @@ class Agent:
     def _initialize(self, registry: AgentRegistry, principal: Principal, function: Callable[..., Any] | None) -> None:
         self.registry, self._principal, self.name = registry, principal, principal.agent
         self._toolset = registry.toolset(self)
-        self._runtime = get_executor(self._toolset).runtime
-        # without a step between: calls are what an agent does most
-        self.__dict__.update(call=self._toolset.call, acall=self._toolset.acall)
+        for method in ("call", "acall"):  # the toolset's own, without a frame in between: agents mostly call
+            setattr(self, method, getattr(self._toolset, method))
         self._function: AgentFunction | None = None
         self.__name__ = self.__qualname__ = self.name
         self.__wrapped__ = function
@@ -136,6 +140,10 @@ class Agent:
     @property
     def _praval_agent(self) -> Self:
         return self
+
+    @property
+    def _runtime(self) -> Runtime:
+        return get_executor(self._toolset).runtime
 
     @property
     def principal(self) -> Principal:

@@ -83,9 +83,11 @@ class ToolCatalogue:
         )
 
     def register(
-        self, tool: AnyTool | str, function: Callable[..., Any] | None = None,
+        self,
+        tool: AnyTool | str,
+        function: Callable[..., Any] | None = None,
         definition: ToolDefinition | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Register a tool, or a function under a name and definition (the PyWorkflow form)."""
         self.register_tool(make_tool(tool, function, definition) if isinstance(tool, str) else tool)
 
@@ -99,9 +101,16 @@ class ToolCatalogue:
         (self if registry is None else registry).register_tool(tool, replace=replace)
 
     def register_object(
-        self, source: Any, /, namespace: bool | str = True, *, include: Iterable[str] = (), exclude: Iterable[str] = (),
-        strict: bool = True, **metadata: Unpack[ToolFields],
-    ) -> list[AnyTool]:  # fmt: skip
+        self,
+        source: Any,
+        /,
+        namespace: bool | str = True,
+        *,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        strict: bool = True,
+        **metadata: Unpack[ToolFields],
+    ) -> list[AnyTool]:
         """
         Register the public methods of an object or class as tools, all or nothing.
 
@@ -145,9 +154,13 @@ class ToolCatalogue:
         return select_tools(state := self._current_state, state.get_tools_by_label("shared", ""))
 
     def search_tools(
-        self, name_pattern: str | None = None, category: str | None = None, owned_by: str | HasName | None = None,
-        shared_only: bool = False, tags: Iterable[str] | None = None,
-    ) -> list[AnyTool]:  # fmt: skip
+        self,
+        name_pattern: str | None = None,
+        category: str | None = None,
+        owned_by: str | HasName | None = None,
+        shared_only: bool = False,
+        tags: Iterable[str] | None = None,
+    ) -> list[AnyTool]:
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
         owner = get_name(owned_by) if owned_by else None
         return search_tools(self._current_state, name_pattern, category, owner, shared_only, tags)

@@ -29,7 +29,7 @@ class CallDispatcher:
 
     def __init__(self, executor: Executor) -> None:
         self._executor, self._registry = executor, executor.runtime.registry
-        self.export_cache = ToolExportCache()
+        self._exports = ToolExportCache()
         self._toolsets: dict[Principal, Toolset] = {}
         self._toolsets_by_name: dict[str, Toolset] = {}
 
@@ -44,7 +44,7 @@ class CallDispatcher:
         if toolset is None:
             if len(self._toolsets) > _MAX_TOOLSETS:
                 self.clear()
-            toolset = self._toolsets[principal] = Toolset(self, self._executor, principal)
+            toolset = self._toolsets[principal] = Toolset(self, self._executor, principal, self._exports)
         return toolset
 
     def get_agent_toolset(self, agent: object) -> Toolset:
@@ -54,7 +54,7 @@ class CallDispatcher:
 
     def toolset_through(self, agent: object, wrap: Callable[[Any], Any]) -> Toolset:
         """Return the toolset of an agent whose calls go through what *wrap* makes of dispatcher and executor."""
-        return Toolset(wrap(self), wrap(self._executor), self.get_agent_toolset(agent).principal)
+        return Toolset(wrap(self), wrap(self._executor), self.get_agent_toolset(agent).principal, self._exports)
 
     def execute(self, request: ToolCall | str, name: str = "", arguments: object = None) -> ToolResult:
         """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""

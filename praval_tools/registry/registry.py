@@ -11,11 +11,7 @@ from praval_tools.access import commands
 from praval_tools.access.grants import get_grant_record, list_grants, plan_revocation
 from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.problems import RegistryProblem, find_problems
-from praval_tools.access.queries import (
-    compute_stats,
-    describe_tool,
-    list_callable_tools,
-)
+from praval_tools.access.queries import compute_stats, describe_tool, list_callable_tools
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore, Subscriber
@@ -75,21 +71,41 @@ class ToolRegistry(ToolCatalogue):
     """
 
     def __init__(
-        self, *, name: str = "default", strict_arguments: bool = False, timeout: float | None = 30, retries: int = 0,
-        errors: ErrorStyle = "message", max_result_size: int | None = None, engine: Engine | None = None,
-        refusals: Literal["tell", "hide"] = "tell", max_argument_bytes: int = MAX_BYTES,
-        max_argument_depth: int = MAX_DEPTH, retry_wait: float = 2.0, clock: Clock | None = None,
-        journal: object = None, durability: Literal["full", "intent"] = "full",
-        journal_errors: Literal["raise", "continue"] = "raise", secrets: Iterable[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        name: str = "default",
+        strict_arguments: bool = False,
+        timeout: float | None = 30,
+        retries: int = 0,
+        errors: ErrorStyle = "message",
+        max_result_size: int | None = None,
+        engine: Engine | None = None,
+        refusals: Literal["tell", "hide"] = "tell",
+        max_argument_bytes: int = MAX_BYTES,
+        max_argument_depth: int = MAX_DEPTH,
+        retry_wait: float = 2.0,
+        clock: Clock | None = None,
+        journal: object = None,
+        durability: Literal["full", "intent"] = "full",
+        journal_errors: Literal["raise", "continue"] = "raise",
+        secrets: Iterable[str] = (),
+    ) -> None:
         self._initialize(
             name,
             clock if clock is not None else SystemClock(),
             RegistryOptions(
-                strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
-                max_argument_depth, retry_wait,
+                strict_arguments,
+                timeout,
+                retries,
+                errors,
+                max_result_size,
+                engine,
+                refusals,
+                max_argument_bytes,
+                max_argument_depth,
+                retry_wait,
             ),
-        )  # fmt: skip
+        )
         self._journal = JournalAttachment(self._runtime, durability=durability, errors=journal_errors, secrets=secrets)
         if journal is not None:
             self.journal = journal
@@ -261,9 +277,7 @@ class ToolRegistry(ToolCatalogue):
         """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""
         name = check_agent_name(get_name(agent))
         self._changes.commit(
-            f"retire the agent {name!r}",
-            by,
-            lambda state, actor: commands.plan_retirement(state, name, actor, reason),
+            f"retire the agent {name!r}", by, lambda state, actor: commands.plan_retirement(state, name, actor, reason)
         )
 
     def toolset(self, agent: str | Agent) -> Toolset:
@@ -309,18 +323,30 @@ class ToolRegistry(ToolCatalogue):
         return await run_batch_async(self._runtime, [(call, self._dispatcher.aexecute) for call in calls], max_parallel)
 
     def schemas(
-        self, agent: str | Agent, api_format: str | Format = "openai-chat", *, strict: bool = False,
-        tags: Iterable[str] | None = None, exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
-    ) -> list[dict[str, Any]]:  # fmt: skip
+        self,
+        agent: str | Agent,
+        api_format: str | Format = "openai-chat",
+        *,
+        strict: bool = False,
+        tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None,
+        think_augment: bool = False,
+    ) -> list[dict[str, Any]]:
         """Return an agent's tools in a provider's format; see `Toolset.schemas`."""
         return self._dispatcher.get_agent_toolset(agent).schemas(
             api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
         )
 
     def schemas_json(
-        self, agent: str | Agent, api_format: str | Format = "openai-chat", *, strict: bool = False,
-        tags: Iterable[str] | None = None, exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
-    ) -> bytes:  # fmt: skip
+        self,
+        agent: str | Agent,
+        api_format: str | Format = "openai-chat",
+        *,
+        strict: bool = False,
+        tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None,
+        think_augment: bool = False,
+    ) -> bytes:
         """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
         return self._dispatcher.get_agent_toolset(agent).schemas_json(
             api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -17,6 +17,7 @@ from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import check_policies
+from praval_tools.execution.protocols import Dispatcher
 from praval_tools.names import get_name, shorten_repr
 from praval_tools.registry.bound_tool import BoundTool, make_function
 from praval_tools.registry.export_cache import AgentExporter, ToolExportCache
@@ -34,23 +35,6 @@ R = TypeVar("R")
 AnyBoundTool: TypeAlias = BoundTool[..., Any]
 
 
-class ToolsetHome(Protocol):
-    """What a toolset needs of the dispatcher of its registry."""
-
-    @property
-    def export_cache(self) -> ToolExportCache:
-        """The exported schemas of the registry's tools."""
-        ...
-
-    def execute(self, request: ToolCall) -> ToolResult:
-        """Run a call of the agent that it names."""
-        ...
-
-    def aexecute(self, request: ToolCall) -> Awaitable[ToolResult]:
-        """Run a call from async code."""
-        ...
-
-
 class Toolset(Mapping[str, AnyBoundTool]):
     """
     The tools that one agent may call now, in registration order; live and read-only.
@@ -64,13 +48,16 @@ class Toolset(Mapping[str, AnyBoundTool]):
         "_dispatcher",
         "_executor",
         "_exporter",
+        "_exports",
         "_fast_cache",
         "_principal",
         "_sync_functions",
     )
 
-    def __init__(self, dispatcher: ToolsetHome, executor: Executor, principal: Principal) -> None:
-        self._dispatcher, self._executor, self._principal = dispatcher, executor, principal
+    def __init__(
+        self, dispatcher: Dispatcher, executor: Executor, principal: Principal, exports: ToolExportCache
+    ) -> None:
+        self._dispatcher, self._executor, self._principal, self._exports = dispatcher, executor, principal, exports
         self._fast_cache = executor.get_fast_cache(principal)
         self._sync_functions, self._async_functions = self._fast_cache.sync_functions, self._fast_cache.async_functions
         self._exporter: AgentExporter | None = None
@@ -157,7 +144,7 @@ class Toolset(Mapping[str, AnyBoundTool]):
             ToolExecutionError: It raised; also an instance of the built-in class that it raised.
         """
         try:
-            fast_function = self._sync_functions[name]  # type: ignore[index]  # a tool is no key: not the fast path
+            fast_function = self._sync_functions[name]  # type: ignore[index]  # a tool is not a key: no fast path
         except KeyError:
             value = MISS
         else:
@@ -243,9 +230,15 @@ class Toolset(Mapping[str, AnyBoundTool]):
                 f"the call is on behalf of {shorten_repr(call.on_behalf_of)}."
             )
         return ToolCall(
-            call.tool_call_id, call.name, call.arguments, agent, call.run_id, call.on_behalf_of or chain,
-            reason=call.reason, engine=call.engine,
-        )  # fmt: skip
+            call.tool_call_id,
+            call.name,
+            call.arguments,
+            agent,
+            call.run_id,
+            call.on_behalf_of or chain,
+            reason=call.reason,
+            engine=call.engine,
+        )
 
     def explain(self, name: str | AnyTool, arguments: object = None) -> Decision:
         """Say whether the agent may call a tool, and why."""
@@ -266,9 +259,14 @@ class Toolset(Mapping[str, AnyBoundTool]):
     # ── exports ──────────────────────────────────────────────────────────────────────────────────
 
     def schemas(
-        self, api_format: str | Format = "openai-chat", *, strict: bool = False, tags: Iterable[str] | None = None,
-        exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
-    ) -> list[dict[str, Any]]:  # fmt: skip
+        self,
+        api_format: str | Format = "openai-chat",
+        *,
+        strict: bool = False,
+        tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None,
+        think_augment: bool = False,
+    ) -> list[dict[str, Any]]:
         """
         Return the tools in a provider's format, sorted by name: a fresh copy, to be changed at will.
 
@@ -293,12 +291,17 @@ class Toolset(Mapping[str, AnyBoundTool]):
             return json.loads(text)  # type: ignore[no-any-return]
 
     def schemas_json(
-        self, api_format: str | Format = "openai-chat", *, strict: bool = False, tags: Iterable[str] | None = None,
-        exclude_tags: Iterable[str] | None = None, think_augment: bool = False,
-    ) -> bytes:  # fmt: skip
+        self,
+        api_format: str | Format = "openai-chat",
+        *,
+        strict: bool = False,
+        tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None,
+        think_augment: bool = False,
+    ) -> bytes:
         """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
         if self._exporter is None:
-            self._exporter = AgentExporter(self._dispatcher.export_cache, self._executor.runtime, self._principal)
+            self._exporter = AgentExporter(self._exports, self._executor.runtime, self._principal)
         return self._exporter.export_json(api_format, strict, tags, exclude_tags, think_augment)
 
     def functions(self) -> list[Callable[..., Any]]:

@@ -83,10 +83,7 @@ _LIKELY_MISTAKES = {"unknown": "there is no tool of this name", "invalid-argumen
 
 
 def _explain(
-    agent: str | Agent,
-    tool: str | Tool[..., Any],
-    arguments: Mapping[str, Any] | None,
-    registry: ToolRegistry | None,
+    agent: str | Agent, tool: str | Tool[..., Any], arguments: Mapping[str, Any] | None, registry: ToolRegistry | None
 ) -> Decision:
     call_arguments = None if arguments is None else dict(arguments)
     if registry is None and not isinstance(agent, str):

@@ -97,13 +97,13 @@ class TestCancelling:
         model = fake_model(ModelError("busy", True, 50.0), "Yes.")
         errors: list[BaseException] = []
 
-        def talk() -> None:
+        def run_loop() -> None:
             try:
                 ToolLoop(registry.agent("ann"), model).run("Go.")
             except Exception as error:
                 errors.append(error)
 
-        thread = threading.Thread(target=talk)
+        thread = threading.Thread(target=run_loop)
         thread.start()
         while not model.requests:
             time.sleep(0.001)

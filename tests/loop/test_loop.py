@@ -114,7 +114,7 @@ class TestEnds:
         ModelReply(calls=({"name": "add"},)),
     ])  # fmt: skip
     def test_what_is_no_reply_is_an_error(self, reply: Any, registry: ToolRegistry, run: Run) -> None:
-        """A model of one's own that returns junk is told so."""
+        """A model of one's own that returns junk is a ModelError that says so."""
 
         class Own:
             def reply(self, request: Any) -> Any:
@@ -346,7 +346,7 @@ class TestCalls:
 
     @pytest.mark.parametrize("name", ["", "x" * 10_000, "../../etc", "add\n", "\x00", "\ud800", "Add", "add.x"])
     def test_names_of_any_kind(self, name: str, registry: ToolRegistry, run: Run) -> None:
-        """A name that no tool has is told to the model; the run can be gone on with."""
+        """A name that no tool has is reported to the model; the run can be gone on with."""
         ended = run(ToolLoop(registry.agent("ann"), fake_model((name,), "Sorry.")), "Go.", "r")
 
         assert (Outcome.UNKNOWN_TOOL, "Sorry.") == (ended.results[0].outcome, ended.text)

@@ -70,7 +70,7 @@ def closed() -> Iterator[None]:
 
 
 def model_for(api: str, server: ModelServer, *, is_async: bool = False, **options: Any) -> Any:
-    """Return a ready-made model whose client, a sync one, talks to the server."""
+    """Return a ready-made model whose client, a sync one, is connected to the server."""
     client = client_for(api, server, is_async=is_async)
     if not is_async:
         OPEN.append(client)
@@ -78,7 +78,7 @@ def model_for(api: str, server: ModelServer, *, is_async: bool = False, **option
 
 
 def client_for(api: str, server: ModelServer, *, is_async: bool) -> Any:
-    """Return a client of the SDK that talks to the server."""
+    """Return a client of the SDK that is connected to the server."""
     module = sdk("anthropic" if api == "messages" else "openai")
     name = ("Async" if is_async else "") + ("Anthropic" if api == "messages" else "OpenAI")
     url = server.url if api == "messages" else f"{server.url}/v1"
@@ -88,7 +88,7 @@ def client_for(api: str, server: ModelServer, *, is_async: bool) -> Any:
 KINDS = {"chat": OpenAIChat, "responses": OpenAIResponses, "messages": AnthropicMessages}
 
 
-def talk(mode: str, api: str, server: ModelServer, registry: ToolRegistry, **terms: Any) -> tuple[LoopResult, str]:
+def run_loop(mode: str, api: str, server: ModelServer, registry: ToolRegistry, **terms: Any) -> tuple[LoopResult, str]:
     """Run a loop in one of the four ways; returns how it ended, and the text of its stream."""
     run_id = terms.pop("run_id", None)
     agent, terms = registry.agent("ann"), {"retry_wait": 0.0, **terms}
@@ -135,7 +135,7 @@ class TestConversation:
         script = [{"text": "Let me see.", "calls": [("weather", {"city": "Oslo"}), ("time_of", {"zone": "CET"})]},
                   {"text": "Rain at noon."}]  # fmt: skip
         with ModelServer(script) as server:
-            ended, said = talk(mode, api, server, registry, instructions="Be kind.")
+            ended, said = run_loop(mode, api, server, registry, instructions="Be kind.")
 
         assert (StopReason.ANSWER, "Rain at noon.", 2) == (ended.reason, ended.text, ended.steps)
         assert ["Rain in Oslo.", {"zone": "CET", "minutes": 5}] == [one.result for one in ended.results]
@@ -148,31 +148,31 @@ class TestConversation:
             assert {"input_tokens": 10, "output_tokens": 4} == ended.usage
 
     def test_refusals_and_bad_arguments_come_back(self, api: str, mode: str, registry: ToolRegistry) -> None:
-        """What is unknown, forbidden or does not fit is told to the model, which corrects itself."""
+        """What is unknown, forbidden or does not fit is reported to the model, which corrects itself."""
         broken = '{"city": 3}' if api == "messages" else '{"city": "Os'
         script = [{"calls": [("nope", {}, "a"), ("wire_money", {"amount": 1}, "b"), ("weather", broken, "c")]},
                   {"calls": [("weather", {"city": "Oslo"}, "a")]}, {"text": "Rain."}]  # fmt: skip
         with ModelServer(script) as server:
-            ended, _ = talk(mode, api, server, registry)
-            told = results_in(api, server.requests[1])
+            ended, _ = run_loop(mode, api, server, registry)
+            errors = results_in(api, server.requests[1])
 
         assert [Outcome.UNKNOWN_TOOL, Outcome.FORBIDDEN, Outcome.INVALID_ARGUMENTS, Outcome.OK] == [
             one.outcome for one in ended.results]  # fmt: skip
-        assert told[0].startswith("Tool 'nope' not found")
-        assert "forbidden" in told[1]
-        assert "city" in told[2] or "JSON" in told[2]
+        assert errors[0].startswith("Tool 'nope' not found")
+        assert "forbidden" in errors[1]
+        assert "city" in errors[2] or "JSON" in errors[2]
         assert ended.answered
 
     def test_provider_errors_are_tried_again(self, api: str, mode: str, registry: ToolRegistry) -> None:
         """Overload, a failing server and a limit with a time are tried again, so often and no more."""
         script = [{"status": 429, "headers": {"retry-after": "0"}}, {"status": 503}, {"text": "Here."}]
         with ModelServer(script) as server:
-            ended, _ = talk(mode, api, server, registry)
+            ended, _ = run_loop(mode, api, server, registry)
         assert "Here." == ended.text
         assert 3 == len(server.requests)
 
         with ModelServer([{"status": 500}] * 9) as server, pytest.raises(ModelError) as caught:
-            talk(mode, api, server, registry, retries=2)
+            run_loop(mode, api, server, registry, retries=2)
         assert 3 == len(server.requests)
         assert caught.value.retryable
 
@@ -182,28 +182,28 @@ class TestConversation:
         for script in ({"status": 401}, {"status": 400}, {"status": 429, "body": spent},
                        {"status": 429, "headers": {"retry-after": "3600"}}):  # fmt: skip
             with ModelServer([script] * 5) as server, pytest.raises(ModelError):
-                talk(mode, api, server, registry)
+                run_loop(mode, api, server, registry)
             assert 1 == len(server.requests)
 
     @pytest.mark.parametrize("raw", [b"", b"<html>", b"null", b"[]", b"{}", b'{"choices": []}', b'{"error": "x"}',
                                      b'{"content": 3}', b'{"output": null}'])  # fmt: skip
     def test_no_malformed_reply_is_taken_for_one(self, api: str, mode: str, raw: bytes, registry: ToolRegistry) -> None:
-        """What is no reply is a ModelError, never an answer or another exception."""
+        """A malformed reply is a ModelError, never an answer or another exception."""
         kind = "text/event-stream" if "stream" in mode else "application/json"
         with ModelServer([{"raw": raw, "type": kind}] * 5) as server, pytest.raises(ModelError):
-            talk(mode, api, server, registry, retries=1)
+            run_loop(mode, api, server, registry, retries=1)
 
     @pytest.mark.parametrize(("raw", "kind"), [(b"<html>Welcome</html>", "text/html"), (b'"Welcome"', "")])
     def test_a_page_is_no_answer(self, raw: bytes, kind: str, api: str, mode: str, registry: ToolRegistry) -> None:
         """A base URL that leads to some other server is an error, not what the model says."""
         with ModelServer([{"raw": raw, "type": kind or "application/json"}] * 5) as server:
             with pytest.raises(ModelError):
-                talk(mode, api, server, registry, retries=0)
+                run_loop(mode, api, server, registry, retries=0)
 
     def test_a_reply_that_is_neither_text_nor_calls(self, api: str, mode: str, registry: ToolRegistry) -> None:
         """It ends the loop with a reason of its own."""
         with ModelServer([{"text": ""}]) as server:
-            ended, _ = talk(mode, api, server, registry)
+            ended, _ = run_loop(mode, api, server, registry)
 
         assert StopReason.EMPTY is ended.reason
 
@@ -211,7 +211,7 @@ class TestConversation:
         """The text is there, and the reason says that it is not whole."""
         cut = {"chat": "length", "responses": "incomplete", "messages": "max_tokens"}[api]
         with ModelServer([{"text": "It was a", "finish": cut}]) as server:
-            ended, _ = talk(mode, api, server, registry)
+            ended, _ = run_loop(mode, api, server, registry)
 
         assert (StopReason.TRUNCATED, "It was a") == (ended.reason, ended.text)
 
@@ -219,8 +219,8 @@ class TestConversation:
         """A run that is begun again repeats neither a request nor a call."""
         script = [{"calls": [("weather", {"city": "Oslo"})]}, {"text": "Rain."}]
         with ModelServer(script) as server:
-            first, _ = talk(mode, api, server, registry, run_id="r")
-            again, _ = talk(mode, api, server, registry, run_id="r")
+            first, _ = run_loop(mode, api, server, registry, run_id="r")
+            again, _ = run_loop(mode, api, server, registry, run_id="r")
 
         assert 2 == len(server.requests)
         assert (first.text, first.messages) == (again.text, again.messages)
@@ -231,10 +231,10 @@ class TestConversation:
 class TestStreams:
     @pytest.mark.parametrize("mode", ["stream", "astream"])
     def test_one_that_breaks_off_is_asked_for_again(self, api: str, mode: str, registry: ToolRegistry) -> None:
-        """A stream without its end is no reply: what it said counts no more, and no call of it is made."""
+        """A stream without its end is not a reply: its text does not count, and no call of it is made."""
         calls = {"calls": [("weather", {"city": "Oslo"})]}
         with ModelServer([{**calls, "cut": 3}, calls, {"text": "Rain."}]) as server:
-            ended, _ = talk(mode, api, server, registry)
+            ended, _ = run_loop(mode, api, server, registry)
 
         assert 3 == len(server.requests)
         assert (1, "Rain.") == (len(ended.results), ended.text)
@@ -314,7 +314,7 @@ class TestClients:
         with pytest.raises(ToolUsageError, match="is not a client"):
             OpenAIChat(client, "m")
 
-    def test_a_wait_that_is_told(self, registry: ToolRegistry) -> None:
+    def test_a_wait_that_the_provider_asks_for(self, registry: ToolRegistry) -> None:
         """A stream says that it is asked again, why, and after how long."""
         script = [{"status": 429, "headers": {"retry-after-ms": "1"}}, {"text": "Here."}]
         with ModelServer(script) as server:
@@ -333,11 +333,13 @@ class TestClients:
 
         assert caught.value.retryable
 
-    @pytest.mark.parametrize("told", ["-5", "nan", "inf", "soon", "", "Wed, 21 Oct 2015 07:28:00 GMT", "1e999", "0x10"])
+    @pytest.mark.parametrize(
+        "retry_after", ["-5", "nan", "inf", "soon", "", "Wed, 21 Oct 2015 07:28:00 GMT", "1e999", "0x10"]
+    )
     @pytest.mark.parametrize("api", APIS)
-    def test_a_limit_with_an_odd_time(self, told: str, api: str, registry: ToolRegistry) -> None:
-        """What is no number of seconds from now on is not waited for; the loop's own wait stands for it."""
-        with ModelServer([{"status": 429, "headers": {"retry-after": told}}, {"text": "Here."}]) as server:
+    def test_a_limit_with_an_odd_time(self, retry_after: str, api: str, registry: ToolRegistry) -> None:
+        """A header that is not a number of seconds is ignored; the loop's own wait stands for it."""
+        with ModelServer([{"status": 429, "headers": {"retry-after": retry_after}}, {"text": "Here."}]) as server:
             loop = ToolLoop(registry.agent("ann"), model_for(api, server), retry_wait=0.001)
             events = list(loop.stream("Well?"))
 
@@ -399,7 +401,7 @@ class TestClients:
 
 
 class TestExample:
-    def test_the_example_talks_to_a_server(self) -> None:
+    def test_the_example_calls_a_server(self) -> None:
         """`examples/loop_openai.py` asks, has the tool called, and prints the answer as it comes."""
         sdk("openai")
         path = Path(__file__).parents[2] / "examples" / "loop_openai.py"

@@ -88,7 +88,7 @@ class TestGoingOn:
         assert ended.answered
 
     def test_a_call_in_doubt_waits_for_a_person(self, registry: ToolRegistry, run: Run) -> None:
-        """A call that was stopped in the middle is not run again, and no model is told of it, until somebody says."""
+        """A call that was stopped in the middle is not run again, and no model learns of it, until somebody decides."""
 
         @registry.tool("stop", shared=True)
         async def stop() -> str:
@@ -127,7 +127,7 @@ class TestGoingOn:
 
     @pytest.mark.parametrize("api_format", ["openai-responses", "anthropic"])
     def test_another_provider_takes_over(self, api_format: str, registry: ToolRegistry, run: Run) -> None:
-        """What one model said in its format is told to the next in the next one's."""
+        """What one model wrote in its format goes to the next in the next one's."""
         stopped = ToolLoop(registry.agent("ann"), fake_model(("add", {"x": 1})), max_steps=1)
         stopped.run("Go.", "r")
         model = fake_model("One.", api_format=api_format)

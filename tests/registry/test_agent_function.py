@@ -38,7 +38,7 @@ class TestWhoIsRunning:
 
     def test_in_a_tools_body(self, tool_registry: ToolRegistry) -> None:
         """
-        A tool's body runs as the agent that called, also on the long road, async, and in another agent's function.
+        A tool's body runs as the agent that called, also in the pipeline, async, and in another agent's function.
         """
 
         async def who_later() -> str | None:

@@ -221,7 +221,7 @@ class TestGiving:
 
     def test_by_name_or_itself(self) -> None:
         """
-        Whatever asks for a tool takes its name or the tool, and what is no list of tools is refused by name.
+        Whatever asks for a tool takes its name or the tool, and anything but a list of tools is refused by name.
         """
         made = ToolRegistry()
         tool = Tool.from_function(add_one)
@@ -309,7 +309,7 @@ CHANGES: list[Change] = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-class TestActsAsItself:
+class TestAgentsActAsThemselves:
     def test_in_another_registry(self, tool_registry: ToolRegistry, change: Change) -> None:
         """
         An agent that reaches for another registry, or forks its own, is there the same agent and not the operator.

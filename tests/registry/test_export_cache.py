@@ -127,7 +127,7 @@ class TestWhatAChangeAlters:
         assert before[1] == after[1]
 
     def test_bounds_of_a_grant_are_in_the_schema(self, registry: ToolRegistry) -> None:
-        """What a grant allows is what the model is told; it goes when the grant goes."""
+        """What a grant allows is what the model sees; it goes when the grant goes."""
         registry.grant("t4", "ann", where={"most": {"maximum": 3}}, key="few")
         shown = registry.schemas("ann", "anthropic")[2]["input_schema"]["properties"]["most"]
         registry.grant("t4", "ann", key="all")
@@ -148,7 +148,7 @@ class TestWhatAChangeAlters:
             assert b"[]" == registry.schemas_json("ann")
 
     def test_a_grant_that_expires_leaves_the_bounds_of_the_other(self, clock: HandClock) -> None:
-        """Of two grants the open one ends by time; from then on the model is told what the other allows."""
+        """Of two grants the open one ends by time; from then on the model sees what the other allows."""
         with ToolRegistry(clock=clock) as registry:
             registry.tool("t0", owned_by="owner")(look)
             registry.grant("t0", "ann", where={"most": {"maximum": 3}}, key="few")
@@ -208,7 +208,7 @@ class TestWhatAChangeAlters:
     @given(
         st.lists(st.tuples(VERBS, st.sampled_from(["t0", "t1", "t2"]), st.sampled_from(["ann", "bob"])), max_size=12)
     )
-    def test_never_differs_from_a_list_that_was_never_kept(self, acts: list[tuple[str, str, str]]) -> None:
+    def test_never_differs_from_a_list_that_was_never_kept(self, changes: list[tuple[str, str, str]]) -> None:
         """After any changes, in any order, what is kept equals what is written from nothing."""
         verbs: dict[str, Any] = {
             "give": ToolRegistry.assign_tool_to_agent, "take": ToolRegistry.remove_tool_from_agent,
@@ -220,7 +220,7 @@ class TestWhatAChangeAlters:
         with ToolRegistry() as registry:
             for at in range(3):
                 registry.tool(f"t{at}", owned_by="owner")(look)
-            for verb, tool, agent in acts:
+            for verb, tool, agent in changes:
                 verbs[verb](registry, tool, agent)
                 for name in ("ann", "bob", "owner"):
                     fresh = registry.fork().schemas_json(name, "gemini")

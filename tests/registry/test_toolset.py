@@ -102,7 +102,7 @@ class TestBoundTools:
     @pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
     def test_take_python_values(self, tool_registry: ToolRegistry, long: bool) -> None:
         """
-        A moment, an enum member and a dataclass arrive as equal objects, by every road.
+        A moment, an enum member and a dataclass arrive as equal objects, on the fast path and in the pipeline.
         """
         values = datetime(2026, 1, 2, tzinfo=UTC), Colour.RED, Point(3)
 

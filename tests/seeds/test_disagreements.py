@@ -98,7 +98,7 @@ class TestUntypedParameter:
     @pytest.mark.parametrize("given", ["cats", 7, [1, 2], {"a": None}, None])
     def test_unconstrained_if_not_strict(self, given: Any) -> None:
         """
-        With `strict=False` the parameter takes any JSON value, unchanged; it is no string.
+        With `strict=False` the parameter takes any JSON value, unchanged, not only a string.
         """
 
         @tool(register=False, strict=False)
@@ -441,7 +441,7 @@ class TestUnknownValues:
 
     def test_unknown_tools(self, tool_registry: ToolRegistry) -> None:
         """
-        A tool's name that does not exist is told in every place that takes one.
+        A tool's name that does not exist is reported in every place that takes one.
         """
         analyst = Agent("analyst", tools=["multiplyy"])
         tool(multiply)
@@ -453,10 +453,10 @@ class TestUnknownValues:
         with pytest.warns(UnknownToolWarning):
             assert tool_registry.assign_tool_to_agent("nope", "analyst") is False
 
-        told = [one for one in tool_registry.problems() if one.kind == "unknown-tool"]
-        assert ["analyst"] == [one.subject for one in told]
-        assert "'multiplyy'" in told[0].message
-        assert "'multiply'" in told[0].remedy
+        problems = [one for one in tool_registry.problems() if one.kind == "unknown-tool"]
+        assert ["analyst"] == [one.subject for one in problems]
+        assert "'multiplyy'" in problems[0].message
+        assert "'multiply'" in problems[0].remedy
 
     def test_unknown_tool_at_a_call(self, tool_registry: ToolRegistry) -> None:
         """

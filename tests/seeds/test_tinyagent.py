@@ -165,7 +165,7 @@ class TestToolsWithAgents:
 
         @tool(owned_by="other")
         def hidden(text: str) -> str:
-            """Stay out of sight."""
+            """Stay hidden."""
             return text
 
         assert ["query_db", "transform_json"] == agent.list_tools()
@@ -193,7 +193,7 @@ class TestToolsWithAgents:
     @pytest.mark.parametrize("wrong", [object(), 7, {"name": "query_db"}, None])
     def test_other_objects(self, tool_registry: ToolRegistry, wrong: object) -> None:
         """
-        What is no tool is refused with the seed's `TypeError("Expected Tool object …")`, and no agent comes of it.
+        An object that is not a tool is refused with the seed's `TypeError("Expected Tool object …")`.
         """
         with pytest.raises(TypeError, match="Expected Tool object"):
             Agent("react", tools=[query_db, wrong])
@@ -328,11 +328,11 @@ class TestSoftRequirements:
         """
 
         @tool(register=False)
-        def told(arg: str) -> str:
+        def say_ok(arg: str) -> str:
             """Say ok."""
             return "ok"
 
-        assert "Say ok." == told.description
+        assert "Say ok." == say_ok.description
 
 
 def fake_search() -> Tool[..., object]:

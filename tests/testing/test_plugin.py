@@ -133,7 +133,7 @@ def test_agents(tool_registry, agent_factory):
     assert_can_call("calculator", add, {"x": 1, "y": 2})
     assert_cannot_call(clerk, "add", rule="no-way")
 
-def test_failure_is_told(agent_factory):
+def test_failure_is_reported(agent_factory):
     import pytest
     with pytest.raises(AssertionError, match="nope"):
         assert_can_call(agent_factory("a"), "nope")
@@ -158,12 +158,12 @@ class TestAssertions:
         """
         with pytest.raises(AssertionError) as failure:
             assert_can_call("clerk", "add")
-        told = str(failure.value)
+        message = str(failure.value)
 
-        assert told.startswith("'clerk' cannot call 'add'.\n  forbidden by rule 'no-way': ")
-        assert "assign_tool_to_agent('add', 'clerk')" in told
+        assert message.startswith("'clerk' cannot call 'add'.\n  forbidden by rule 'no-way': ")
+        assert "assign_tool_to_agent('add', 'clerk')" in message
         for rule in ("unknown", "disabled", "blocked", "owner", "listed", "shared", "category", "granted"):
-            assert f"no  {rule}" in told
+            assert f"no  {rule}" in message
 
     def test_permission_tells_every_rule(self, office: ToolRegistry) -> None:
         """
