@@ -6,13 +6,19 @@ import dataclasses
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Generic, get_origin
+from typing import Any, ClassVar, Final, Generic
 
 import attrs
 import msgspec
 from attrs import NOTHING
 
-from praval_tools.schema.type_hints import UnresolvedHintError, resolve_hint, substitute_type_variables
+from praval_tools.schema.type_hints import (
+    Hint,
+    UnresolvedHintError,
+    get_origin,
+    resolve_hint,
+    substitute_type_variables,
+)
 
 _QUALIFIERS: Final = tuple(
     mark
@@ -37,36 +43,36 @@ class ClassField(msgspec.Struct, frozen=True):
 
     key: str
     attribute: str
-    hint: Any
+    hint: Hint
     default: Any
     required: bool
     readable: bool = True
 
 
-def get_class_origin(hint: Any) -> Any:
+def get_class_origin(hint: Hint) -> Any:
     """Return the class that *hint* is, or is a parametrised form of."""
     return get_origin(hint) or hint
 
 
-def is_typed_dict(hint: Any) -> bool:
+def is_typed_dict(hint: Hint) -> bool:
     """Tell whether *hint* is a TypedDict, of `typing` or of `typing_extensions`."""
     kind = get_class_origin(hint)
     return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
-def is_named_tuple(hint: Any) -> bool:
+def is_named_tuple(hint: Hint) -> bool:
     """Tell whether *hint* is a NamedTuple with hints."""
     kind = get_class_origin(hint)
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def is_attrs_or_dataclass(hint: Any) -> bool:
+def is_attrs_or_dataclass(hint: Hint) -> bool:
     """Tell whether *hint* is an attrs class or a dataclass."""
     kind = get_class_origin(hint)
     return isinstance(kind, type) and (attrs.has(kind) or dataclasses.is_dataclass(kind))
 
 
-def get_fields(hint: Any) -> tuple[ClassField, ...]:
+def get_fields(hint: Hint) -> tuple[ClassField, ...]:
     """
     Return the fields of the class *hint* that its constructor takes.
 
@@ -88,7 +94,7 @@ def get_fields(hint: Any) -> tuple[ClassField, ...]:
     )
 
 
-def _bind_type_parameters(hint: Any, kind: type) -> dict[Any, Any]:
+def _bind_type_parameters(hint: Hint, kind: type) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     if hint is not kind:
         found.update(zip(getattr(kind, "__parameters__", ()), hint.__args__, strict=False))
@@ -128,7 +134,7 @@ def _read_lazy_annotations(base: type) -> Mapping[str, Any]:
         raise UnresolvedHintError(str(error)) from None
 
 
-def _strip_qualifiers(hint: Any) -> tuple[Any, set[str]]:
+def _strip_qualifiers(hint: Hint) -> tuple[Any, set[str]]:
     """Return *hint* without `Required`, `NotRequired`, `ReadOnly` and `Final`, and the names of those."""
     found: set[str] = set()
     metadata: tuple[Any, ...] = ()

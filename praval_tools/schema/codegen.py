@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Annotated, Any, Final, Literal, NewType, get_origin
+from typing import Annotated, Any, Final, Literal, NewType
 
 import msgspec
 from attrs import NOTHING
@@ -18,10 +18,10 @@ from praval_tools.schema.constraints import read_constraints
 from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.signature import Parameter, Signature
 from praval_tools.schema.type_handler import Mismatch
-from praval_tools.schema.type_hints import is_union
+from praval_tools.schema.type_hints import Hint, get_origin, is_union
 
 DecoderGetter = Callable[[Any], Callable[[Any], Any]]
-"""Hint → function that structures one JSON value, or raises `Mismatch`."""
+"""Hint → function that decoders one JSON value, or raises `Mismatch`."""
 
 _NAMESPACE: Final = {
     "Mismatch": Mismatch,
@@ -148,7 +148,7 @@ def _emit_argument(index: int, one: Parameter, namespace: dict[str, Any], struct
     yield from (f"    {line}" for line in check)
 
 
-def _emit_check(local: str, hint: Any, namespace: dict[str, Any], structure_of: DecoderGetter) -> Iterator[str]:
+def _emit_check(local: str, hint: Hint, namespace: dict[str, Any], structure_of: DecoderGetter) -> Iterator[str]:
     hint = _strip_neutral_wrappers(hint)
     if _has_inline_check(hint):
         yield from (line.replace("{v}", local) for line in _INLINE_CHECKS[hint])
@@ -166,7 +166,7 @@ def _emit_check(local: str, hint: Any, namespace: dict[str, Any], structure_of: 
         yield "except Mismatch: return MISS"
 
 
-def _strip_neutral_wrappers(hint: Any) -> Any:
+def _strip_neutral_wrappers(hint: Hint) -> Any:
     """Return *hint* without wrappers that accept just what is in them: a description, a NewType."""
     while True:
         if get_origin(hint) is Annotated and not read_constraints(hint.__metadata__).values:
@@ -177,18 +177,18 @@ def _strip_neutral_wrappers(hint: Any) -> Any:
             return hint
 
 
-def _has_inline_check(hint: Any) -> bool:
+def _has_inline_check(hint: Hint) -> bool:
     return hint is None or (type(hint) is type and hint in _INLINE_CHECKS)
 
 
-def _get_inline_optional(hint: Any) -> Any:
+def _get_inline_optional(hint: Hint) -> Any:
     if not is_union(hint):
         return None
     plain = [one for one in hint.__args__ if one is not type(None)]
     return plain[0] if len(plain) == 1 and len(hint.__args__) == 2 and _has_inline_check(plain[0]) else None
 
 
-def _get_text_choices(hint: Any) -> dict[str, Any] | None:
+def _get_text_choices(hint: Hint) -> dict[str, Any] | None:
     """Return text → value for a Literal or Enum of nothing but text; a look-up then is the whole check."""
     if get_origin(hint) is Literal:
         found = {one: one for one in hint.__args__}

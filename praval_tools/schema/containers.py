@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc as abc
 import typing
 from collections.abc import Callable
-from typing import Any, Final, Literal, get_origin
+from typing import Any, Final, Literal
 
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
 from praval_tools.schema.json_values import make_equality_key, sort_json_items
@@ -21,17 +21,17 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import format_hint, unwrap_hint
+from praval_tools.schema.type_hints import Hint, format_hint, get_origin, unwrap_hint
 
 SCALAR_ITEMS_SCHEMA: Final[JsonSchema] = {"type": ["string", "number", "boolean", "null"]}
 """What a set of anything can hold: what Python can hash."""
 
 
-def _get_type_arguments(hint: Any) -> tuple[Any, ...]:
+def _get_type_arguments(hint: Hint) -> tuple[Any, ...]:
     return getattr(hint, "__args__", ()) if get_origin(hint) is not None else ()
 
 
-def get_item_hint(hint: Any) -> Any:
+def get_item_hint(hint: Hint) -> Any:
     """Return the hint of the items of a list-like *hint*; `Any` where it has none."""
     args = _get_type_arguments(hint)
     return args[0] if args else Any
@@ -40,16 +40,16 @@ def get_item_hint(hint: Any) -> Any:
 # ── lists and what is given as one ───────────────────────────────────────────────────────────────
 
 
-def build_list_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+def build_list_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     """Return the schema of a list of the items of *hint*."""
-    items = schemas.build(get_item_hint(hint))
+    items = builder.build(get_item_hint(hint))
     return {"type": "array", **({"items": items} if items else {})}
 
 
 def _make_items_decode_hook(
     item: DecodeHook, make: Callable[[list[Any]], Any] | None, unique: bool = False
 ) -> DecodeHook:
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         if type(value) is not list:
             raise Mismatch("is not a list")
         made: list[Any] = []
@@ -72,15 +72,15 @@ def _construct_container(make: Callable[[list[Any]], Any], made: list[Any]) -> A
         raise Mismatch(f"cannot be gathered: {error}") from None
 
 
-def _make_list_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
-    return _make_items_decode_hook(structures.get_hook(get_item_hint(hint)), None)
+def _make_list_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
+    return _make_items_decode_hook(decoders.get_hook(get_item_hint(hint)), None)
 
 
-def make_items_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+def make_items_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     """Return the hook that writes what can be iterated over as a list; text and mappings are no lists."""
-    item, wanted = encodes.get_hook(get_item_hint(hint)), format_hint(hint)
+    item, wanted = encoders.get_hook(get_item_hint(hint)), format_hint(hint)
 
-    def encode(value: Any) -> list[Any]:
+    def encode(value: object) -> list[Any]:
         if isinstance(value, str | bytes | abc.Mapping) or not isinstance(value, abc.Iterable):
             raise make_unencodable_error(wanted, value)
         made: list[Any] = []
@@ -97,30 +97,30 @@ def make_items_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
 # ── tuples ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_variadic(hint: Any) -> bool:
+def _is_variadic(hint: Hint) -> bool:
     args = _get_type_arguments(hint)
     return hint is tuple or hint is typing.Tuple or (len(args) == 2 and args[1] is ...)  # noqa: UP006
 
 
-def _get_tuple_item_hints(hint: Any) -> tuple[Any, ...]:
+def _get_tuple_item_hints(hint: Hint) -> tuple[Any, ...]:
     return tuple(one for one in _get_type_arguments(hint) if one is not ...)
 
 
-def _build_tuple_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+def _build_tuple_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     if _is_variadic(hint):
-        return build_list_schema(hint, schemas)
+        return build_list_schema(hint, builder)
     if not (parts := _get_type_arguments(hint)):
         return {"type": "array", "maxItems": 0}
-    prefix = [schemas.build(part) for part in parts]
+    prefix = [builder.build(part) for part in parts]
     return {"type": "array", "prefixItems": prefix, "items": False, "minItems": len(parts)}
 
 
-def _make_tuple_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+def _make_tuple_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     if _is_variadic(hint):
-        return _make_items_decode_hook(structures.get_hook(get_item_hint(hint)), tuple)
-    hooks = [structures.get_hook(part) for part in _get_type_arguments(hint)]
+        return _make_items_decode_hook(decoders.get_hook(get_item_hint(hint)), tuple)
+    hooks = [decoders.get_hook(part) for part in _get_type_arguments(hint)]
 
-    def decode(value: Any, _: Any) -> tuple[Any, ...]:
+    def decode(value: object, _: object) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != len(hooks):
             raise Mismatch(f"is not a list of {len(hooks)} items")
         made: list[Any] = []
@@ -134,12 +134,12 @@ def _make_tuple_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeH
     return decode
 
 
-def _make_tuple_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+def _make_tuple_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     if _is_variadic(hint):
-        return make_items_encode_hook(hint, encodes)
-    hooks, wanted = [encodes.get_hook(part) for part in _get_type_arguments(hint)], format_hint(hint)
+        return make_items_encode_hook(hint, encoders)
+    hooks, wanted = [encoders.get_hook(part) for part in _get_type_arguments(hint)], format_hint(hint)
 
-    def encode(value: Any) -> list[Any]:
+    def encode(value: object) -> list[Any]:
         if not isinstance(value, tuple | list) or len(value) != len(hooks):
             raise make_unencodable_error(wanted, value)
         made: list[Any] = []
@@ -156,13 +156,13 @@ def _make_tuple_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook
 # ── sets ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _build_set_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
-    items = SCALAR_ITEMS_SCHEMA if unwrap_hint(get_item_hint(hint)) is Any else schemas.build(get_item_hint(hint))
+def _build_set_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
+    items = SCALAR_ITEMS_SCHEMA if unwrap_hint(get_item_hint(hint)) is Any else builder.build(get_item_hint(hint))
     return {"type": "array", "items": dict(items), "uniqueItems": True}
 
 
 def _refuse_containers(hook: DecodeHook) -> DecodeHook:
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         if type(value) in (list, dict):
             raise Mismatch("cannot be in a set")
         return hook(value, None)
@@ -170,18 +170,18 @@ def _refuse_containers(hook: DecodeHook) -> DecodeHook:
     return decode
 
 
-def _make_set_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
-    hook = structures.get_hook(get_item_hint(hint))
+def _make_set_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
+    hook = decoders.get_hook(get_item_hint(hint))
     if unwrap_hint(get_item_hint(hint)) is Any:
         hook = _refuse_containers(hook)
     make = frozenset if (get_origin(hint) or hint) in (frozenset, abc.Set) else set
     return _make_items_decode_hook(hook, make, unique=True)
 
 
-def _make_set_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
-    encode_items, wanted = make_items_encode_hook(hint, encodes), format_hint(hint)
+def _make_set_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+    encode_items, wanted = make_items_encode_hook(hint, encoders), format_hint(hint)
 
-    def encode(value: Any) -> Any:
+    def encode(value: object) -> Any:
         if not isinstance(value, abc.Set):
             raise make_unencodable_error(wanted, value)
         return encode_items(value)
@@ -189,7 +189,7 @@ def _make_set_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
     return encode
 
 
-def _find_set_problem(hint: Any) -> str | None:
+def _find_set_problem(hint: Hint) -> str | None:
     item = unwrap_hint(get_item_hint(hint))
     if item is Any:
         return None
@@ -197,7 +197,7 @@ def _find_set_problem(hint: Any) -> str | None:
     return f"its items cannot be in a set ({reason}); take list[{format_hint(item)}]" if reason else None
 
 
-def explain_unhashable(hint: Any) -> str | None:
+def explain_unhashable(hint: Hint) -> str | None:
     """Return why values of *hint* cannot be hashed, or None."""
     hint = unwrap_hint(hint)
     origin = get_origin(hint) or hint
@@ -218,25 +218,25 @@ def explain_unhashable(hint: Any) -> str | None:
 # ── dicts ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _get_key_and_value_hints(hint: Any) -> tuple[Any, Any]:
+def _get_key_and_value_hints(hint: Hint) -> tuple[Any, Any]:
     args = _get_type_arguments(hint)
     return (args[0], args[1]) if len(args) == 2 else (str, Any)
 
 
-def _build_dict_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+def _build_dict_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     key, item = _get_key_and_value_hints(hint)
-    names, items = get_key_handler(key).build_schema(key, schemas), schemas.build(item)
+    names, items = get_key_handler(key).build_schema(key, builder), builder.build(item)
     made: JsonSchema = {"type": "object"}
     if names:
         made["propertyNames"] = names
     return {**made, "additionalProperties": items or True}
 
 
-def _make_dict_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+def _make_dict_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     key, item = _get_key_and_value_hints(hint)
-    key_hook, item_hook = get_key_handler(key).make_decode_hook(key, structures), structures.get_hook(item)
+    key_hook, item_hook = get_key_handler(key).make_decode_hook(key, decoders), decoders.get_hook(item)
 
-    def decode(value: Any, _: Any) -> dict[Any, Any]:
+    def decode(value: object, _: object) -> dict[Any, Any]:
         if type(value) is not dict:
             raise Mismatch("is not an object")
         name, made = "", {}
@@ -250,16 +250,16 @@ def _make_dict_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHo
     return decode
 
 
-def make_dict_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
+def make_dict_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     """Return the hook that writes a mapping as an object, its keys as text."""
     key, item = _get_key_and_value_hints(hint)
     key_hook, item_hook, wanted = (
-        get_key_handler(key).make_encode_hook(key, encodes),
-        encodes.get_hook(item),
+        get_key_handler(key).make_encode_hook(key, encoders),
+        encoders.get_hook(item),
         format_hint(hint),
     )
 
-    def encode(value: Any) -> dict[str, Any]:
+    def encode(value: object) -> dict[str, Any]:
         if not isinstance(value, abc.Mapping):
             raise make_unencodable_error(wanted, value)
         name, made = None, {}
@@ -273,7 +273,7 @@ def make_dict_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
     return encode
 
 
-def _find_dict_problem(hint: Any) -> str | None:
+def _find_dict_problem(hint: Hint) -> str | None:
     return find_key_problem(_get_key_and_value_hints(hint)[0])
 
 

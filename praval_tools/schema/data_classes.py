@@ -31,31 +31,31 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import format_hint
+from praval_tools.schema.type_hints import Hint, format_hint
 from praval_tools.schema.validator import compile_schema
 
 
-def _list_field_hints(hint: Any) -> tuple[Any, ...]:
+def _list_field_hints(hint: Hint) -> tuple[Any, ...]:
     return tuple(one.hint for one in get_fields(hint))
 
 
-def _build_class_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
-    return schemas.build_reference(hint, format_hint(hint), lambda: _build_object_schema(hint, schemas))
+def _build_class_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
+    return builder.build_reference(hint, format_hint(hint), lambda: _build_object_schema(hint, builder))
 
 
-def _build_object_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     properties: JsonSchema = {}
     required: list[str] = []
     doc = _get_own_docstring(get_class_origin(hint))
     described = extract_parameter_descriptions(doc)
     for one in get_fields(hint):
-        properties[one.key] = schema = schemas.build(one.hint)
+        properties[one.key] = schema = builder.build(one.hint)
         if one.key in described:
             schema.setdefault("description", described[one.key])
         if one.required:
             required.append(one.key)
         elif one.default is not NOTHING:
-            schemas.add_default(one.hint, one.default, schema)
+            builder.add_default(one.hint, one.default, schema)
     made: JsonSchema = {"type": "object", "properties": properties}
     if text := extract_description(doc).partition("\n\n")[0].replace("\n", " "):
         made["description"] = text
@@ -70,12 +70,12 @@ def _get_own_docstring(kind: type) -> str:
     return "" if text.startswith(f"{kind.__name__}(") else text
 
 
-def _make_class_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
-    fields = {one.key: structures.get_hook(one.hint) for one in get_fields(hint)}
+def _make_class_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
+    fields = {one.key: decoders.get_hook(one.hint) for one in get_fields(hint)}
     required = [one.key for one in get_fields(hint) if one.required]
     make: Callable[..., Any] = dict if is_typed_dict(hint) else get_class_origin(hint)
 
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         if type(value) is not dict:
             raise Mismatch("is not an object")
         for name in required:
@@ -106,12 +106,12 @@ def _construct_instance(make: Callable[..., Any], values: Mapping[str, Any]) -> 
         raise Mismatch(f"was refused by {make.__qualname__}: {error or type(error).__name__}") from None
 
 
-def _make_class_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
-    fields = [(one, encodes.get_hook(one.hint)) for one in get_fields(hint) if one.readable or one.required]
+def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+    fields = [(one, encoders.get_hook(one.hint)) for one in get_fields(hint) if one.readable or one.required]
     read = _make_item_reader(hint) if is_typed_dict(hint) else _make_attribute_reader(hint)
     wanted = format_hint(hint)
 
-    def encode(value: Any) -> dict[str, Any]:
+    def encode(value: object) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for one, hook in fields:
             if (found := read(value, one)) is not NOTHING:
@@ -129,10 +129,10 @@ def _make_class_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook
 _FieldReader = Callable[[Any, ClassField], Any]
 
 
-def _make_attribute_reader(hint: Any) -> _FieldReader:
+def _make_attribute_reader(hint: Hint) -> _FieldReader:
     kind = get_class_origin(hint)
 
-    def read_attribute(value: Any, one: ClassField) -> Any:
+    def read_attribute(value: object, one: ClassField) -> Any:
         if type(value) is not kind:
             raise make_unencodable_error(format_hint(hint), value)
         return getattr(value, one.attribute, NOTHING) if one.readable else NOTHING
@@ -140,10 +140,10 @@ def _make_attribute_reader(hint: Any) -> _FieldReader:
     return read_attribute
 
 
-def _make_item_reader(hint: Any) -> _FieldReader:
+def _make_item_reader(hint: Hint) -> _FieldReader:
     known = {one.key for one in get_fields(hint)}
 
-    def read_item(value: Any, one: ClassField) -> Any:
+    def read_item(value: object, one: ClassField) -> Any:
         if not isinstance(value, Mapping) or not value.keys() <= known:
             raise make_unencodable_error(format_hint(hint), value)
         return value.get(one.key, NOTHING)
@@ -154,29 +154,29 @@ def _make_item_reader(hint: Any) -> _FieldReader:
 # ── pydantic, where it is installed ──────────────────────────────────────────────────────────────
 
 
-def is_pydantic_model(hint: Any) -> bool:
+def is_pydantic_model(hint: Hint) -> bool:
     """Tell whether *hint* is a pydantic model; pydantic is never imported for the question."""
     pydantic = sys.modules.get("pydantic")
     base = getattr(pydantic, "BaseModel", None)
     return base is not None and isinstance(hint, type) and issubclass(hint, base)
 
 
-def _build_model_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
         made: JsonSchema = _close_object_schemas(hint.model_json_schema())
         inner: dict[str, JsonSchema] = made.pop("$defs", {})
         refs: dict[str, str] = {}
         for name in inner:  # the names first, because the schemas refer to each other
-            refs[f"#/$defs/{name}"] = schemas.build_reference((hint, name), name, dict)["$ref"]
+            refs[f"#/$defs/{name}"] = builder.build_reference((hint, name), name, dict)["$ref"]
         for name, one in inner.items():
-            schemas.replace_definition((hint, name), _clean_model_schema(one, refs))
+            builder.replace_definition((hint, name), _clean_model_schema(one, refs))
         tidied: JsonSchema = _clean_model_schema(made, refs)
         return tidied
 
-    return schemas.build_reference(hint, hint.__name__, build)
+    return builder.build_reference(hint, hint.__name__, build)
 
 
-def _clean_model_schema(node: Any, refs: Mapping[str, str], keys_are_names: bool = False) -> Any:
+def _clean_model_schema(node: object, refs: Mapping[str, str], keys_are_names: bool = False) -> Any:
     """Return *node* without titles, its references renamed; *names* tells that its keys are no keywords."""
     if isinstance(node, list):
         return [_clean_model_schema(one, refs) for one in node]
@@ -193,12 +193,12 @@ def _clean_model_schema(node: Any, refs: Mapping[str, str], keys_are_names: bool
     return made
 
 
-def _make_model_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
+def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
     @cache
     def compile_check() -> Any:
         return compile_schema(_close_object_schemas(hint.model_json_schema())).is_valid
 
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         import json
 
         from pydantic import ValidationError
@@ -216,7 +216,7 @@ def _make_model_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
     return decode
 
 
-def _convert_integral_floats(value: Any) -> Any:
+def _convert_integral_floats(value: object) -> Any:
     """Return *value* with 3.0 as 3: an integer for JSON Schema, a float for pydantic."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -225,7 +225,7 @@ def _convert_integral_floats(value: Any) -> Any:
     return {key: _convert_integral_floats(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-def _close_object_schemas(node: Any) -> Any:
+def _close_object_schemas(node: object) -> Any:
     """Return *node* with objects that say nothing of other properties closed: pydantic would drop them silently."""
     if isinstance(node, list):
         return [_close_object_schemas(one) for one in node]
@@ -240,8 +240,8 @@ def _close_object_schemas(node: Any) -> Any:
     return made
 
 
-def _make_model_encode_hook(hint: Any, _: EncodeHookFactory) -> EncodeHook:
-    def encode(value: Any) -> Any:
+def _make_model_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
+    def encode(value: object) -> Any:
         if not isinstance(value, hint):
             raise make_unencodable_error(hint.__name__, value)
         made = value.model_dump(mode="json", by_alias=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime, time
-from typing import Any, Final, get_origin
+from typing import Any, Final
 from uuid import UUID
 
 from praval_tools.schema.json_values import to_key_text
@@ -25,7 +25,7 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import format_hint, unwrap_hint
+from praval_tools.schema.type_hints import Hint, format_hint, get_origin, unwrap_hint
 
 _INTEGER_PATTERN: Final = "^(?:0|-?[1-9][0-9]{0,4000})$"
 _NUMBER_PATTERN: Final = (
@@ -41,7 +41,7 @@ def _make_pattern_handler(
     hook = make_text_decode_hook(pattern, parse, f"has a key that is not {name}")
     matches = make_text_decode_hook(pattern, str, "")
 
-    def encode(value: Any) -> str:
+    def encode(value: object) -> str:
         if type(value) is not kind:
             raise make_unencodable_error(f"a key of type {kind.__name__}", value)
         try:
@@ -52,30 +52,30 @@ def _make_pattern_handler(
     return TypeHandler(
         name=name,
         types=(kind,),
-        build_schema=lambda hint, schemas: {"pattern": pattern},
-        make_decode_hook=lambda hint, structures: hook,
-        make_encode_hook=lambda hint, encodes: encode,
+        build_schema=lambda hint, builder: {"pattern": pattern},
+        make_decode_hook=lambda hint, decoders: hook,
+        make_encode_hook=lambda hint, encoders: encode,
     )
 
 
-def _build_text_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
-    made = schemas.build(hint)
+def _build_text_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
+    made = builder.build(hint)
     return {} if made == {"type": "string"} else made
 
 
-def _build_choice_schema(hint: Any, _: SchemaBuilder) -> JsonSchema:
+def _build_choice_schema(hint: Hint, _: SchemaBuilder) -> JsonSchema:
     return {"enum": list(_map_key_texts(hint))}
 
 
-def _map_key_texts(hint: Any) -> dict[str, Any]:
+def _map_key_texts(hint: Hint) -> dict[str, Any]:
     """Return each spelling of a key and the member that it stands for."""
     return {to_key_text(plain): member for plain, member in list_choices(unwrap_hint(hint))}
 
 
-def _make_choice_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
+def _make_choice_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
     spelled = _map_key_texts(hint)
 
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         if type(value) is str and value in spelled:
             return spelled[value]
         raise Mismatch("has a key that is none of the allowed ones")
@@ -83,22 +83,22 @@ def _make_choice_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
     return decode
 
 
-def _make_choice_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
-    hook = encodes.get_hook(hint)
+def _make_choice_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+    hook = encoders.get_hook(hint)
     return lambda value: to_key_text(hook(value))
 
 
 _TEXT_HANDLER: Final = TypeHandler(
     name="text",
     build_schema=_build_text_schema,
-    make_decode_hook=lambda hint, structures: structures.get_hook(hint),
-    make_encode_hook=lambda hint, encodes: encodes.get_hook(hint),
+    make_decode_hook=lambda hint, decoders: decoders.get_hook(hint),
+    make_encode_hook=lambda hint, encoders: encoders.get_hook(hint),
 )
 _ANY_HANDLER: Final = TypeHandler(
     name="text",
-    build_schema=lambda hint, schemas: {},
-    make_decode_hook=lambda hint, structures: structures.get_hook(str),
-    make_encode_hook=lambda hint, encodes: encodes.get_hook(str),
+    build_schema=lambda hint, builder: {},
+    make_decode_hook=lambda hint, decoders: decoders.get_hook(str),
+    make_encode_hook=lambda hint, encoders: encoders.get_hook(str),
 )
 _CHOICE_HANDLER: Final = TypeHandler(
     name="a choice",
@@ -108,9 +108,9 @@ _CHOICE_HANDLER: Final = TypeHandler(
 )
 _BOOLEAN_HANDLER: Final = TypeHandler(
     name="true or false",
-    build_schema=lambda hint, schemas: {"enum": ["true", "false"]},
-    make_decode_hook=lambda hint, structures: _decode_boolean_key,
-    make_encode_hook=lambda hint, encodes: lambda value: to_key_text(encodes.get_hook(bool)(value)),
+    build_schema=lambda hint, builder: {"enum": ["true", "false"]},
+    make_decode_hook=lambda hint, decoders: _decode_boolean_key,
+    make_encode_hook=lambda hint, encoders: lambda value: to_key_text(encoders.get_hook(bool)(value)),
 )
 _NUMBER_HANDLERS: Final = {
     int: _make_pattern_handler(int, "an integer", _INTEGER_PATTERN, int, str),
@@ -118,13 +118,13 @@ _NUMBER_HANDLERS: Final = {
 }
 
 
-def _decode_boolean_key(value: Any, _: Any) -> bool:
+def _decode_boolean_key(value: object, _: object) -> bool:
     if value not in ("true", "false"):
         raise Mismatch("has a key that is not true or false")
     return bool(value == "true")
 
 
-def get_key_handler(hint: Any) -> TypeHandler:
+def get_key_handler(hint: Hint) -> TypeHandler:
     """Return the row for keys of *hint*."""
     inner = unwrap_hint(hint)
     if inner is Any:
@@ -136,7 +136,7 @@ def get_key_handler(hint: Any) -> TypeHandler:
     return _CHOICE_HANDLER if is_choice(inner) else _TEXT_HANDLER
 
 
-def find_key_problem(hint: Any) -> str | None:
+def find_key_problem(hint: Hint) -> str | None:
     """Return why *hint* cannot be the type of keys, or None."""
     inner = unwrap_hint(hint)
     if is_choice(inner):

@@ -13,7 +13,7 @@ from praval_tools.schema.encode import Encoder
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import Mismatch
-from praval_tools.schema.type_hints import make_hint_key
+from praval_tools.schema.type_hints import Hint, make_hint_key
 from praval_tools.schema.type_lookup import get_type_handler
 
 _REFERENCE_PREFIX: Final = "#/$defs/"
@@ -35,11 +35,11 @@ class JsonSchemaBuilder:
         self._names_in_progress: list[str] = []
         self._recursive_names: set[str] = set()
 
-    def build(self, hint: Any) -> JsonSchema:
+    def build(self, hint: Hint) -> JsonSchema:
         """Return the schema of *hint*."""
         return get_type_handler(hint).build_schema(hint, self)
 
-    def build_reference(self, hint: Any, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
+    def build_reference(self, hint: Hint, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
         """Return a reference to the schema that *build* makes once for *hint*."""
         key = make_hint_key(hint) if type(hint) is not tuple else hint
         if key not in self._names_by_key:
@@ -56,11 +56,11 @@ class JsonSchemaBuilder:
             self._recursive_names.add(name)
         return {"$ref": _REFERENCE_PREFIX + name}
 
-    def replace_definition(self, hint: Any, schema: JsonSchema) -> None:
+    def replace_definition(self, hint: Hint, schema: JsonSchema) -> None:
         """Replace the schema that was made for *hint*, for schemas that refer to each other."""
         self._definitions[self._names_by_key[hint]] = schema
 
-    def add_default(self, hint: Any, value: Any, into: JsonSchema) -> None:
+    def add_default(self, hint: Hint, value: object, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there and is no secret."""
         if value is NOTHING or (value is not None and _is_secret_schema(into)):
             return
@@ -80,7 +80,7 @@ class JsonSchemaBuilder:
         }
         return {**made, "$defs": dict(sorted(defs.items()))} if defs else made
 
-    def _inline_single_uses(self, node: Any, kept: set[str]) -> Any:
+    def _inline_single_uses(self, node: object, kept: set[str]) -> Any:
         if isinstance(node, list):
             return [self._inline_single_uses(one, kept) for one in node]
         if not isinstance(node, dict):

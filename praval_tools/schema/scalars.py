@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from enum import Enum, Flag
-from typing import Any, Final, Literal, get_origin
+from typing import Any, Final, Literal
 
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_values import INT_LIMIT, check_json, is_utf8_encodable, make_equality_key
@@ -20,6 +20,7 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
+from praval_tools.schema.type_hints import Hint, get_origin
 
 
 def make_unencodable_error(wanted: str, value: object) -> Unencodable:
@@ -27,7 +28,7 @@ def make_unencodable_error(wanted: str, value: object) -> Unencodable:
     return Unencodable(f"{type(value).__qualname__} came where {wanted} is declared ({shorten_repr(value, 40)})")
 
 
-def _decode_text(value: Any, _: Any) -> str:
+def _decode_text(value: object, _: object) -> str:
     if type(value) is not str:
         raise Mismatch("is not text")
     if not value.isascii() and not is_utf8_encodable(value):
@@ -35,7 +36,7 @@ def _decode_text(value: Any, _: Any) -> str:
     return value
 
 
-def _decode_integer(value: Any, _: Any) -> int:
+def _decode_integer(value: object, _: object) -> int:
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
         return value
     if type(value) is float and value.is_integer():
@@ -43,13 +44,13 @@ def _decode_integer(value: Any, _: Any) -> int:
     raise Mismatch("is not an integer")
 
 
-def _decode_exact_integer(value: Any, _: Any) -> int:
+def _decode_exact_integer(value: object, _: object) -> int:
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
         return value
     raise Mismatch("is not an integer")
 
 
-def _decode_number(value: Any, _: Any) -> float:
+def _decode_number(value: object, _: object) -> float:
     if type(value) is float and math.isfinite(value):
         return value
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
@@ -60,29 +61,29 @@ def _decode_number(value: Any, _: Any) -> float:
     raise Mismatch("is not a finite number")
 
 
-def _decode_exact_number(value: Any, _: Any) -> float:
+def _decode_exact_number(value: object, _: object) -> float:
     if type(value) is float and math.isfinite(value):
         return value
     raise Mismatch("is not a finite number")
 
 
-def _decode_boolean(value: Any, _: Any) -> bool:
+def _decode_boolean(value: object, _: object) -> bool:
     if type(value) is bool:
         return value
     raise Mismatch("is not true or false")
 
 
-def _decode_null(value: Any, _: Any) -> None:
+def _decode_null(value: object, _: object) -> None:
     if value is not None:
         raise Mismatch("is not null")
 
 
-def _decode_any(value: Any, _: Any) -> Any:
+def _decode_any(value: object, _: object) -> Any:
     check_json(value)
     return value
 
 
-def _encode_text(value: Any) -> str:
+def _encode_text(value: object) -> str:
     if not isinstance(value, str):
         raise make_unencodable_error("str", value)
     if not value.isascii() and not is_utf8_encodable(value):
@@ -90,7 +91,7 @@ def _encode_text(value: Any) -> str:
     return str.__str__(value) if type(value) is not str else value
 
 
-def _encode_integer(value: Any) -> int:
+def _encode_integer(value: object) -> int:
     if type(value) is bool or not isinstance(value, int):
         raise make_unencodable_error("int", value)
     if not -INT_LIMIT < value < INT_LIMIT:
@@ -98,7 +99,7 @@ def _encode_integer(value: Any) -> int:
     return int(value)
 
 
-def _encode_number(value: Any) -> float:
+def _encode_number(value: object) -> float:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise Unencodable(f"float {value!r} has no JSON form")
@@ -110,11 +111,11 @@ def _raise_unencodable(wanted: str, value: object) -> Any:
     raise make_unencodable_error(wanted, value)
 
 
-def _encode_boolean(value: Any) -> bool:
+def _encode_boolean(value: object) -> bool:
     return value if type(value) is bool else bool(_raise_unencodable("bool", value))
 
 
-def _encode_null(value: Any) -> None:
+def _encode_null(value: object) -> None:
     if value is not None:
         raise make_unencodable_error("None", value)
 
@@ -127,21 +128,21 @@ def _make_scalar_handler(
         name=name,
         types=types,
         constrainable_types=frozenset({json_type}),
-        build_schema=lambda hint, schemas: {"type": json_type},
-        make_decode_hook=lambda hint, structures: exact if structures.exact else wide,
-        make_encode_hook=lambda hint, encodes: encode,
+        build_schema=lambda hint, builder: {"type": json_type},
+        make_decode_hook=lambda hint, decoders: exact if decoders.exact else wide,
+        make_encode_hook=lambda hint, encoders: encode,
     )
 
 
 # ── choices: Literal and Enum ────────────────────────────────────────────────────────────────────
 
 
-def is_choice(hint: Any) -> bool:
+def is_choice(hint: Hint) -> bool:
     """Tell whether *hint* is an Enum or a Literal."""
     return get_origin(hint) is Literal or (isinstance(hint, type) and issubclass(hint, Enum))
 
 
-def list_choices(hint: Any) -> tuple[tuple[Any, Any], ...]:
+def list_choices(hint: Hint) -> tuple[tuple[Any, Any], ...]:
     """Return each allowed (JSON value, Python value) of a Literal or Enum, in order of declaration."""
     found: dict[Any, tuple[Any, Any]] = {}
     members: Iterable[Any] = hint.__args__ if get_origin(hint) is Literal else hint
@@ -156,7 +157,7 @@ def _get_json_choice(member: Any) -> Any:
     return _to_plain_value(value)
 
 
-def _to_plain_value(value: Any) -> Any:
+def _to_plain_value(value: object) -> Any:
     if isinstance(value, tuple | list):
         return [_to_plain_value(one) for one in value]
     if isinstance(value, Enum):
@@ -167,7 +168,7 @@ def _to_plain_value(value: Any) -> Any:
     return value
 
 
-def _find_choices_problem(hint: Any) -> str | None:
+def _find_choices_problem(hint: Hint) -> str | None:
     if isinstance(hint, type) and issubclass(hint, Flag):
         return "a Flag has no JSON form; take a set of an Enum"
     try:
@@ -188,18 +189,18 @@ _JSON_TYPE_NAMES: Final[dict[type, str]] = {
 }
 
 
-def _build_choices_schema(hint: Any, _: SchemaBuilder) -> JsonSchema:
+def _build_choices_schema(hint: Hint, _: SchemaBuilder) -> JsonSchema:
     values = [plain for plain, _ in list_choices(hint)]
     kinds = {_JSON_TYPE_NAMES.get(type(value), "") for value in values}
     named = {"type": kinds.pop()} if len(kinds) == 1 and "" not in kinds else {}
     return {**named, "enum": values}
 
 
-def _make_choices_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+def _make_choices_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     by_key = {make_equality_key(plain): (type(plain), member) for plain, member in list_choices(hint)}
-    exact = structures.exact
+    exact = decoders.exact
 
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         try:
             kind, member = by_key[make_equality_key(value)]
         except (KeyError, Mismatch):
@@ -211,13 +212,13 @@ def _make_choices_decode_hook(hint: Any, structures: DecodeHookFactory) -> Decod
     return decode
 
 
-def _make_choices_encode_hook(hint: Any, _: EncodeHookFactory) -> EncodeHook:
+def _make_choices_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
     if isinstance(hint, type):
         plain_of = {member: plain for plain, member in list_choices(hint)}
         return lambda value: plain_of[value] if type(value) is hint else _raise_unencodable(hint.__name__, value)
     allowed = {(type(member), member): plain for plain, member in list_choices(hint)}
 
-    def encode(value: Any) -> Any:
+    def encode(value: object) -> Any:
         try:
             return allowed[(type(value), value)]
         except (KeyError, TypeError):
@@ -233,7 +234,7 @@ SCALAR_ENCODE_HOOKS: Final[dict[type, EncodeHook]] = {
     bool: _encode_boolean,
     type(None): _encode_null,
 }
-"""What encodes a value of JSON's own types by its type."""
+"""What encoders a value of JSON's own types by its type."""
 
 SCALAR_HANDLERS: Final = (
     _make_scalar_handler("text", (str,), "string", (_decode_text, _decode_text), _encode_text),
@@ -244,9 +245,9 @@ SCALAR_HANDLERS: Final = (
     TypeHandler(
         name="anything",
         types=(Any,),
-        build_schema=lambda hint, schemas: {},
-        make_decode_hook=lambda hint, structures: _decode_any,
-        make_encode_hook=lambda hint, encodes: encodes.encode_value,
+        build_schema=lambda hint, builder: {},
+        make_decode_hook=lambda hint, decoders: _decode_any,
+        make_encode_hook=lambda hint, encoders: encoders.encode_value,
     ),
     TypeHandler(
         name="one of given values",

@@ -19,6 +19,7 @@ import msgspec
 from attrs import NOTHING
 
 from praval_tools.schema.type_hints import (
+    Hint,
     InvalidHintError,
     UnresolvedHintError,
     format_hint,
@@ -51,7 +52,7 @@ class Parameter(msgspec.Struct, frozen=True, gc=False):
     """
 
     name: str
-    hint: Any
+    hint: Hint
     default: Any
     kind: ParameterKind = "normal"
     keyword_only: bool = False
@@ -132,14 +133,14 @@ class _SignatureReader(msgspec.Struct):
             self.problems.append(f"{subject}: {error}")
         return hint
 
-    def _resolve_hint(self, hint: Any) -> Any:
+    def _resolve_hint(self, hint: Hint) -> Any:
         try:
             return resolve_hint(hint, self.global_names, self.enclosing_names)
         except UnresolvedHintError:  # the context's class is often imported for type checkers only
             known = {kind.__name__: kind for kind in self.context_types}
             return resolve_hint(hint, self.global_names, {**known, **(self.enclosing_names or {})})
 
-    def _check_hint(self, name: str, hint: Any, subject: str) -> Any:
+    def _check_hint(self, name: str, hint: Hint, subject: str) -> Any:
         try:
             found = find_hint_problems(unwrap_return_hint(hint) if name == "return" else hint)
         except RecursionError:
@@ -164,7 +165,7 @@ def _describe_missing_hint(name: str) -> str:
     return f"parameter {name!r} has no type hint; give it one: `{name}: str`"
 
 
-def _is_context_hint(hint: Any, context_types: tuple[type, ...]) -> bool:
+def _is_context_hint(hint: Hint, context_types: tuple[type, ...]) -> bool:
     if not context_types:
         return False
     if isinstance(hint, type):

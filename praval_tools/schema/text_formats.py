@@ -31,7 +31,7 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import is_path_type
+from praval_tools.schema.type_hints import Hint, is_path_type
 
 _YEAR: Final = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _DATE: Final = _YEAR + "-[0-9]{2}-[0-9]{2}"
@@ -56,7 +56,7 @@ def make_text_decode_hook(pattern: str, parse: Callable[[str], Any], reason: str
     """Return the hook that takes text which matches *pattern* whole and which *parse* can read."""
     whole = LazyRegex(pattern[1:-1])
 
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         if type(value) is not str or whole.fullmatch(value) is None:
             raise Mismatch(reason)
         try:
@@ -82,12 +82,12 @@ class _TextFormat(msgspec.Struct, frozen=True):
         return TypeHandler(
             name=self.name,
             types=(self.kind,),
-            build_schema=lambda hint, schemas: {"type": "string", **self.schema},
-            make_decode_hook=lambda hint, structures: hook,
-            make_encode_hook=lambda hint, encodes: self._encode,
+            build_schema=lambda hint, builder: {"type": "string", **self.schema},
+            make_decode_hook=lambda hint, decoders: hook,
+            make_encode_hook=lambda hint, encoders: self._encode,
         )
 
-    def _encode(self, value: Any) -> str:
+    def _encode(self, value: object) -> str:
         if not isinstance(value, self.kind) or (self.kind is date and isinstance(value, datetime)):
             raise make_unencodable_error(self.kind.__name__, value)
         return self.write(value)
@@ -151,18 +151,18 @@ def _write_duration(value: timedelta) -> str:
 # ── Decimal: text or number ──────────────────────────────────────────────────────────────────────
 
 
-def _build_decimal_schema(hint: Any, _: SchemaBuilder) -> JsonSchema:
+def _build_decimal_schema(hint: Hint, _: SchemaBuilder) -> JsonSchema:
     return {"anyOf": [{"type": "string", "pattern": DECIMAL_PATTERN}, {"type": "number"}]}
 
 
 _decode_decimal_text = make_text_decode_hook(DECIMAL_PATTERN, Decimal, "is not a decimal number")
 
 
-def _make_decimal_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
-    return _decode_decimal_text if structures.exact else _decode_decimal
+def _make_decimal_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
+    return _decode_decimal_text if decoders.exact else _decode_decimal
 
 
-def _decode_decimal(value: Any, _: Any) -> Decimal:
+def _decode_decimal(value: object, _: object) -> Decimal:
     if type(value) is str:
         return Decimal(_decode_decimal_text(value, None))
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
@@ -172,11 +172,11 @@ def _decode_decimal(value: Any, _: Any) -> Decimal:
     raise Mismatch("is not a finite decimal number")
 
 
-def _make_decimal_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
-    return _check_decimal if encodes.keep_decimal else lambda value: str(_check_decimal(value))
+def _make_decimal_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+    return _check_decimal if encoders.keep_decimal else lambda value: str(_check_decimal(value))
 
 
-def _check_decimal(value: Any) -> Decimal:
+def _check_decimal(value: object) -> Decimal:
     if not isinstance(value, Decimal):
         raise make_unencodable_error("Decimal", value)
     if not value.is_finite():
@@ -189,8 +189,8 @@ def _check_decimal(value: Any) -> Decimal:
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _make_path_decode_hook(hint: Any, _: DecodeHookFactory) -> DecodeHook:
-    def decode(value: Any, _: Any) -> Any:
+def _make_path_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
+    def decode(value: object, _: object) -> Any:
         if type(value) is not str or not (value.isascii() or is_utf8_encodable(value)):
             raise Mismatch("is not a path as text")
         return hint(value)
@@ -207,7 +207,7 @@ def _find_path_problem(hint: type) -> str | None:
 
 
 def _make_path_encode_hook(hint: type, _: EncodeHookFactory) -> EncodeHook:
-    def encode(value: Any) -> str:
+    def encode(value: object) -> str:
         if not isinstance(value, hint):
             raise make_unencodable_error(hint.__name__, value)
         if not is_utf8_encodable(text := str(value)):
@@ -270,7 +270,7 @@ TEXT_HANDLERS: Final = (
         name="a path",
         matches=is_path_type,
         find_problem=_find_path_problem,
-        build_schema=lambda hint, schemas: {"type": "string"},
+        build_schema=lambda hint, builder: {"type": "string"},
         make_decode_hook=_make_path_decode_hook,
         make_encode_hook=_make_path_encode_hook,
     ),

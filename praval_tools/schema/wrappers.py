@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Final, NewType, TypeVar, Union, get_origin
+from typing import Annotated, Any, Final, NewType, TypeVar, Union
 
 from praval_tools.schema.constraints import Constraints, make_checker, read_constraints
 from praval_tools.schema.scalars import make_unencodable_error
@@ -20,7 +20,9 @@ from praval_tools.schema.type_handler import (
     Unencodable,
 )
 from praval_tools.schema.type_hints import (
+    Hint,
     format_hint,
+    get_origin,
     has_secret_mark,
     is_type_alias,
     is_union,
@@ -34,30 +36,30 @@ from praval_tools.schema.type_hints import (
 def make_annotated_handler(takes_of: Callable[[Any], frozenset[str]]) -> TypeHandler:
     """Return the row for `Annotated`; *takes_of* tells which JSON types can be constrained in a hint."""
 
-    def read_keywords(hint: Any) -> JsonSchema:
+    def read_keywords(hint: Hint) -> JsonSchema:
         return read_constraints(hint.__metadata__).to_keywords(takes_of(hint.__origin__))
 
-    def find_problem(hint: Any) -> str | None:
+    def find_problem(hint: Hint) -> str | None:
         return _find_annotated_problem(read_constraints(hint.__metadata__), hint.__origin__, takes_of)
 
-    def build_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+    def build_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         read, found = read_constraints(hint.__metadata__), read_keywords(hint)
-        inner = {"type": "number"} if _is_bounded_decimal(hint, found) else schemas.build(hint.__origin__)
+        inner = {"type": "number"} if _is_bounded_decimal(hint, found) else builder.build(hint.__origin__)
         if found.keys() & inner.keys():
             inner = {"allOf": [inner]}
         described = {"description": read.description} if read.description else {}
         secret = {"writeOnly": True} if has_secret_mark(hint.__metadata__) else {}
         return {**inner, **found, **described, **secret}
 
-    def make_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
-        found, inner = read_keywords(hint), structures.get_hook(hint.__origin__)
+    def make_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
+        found, inner = read_keywords(hint), decoders.get_hook(hint.__origin__)
         if not found:
             return inner
         return _make_checked_hook(inner, make_checker(found), _is_bounded_decimal(hint, found))
 
-    def make_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
-        inner = encodes.get_hook(hint.__origin__)
-        if encodes.keep_decimal or not _is_bounded_decimal(hint, read_keywords(hint)):
+    def make_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+        inner = encoders.get_hook(hint.__origin__)
+        if encoders.keep_decimal or not _is_bounded_decimal(hint, read_keywords(hint)):
             return inner
         return lambda value: _to_json_number(inner(value))
 
@@ -86,12 +88,12 @@ def _find_annotated_problem(read: Constraints, inner: Any, takes_of: Callable[[A
     return None
 
 
-def _is_bounded_decimal(hint: Any, keywords: JsonSchema) -> bool:
+def _is_bounded_decimal(hint: Hint, keywords: JsonSchema) -> bool:
     """Bounds say nothing about text, so a Decimal that has some is a number in JSON."""
     return bool(keywords) and unwrap_hint(hint) is Decimal
 
 
-def _to_json_number(text: Any) -> int | float:
+def _to_json_number(text: str) -> int | float:
     value = Decimal(text)
     number = int(value) if value == value.to_integral_value() else float(value)
     if Decimal(repr(number)) != value:
@@ -100,7 +102,7 @@ def _to_json_number(text: Any) -> int | float:
 
 
 def _make_checked_hook(inner: DecodeHook, check: Callable[[Any], None], number_only: bool) -> DecodeHook:
-    def decode(value: Any, hint: Any) -> Any:
+    def decode(value: object, hint: Hint) -> Any:
         if number_only and type(value) is str:
             raise Mismatch("is not a number")
         made = inner(value, hint)
@@ -113,7 +115,7 @@ def _make_checked_hook(inner: DecodeHook, check: Callable[[Any], None], number_o
 # ── NewType, aliases, type variables ─────────────────────────────────────────────────────────────
 
 
-def _get_inner_hint(hint: Any) -> Any:
+def _get_inner_hint(hint: Hint) -> Any:
     if isinstance(hint, NewType):
         return hint.__supertype__
     if is_type_alias(hint):
@@ -121,9 +123,9 @@ def _get_inner_hint(hint: Any) -> Any:
     return hint.__bound__ or Any if isinstance(hint, TypeVar) else hint.__args__[0]
 
 
-def _build_alias_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
+def _build_alias_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     name = getattr(hint, "__name__", None) or format_hint(hint)
-    return schemas.build_reference(hint, name, lambda: schemas.build(resolve_alias(hint)))
+    return builder.build_reference(hint, name, lambda: builder.build(resolve_alias(hint)))
 
 
 TRANSPARENT_HANDLER: Final = TypeHandler(
@@ -131,9 +133,9 @@ TRANSPARENT_HANDLER: Final = TypeHandler(
     types=(),
     matches=lambda hint: isinstance(hint, NewType | TypeVar),
     get_inner_hints=lambda hint: (_get_inner_hint(hint),),
-    build_schema=lambda hint, schemas: schemas.build(_get_inner_hint(hint)),
-    make_decode_hook=lambda hint, structures: structures.get_hook(_get_inner_hint(hint)),
-    make_encode_hook=lambda hint, encodes: encodes.get_hook(_get_inner_hint(hint)),
+    build_schema=lambda hint, builder: builder.build(_get_inner_hint(hint)),
+    make_decode_hook=lambda hint, decoders: decoders.get_hook(_get_inner_hint(hint)),
+    make_encode_hook=lambda hint, encoders: encoders.get_hook(_get_inner_hint(hint)),
 )
 
 ALIAS_HANDLER: Final = TypeHandler(
@@ -141,27 +143,27 @@ ALIAS_HANDLER: Final = TypeHandler(
     matches=is_type_alias,
     get_inner_hints=lambda hint: (resolve_alias(hint),),
     build_schema=_build_alias_schema,
-    make_decode_hook=lambda hint, structures: structures.get_hook(resolve_alias(hint)),
-    make_encode_hook=lambda hint, encodes: encodes.get_hook(resolve_alias(hint)),
+    make_decode_hook=lambda hint, decoders: decoders.get_hook(resolve_alias(hint)),
+    make_encode_hook=lambda hint, encoders: encoders.get_hook(resolve_alias(hint)),
 )
 
 
 # ── unions ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _build_union_schema(hint: Any, schemas: SchemaBuilder) -> JsonSchema:
-    return {"anyOf": [schemas.build(member) for member in hint.__args__]}
+def _build_union_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
+    return {"anyOf": [builder.build(member) for member in hint.__args__]}
 
 
-def _make_union_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeHook:
+def _make_union_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     members = hint.__args__
     plain = [one for one in members if one is not type(None)]
     if len(plain) == 1 and len(members) == 2:
-        return _make_optional_hook(structures.get_hook(plain[0]))
-    hooks = [] if structures.exact else [structures.get_exact_hook(member) for member in members]
-    hooks += [structures.get_hook(member) for member in members]
+        return _make_optional_hook(decoders.get_hook(plain[0]))
+    hooks = [] if decoders.exact else [decoders.get_exact_hook(member) for member in members]
+    hooks += [decoders.get_hook(member) for member in members]
 
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         deepest: Mismatch | None = None
         for hook in hooks:
             try:
@@ -175,16 +177,16 @@ def _make_union_decode_hook(hint: Any, structures: DecodeHookFactory) -> DecodeH
 
 
 def _make_optional_hook(hook: DecodeHook) -> DecodeHook:
-    def decode(value: Any, _: Any) -> Any:
+    def decode(value: object, _: object) -> Any:
         return None if value is None else hook(value, None)
 
     return decode
 
 
-def _make_union_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook:
-    hooks = [(_get_runtime_type(member), encodes.get_hook(member)) for member in hint.__args__]
+def _make_union_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+    hooks = [(_get_runtime_type(member), encoders.get_hook(member)) for member in hint.__args__]
 
-    def encode(value: Any) -> Any:
+    def encode(value: object) -> Any:
         kind, deepest = type(value), None
         ordered = [hook for of, hook in hooks if of is kind] + [hook for of, hook in hooks if of is not kind]
         for hook in ordered:
@@ -198,7 +200,7 @@ def _make_union_encode_hook(hint: Any, encodes: EncodeHookFactory) -> EncodeHook
     return encode
 
 
-def _get_runtime_type(hint: Any) -> Any:
+def _get_runtime_type(hint: Hint) -> Any:
     inner = unwrap_hint(hint)
     return get_origin(inner) or inner
 
