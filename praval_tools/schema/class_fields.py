@@ -1,4 +1,4 @@
-"""What the classes that hold data look like from outside: one list of fields for all kinds of them."""
+"""The fields of classes that hold data, in one form for attrs, dataclasses, TypedDict and NamedTuple."""
 
 from __future__ import annotations
 
@@ -77,33 +77,34 @@ def get_fields(hint: Hint) -> tuple[ClassField, ...]:
     Return the fields of the class *hint* that its constructor takes.
 
     Raises:
-        Unresolved: A hint in it names something that does not exist (yet).
+        UnresolvedHintError: A hint in it names something that does not exist (yet).
     """
     kind = get_class_origin(hint)
     hints = resolve_class_hints(kind)
     values = {typing.Self: kind, **_bind_type_parameters(hint, kind)}
-    read: Callable[[type, Mapping[str, Any]], Iterator[ClassField]]
+    read_fields: Callable[[type, Mapping[str, Any]], Iterator[ClassField]]
     if is_typed_dict(kind):
-        read = _iter_typed_dict_fields
+        read_fields = _iter_typed_dict_fields
     elif is_named_tuple(kind):
-        read = _iter_named_tuple_fields
+        read_fields = _iter_named_tuple_fields
     else:
-        read = _iter_attrs_fields if attrs.has(kind) else _iter_dataclass_fields
+        read_fields = _iter_attrs_fields if attrs.has(kind) else _iter_dataclass_fields
     return tuple(
-        msgspec.structs.replace(one, hint=substitute_type_variables(one.hint, values)) for one in read(kind, hints)
+        msgspec.structs.replace(item, hint=substitute_type_variables(item.hint, values))
+        for item in read_fields(kind, hints)
     )
 
 
 def _bind_type_parameters(hint: Hint, kind: type) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
+    bound: dict[Any, Any] = {}
     if hint is not kind:
-        found.update(zip(getattr(kind, "__parameters__", ()), hint.__args__, strict=False))
+        bound.update(zip(getattr(kind, "__parameters__", ()), hint.__args__, strict=False))
     for base in getattr(kind, "__orig_bases__", ()):
         of = get_origin(base)
         if of is not None and of is not Generic and hasattr(of, "__parameters__"):
             for name, value in zip(of.__parameters__, base.__args__, strict=False):
-                found.setdefault(name, substitute_type_variables(value, found))
-    return found
+                bound.setdefault(name, substitute_type_variables(value, bound))
+    return bound
 
 
 def resolve_class_hints(kind: type) -> dict[str, Any]:
@@ -112,17 +113,19 @@ def resolve_class_hints(kind: type) -> dict[str, Any]:
 
     A class may name itself, even one that is local to a function.
     """
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        if not (given := base.__dict__.get("__annotations__")) and not (given := _read_lazy_annotations(base)):
+        if not (annotations := base.__dict__.get("__annotations__")) and not (
+            annotations := _read_lazy_annotations(base)
+        ):
             continue
         module = sys.modules.get(base.__module__)
         names = vars(module) if module is not None else {}
-        near = {one.__name__: one for one in (base, kind)}
-        near.update({one.__name__: one for one in getattr(base, "__type_params__", ())})
-        for name, hint in given.items():
-            found[name] = resolve_hint(hint, names, near)
-    return found
+        local_names = {item.__name__: item for item in (base, kind)}
+        local_names.update({item.__name__: item for item in getattr(base, "__type_params__", ())})
+        for name, hint in annotations.items():
+            hints[name] = resolve_hint(hint, names, local_names)
+    return hints
 
 
 def _read_lazy_annotations(base: type) -> Mapping[str, Any]:
@@ -136,18 +139,18 @@ def _read_lazy_annotations(base: type) -> Mapping[str, Any]:
 
 def _strip_qualifiers(hint: Hint) -> tuple[Any, set[str]]:
     """Return *hint* without `Required`, `NotRequired`, `ReadOnly` and `Final`, and the names of those."""
-    found: set[str] = set()
+    qualifiers: set[str] = set()
     metadata: tuple[Any, ...] = ()
     while True:
         origin = get_origin(hint)
         if origin in _QUALIFIERS:
-            found.add(getattr(origin, "_name", "") or origin.__name__)
+            qualifiers.add(getattr(origin, "_name", "") or origin.__name__)
             hint = hint.__args__[0]
         elif origin is typing.Annotated and get_origin(hint.__origin__) in _QUALIFIERS:
             metadata += hint.__metadata__
             hint = hint.__origin__
         else:
-            return (typing.Annotated[(hint, *metadata)] if metadata else hint), found
+            return (typing.Annotated[(hint, *metadata)] if metadata else hint), qualifiers
 
 
 def _iter_typed_dict_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassField]:
@@ -167,28 +170,30 @@ def _iter_named_tuple_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[C
 
 
 def _iter_attrs_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassField]:
-    for one in attrs.fields(kind):
-        if one.init:
-            hint = hints.get(one.name, Any if one.type is None else one.type)
-            default = one.default
+    for attribute in attrs.fields(kind):
+        if attribute.init:
+            hint = hints.get(attribute.name, Any if attribute.type is None else attribute.type)
+            default = attribute.default
             if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
                 default = _call_container_factory(default.factory) if not default.takes_self else NOTHING
-            yield ClassField(one.alias, one.name, _strip_qualifiers(hint)[0], default, one.default is NOTHING)
+            yield ClassField(
+                attribute.alias, attribute.name, _strip_qualifiers(hint)[0], default, attribute.default is NOTHING
+            )
 
 
 def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassField]:
-    every: Mapping[str, dataclasses.Field[Any]] = kind.__dataclass_fields__  # type: ignore[attr-defined]
-    for name, one in every.items():
-        hint = hints.get(name, one.type)
-        passing = isinstance(hint, dataclasses.InitVar) or hint is dataclasses.InitVar
-        if not one.init or hint is ClassVar or get_origin(hint) is ClassVar:
+    fields: Mapping[str, dataclasses.Field[Any]] = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    for name, item in fields.items():
+        hint = hints.get(name, item.type)
+        is_init_only = isinstance(hint, dataclasses.InitVar) or hint is dataclasses.InitVar
+        if not item.init or hint is ClassVar or get_origin(hint) is ClassVar:
             continue
-        default: Any = NOTHING if one.default is dataclasses.MISSING else one.default
-        required = default is NOTHING and one.default_factory is dataclasses.MISSING
-        if one.default_factory is not dataclasses.MISSING:
-            default = _call_container_factory(one.default_factory)
-        inner = getattr(hint, "type", Any) if passing else hint
-        yield ClassField(name, name, _strip_qualifiers(inner)[0], default, required, readable=not passing)
+        default: Any = NOTHING if item.default is dataclasses.MISSING else item.default
+        required = default is NOTHING and item.default_factory is dataclasses.MISSING
+        if item.default_factory is not dataclasses.MISSING:
+            default = _call_container_factory(item.default_factory)
+        inner = getattr(hint, "type", Any) if is_init_only else hint
+        yield ClassField(name, name, _strip_qualifiers(inner)[0], default, required, readable=not is_init_only)
 
 
 def _call_container_factory(factory: Any) -> Any:

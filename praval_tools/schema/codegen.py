@@ -1,8 +1,8 @@
 """
-Source lines that take a tool's arguments apart, for a function made once per tool.
+Generated source lines that check and unpack a tool's arguments, for a function made once per tool.
 
-They accept exactly what strict structuring accepts, with the common checks written out in place.
-What they do not accept at once they give back as MISS; who called asks the slower ways then, and those know why.
+They accept exactly what strict decoding accepts, with the common checks inlined.
+They return MISS for everything else; the caller then takes a slower path, which finds out why.
 """
 
 from __future__ import annotations
@@ -63,32 +63,32 @@ class FastPathBody(msgspec.Struct, frozen=True):
     namespace: dict[str, Any]
 
 
-def generate_fast_path_body(signature: Signature, structure_of: DecoderGetter, *, by_name: bool) -> FastPathBody:
+def generate_fast_path_body(signature: Signature, get_decoder: DecoderGetter, *, by_name: bool) -> FastPathBody:
     """
     Return the lines for *signature*.
 
     Args:
         signature: What the function takes; without problems.
-        structure_of: Makes the function for a hint that has no lines of its own.
+        get_decoder: Makes the function for a hint that has no lines of its own.
         by_name: Pass every argument by its name: the function is wrapped, so positions may mean something else.
     """
     namespace = dict(_NAMESPACE)
-    normal = [one for one in signature.parameters if one.kind == "normal"]
-    extra = next((one for one in signature.parameters if one.kind == "extra"), None)
+    normal = [parameter for parameter in signature.parameters if parameter.kind == "normal"]
+    extra = next((parameter for parameter in signature.parameters if parameter.kind == "extra"), None)
     lines: list[str] = []
     lines += _emit_required(normal)
     lines += _emit_optional(normal, namespace, emit_count=extra is None)
     if extra is None:
         lines += _emit_count_check(normal)
     else:
-        lines += _emit_extra(normal, extra, signature, namespace, structure_of)
-    for index, one in enumerate(normal):
-        lines += _emit_argument(index, one, namespace, structure_of)
+        lines += _emit_extra(normal, extra, signature, namespace, get_decoder)
+    for index, parameter in enumerate(normal):
+        lines += _emit_argument(index, parameter, namespace, get_decoder)
     return FastPathBody(tuple(lines), _format_call(signature, by_name), namespace)
 
 
 def _emit_required(normal: Sequence[Parameter]) -> Iterator[str]:
-    names = [(index, one.name) for index, one in enumerate(normal) if one.default is NOTHING]
+    names = [(index, parameter.name) for index, parameter in enumerate(normal) if parameter.default is NOTHING]
     if names:
         yield "try:"
         yield from (f"    a{index} = arguments[{name!r}]" for index, name in names)
@@ -96,18 +96,18 @@ def _emit_required(normal: Sequence[Parameter]) -> Iterator[str]:
 
 
 def _emit_optional(normal: Sequence[Parameter], namespace: dict[str, Any], *, emit_count: bool) -> Iterator[str]:
-    optional = [(index, one) for index, one in enumerate(normal) if one.default is not NOTHING]
+    optional = [(index, parameter) for index, parameter in enumerate(normal) if parameter.default is not NOTHING]
     if optional and emit_count:
         yield f"n = {len(normal) - len(optional)}"
-    for index, one in optional:
-        namespace[f"d{index}"] = one.default
-        yield f"a{index} = arguments.get({one.name!r}, LEFT_OUT)"
+    for index, parameter in optional:
+        namespace[f"d{index}"] = parameter.default
+        yield f"a{index} = arguments.get({parameter.name!r}, LEFT_OUT)"
         if emit_count:
             yield f"if a{index} is not LEFT_OUT: n += 1"
 
 
 def _emit_count_check(normal: Sequence[Parameter]) -> Iterator[str]:
-    if any(one.default is not NOTHING for one in normal):
+    if any(parameter.default is not NOTHING for parameter in normal):
         yield "if len(arguments) != n: return MISS"
     else:
         yield f"if len(arguments) != {len(normal)}: return MISS"
@@ -118,12 +118,12 @@ def _emit_extra(
     extra: Parameter,
     signature: Signature,
     namespace: dict[str, Any],
-    structure_of: DecoderGetter,
+    get_decoder: DecoderGetter,
 ) -> Iterator[str]:
-    namespace["KNOWN"] = frozenset(one.name for one in normal)
+    namespace["KNOWN"] = frozenset(parameter.name for parameter in normal)
     namespace["TAKEN"] = collect_bound_names(signature)
-    namespace["ok_extra"] = structure_of(extra.hint)
-    namespace["ok_name"] = structure_of(str)
+    namespace["ok_extra"] = get_decoder(extra.hint)
+    namespace["ok_name"] = get_decoder(str)
     yield "extra = {}"
     yield "try:"
     yield "    for key, value in arguments.items():"
@@ -135,12 +135,16 @@ def _emit_extra(
 
 def collect_bound_names(signature: Signature) -> frozenset[str]:
     """Return the names that no extra argument can have."""
-    return frozenset((*signature.bound_names, *(one.name for one in signature.parameters if one.kind == "context")))
+    return frozenset(
+        (*signature.bound_names, *(parameter.name for parameter in signature.parameters if parameter.kind == "context"))
+    )
 
 
-def _emit_argument(index: int, one: Parameter, namespace: dict[str, Any], structure_of: DecoderGetter) -> Iterator[str]:
-    check = _emit_check(f"a{index}", one.hint, namespace, structure_of)
-    if one.default is NOTHING:
+def _emit_argument(
+    index: int, parameter: Parameter, namespace: dict[str, Any], get_decoder: DecoderGetter
+) -> Iterator[str]:
+    check = _emit_check(f"a{index}", parameter.hint, namespace, get_decoder)
+    if parameter.default is NOTHING:
         yield from check
         return
     yield f"if a{index} is LEFT_OUT: a{index} = d{index}"
@@ -148,7 +152,7 @@ def _emit_argument(index: int, one: Parameter, namespace: dict[str, Any], struct
     yield from (f"    {line}" for line in check)
 
 
-def _emit_check(local: str, hint: Hint, namespace: dict[str, Any], structure_of: DecoderGetter) -> Iterator[str]:
+def _emit_check(local: str, hint: Hint, namespace: dict[str, Any], get_decoder: DecoderGetter) -> Iterator[str]:
     hint = _strip_neutral_wrappers(hint)
     if _has_inline_check(hint):
         yield from (line.replace("{v}", local) for line in _INLINE_CHECKS[hint])
@@ -161,7 +165,7 @@ def _emit_check(local: str, hint: Hint, namespace: dict[str, Any], structure_of:
         yield f"{local} = c{local}.get({local}, LEFT_OUT)"
         yield f"if {local} is LEFT_OUT: return MISS"
     else:
-        namespace[f"s{local}"] = structure_of(hint)
+        namespace[f"s{local}"] = get_decoder(hint)
         yield f"try: {local} = s{local}({local})"
         yield "except Mismatch: return MISS"
 
@@ -184,33 +188,33 @@ def _has_inline_check(hint: Hint) -> bool:
 def _get_inline_optional(hint: Hint) -> Any:
     if not is_union(hint):
         return None
-    plain = [one for one in hint.__args__ if one is not type(None)]
-    return plain[0] if len(plain) == 1 and len(hint.__args__) == 2 and _has_inline_check(plain[0]) else None
+    members = [member for member in hint.__args__ if member is not type(None)]
+    return members[0] if len(members) == 1 and len(hint.__args__) == 2 and _has_inline_check(members[0]) else None
 
 
 def _get_text_choices(hint: Hint) -> dict[str, Any] | None:
-    """Return text → value for a Literal or Enum of nothing but text; a look-up then is the whole check."""
+    """Return text → value for a Literal or Enum of texts only, where a look-up is the whole check."""
     if get_origin(hint) is Literal:
-        found = {one: one for one in hint.__args__}
+        choices = {member: member for member in hint.__args__}
     elif isinstance(hint, type) and issubclass(hint, Enum):
-        found = {one.value: one for one in hint if type(one.value) is str}
-        if len(found) != len(hint):
+        choices = {member.value: member for member in hint if type(member.value) is str}
+        if len(choices) != len(hint):
             return None
     else:
         return None
-    return found if all(type(text) is str for text in found) else None
+    return choices if all(type(text) is str for text in choices) else None
 
 
 def _format_call(signature: Signature, by_name: bool) -> str:
     arguments: list[str] = []
     index = 0
-    for one in signature.parameters:
-        if one.kind == "extra":
+    for parameter in signature.parameters:
+        if parameter.kind == "extra":
             arguments.append("**extra")
             continue
-        if one.kind == "context":
+        if parameter.kind == "context":
             local = "context"
         else:
             local, index = f"a{index}", index + 1
-        arguments.append(f"{one.name}={local}" if by_name or one.keyword_only else local)
+        arguments.append(f"{parameter.name}={local}" if by_name or parameter.keyword_only else local)
     return f"function({', '.join(arguments)})"

@@ -44,21 +44,21 @@ class Constraints(msgspec.Struct, frozen=True):
     description: str
     problems: tuple[str, ...]
 
-    def to_keywords(self, takes: frozenset[str]) -> JsonSchema:
-        """Return the JSON Schema keywords for values of the JSON types *takes*."""
-        made: JsonSchema = {}
+    def to_keywords(self, json_types: frozenset[str]) -> JsonSchema:
+        """Return the JSON Schema keywords for values of the *json_types*."""
+        keywords: JsonSchema = {}
         for name, value in self.values.items():
             if name in _LENGTH_KEYWORDS:
-                made.update(
-                    {_LENGTH_KEYWORDS[name][kind]: value for kind in sorted(takes & _LENGTH_KEYWORDS[name].keys())}
+                keywords.update(
+                    {_LENGTH_KEYWORDS[name][kind]: value for kind in sorted(json_types & _LENGTH_KEYWORDS[name].keys())}
                 )
             else:
-                made[_NUMBER_KEYWORDS.get(name, {"multiple_of": "multipleOf"}.get(name, name))] = value
-        return made
+                keywords[_NUMBER_KEYWORDS.get(name, {"multiple_of": "multipleOf"}.get(name, name))] = value
+        return keywords
 
-    def find_misplaced(self, takes: frozenset[str]) -> list[str]:
-        """Return the names of the constraints that say nothing about values of the JSON types *takes*."""
-        return [name for name in self.values if not takes & _get_constrained_types(name)]
+    def find_misplaced(self, json_types: frozenset[str]) -> list[str]:
+        """Return the names of the constraints that say nothing about values of the *json_types*."""
+        return [name for name in self.values if not json_types & _get_constrained_types(name)]
 
 
 def _get_constrained_types(name: str) -> frozenset[str]:
@@ -68,45 +68,45 @@ def _get_constrained_types(name: str) -> frozenset[str]:
 
 
 def read_constraints(metadata: Iterable[Any]) -> Constraints:
-    """Return what *metadata* says; what is unknown to us counts as meant for others."""
+    """Return what *metadata* says; unknown metadata is ignored."""
     values: dict[str, Any] = {}
     problems: list[str] = []
     description = ""
-    for one in _flatten_metadata(metadata):
-        text = one if type(one) is str else getattr(one, "documentation", None) or _get_pydantic_description(one)
+    for item in _flatten_metadata(metadata):
+        text = item if type(item) is str else getattr(item, "documentation", None) or _get_pydantic_description(item)
         if isinstance(text, str):
             description = description or text
-        if isinstance(one, re.Pattern):
-            _add_constraint(values, "pattern", one, problems)
+        if isinstance(item, re.Pattern):
+            _add_constraint(values, "pattern", item, problems)
             continue
-        if not _is_from_known_library(one):
+        if not _is_from_known_library(item):
             continue
-        found = [(name, value) for name in _CONSTRAINT_NAMES if (value := getattr(one, name, None)) is not None]
-        for name, value in found:
+        constraints = [(name, value) for name in _CONSTRAINT_NAMES if (value := getattr(item, name, None)) is not None]
+        for name, value in constraints:
             if not (name == "min_length" and value == 0):
                 _add_constraint(values, name, value, problems)
-        if not found and type(one).__name__ not in _IGNORED_METADATA and not text:
-            problems.append(f"{one!r} has no JSON Schema form; check it in the function")
+        if not constraints and type(item).__name__ not in _IGNORED_METADATA and not text:
+            problems.append(f"{item!r} has no JSON Schema form; check it in the function")
     return Constraints(values, description, (*problems, *_find_contradictions(values)))
 
 
 def _flatten_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
-    for one in metadata:
-        if _is_from_known_library(one) and getattr(one, "__is_annotated_types_grouped_metadata__", False):
-            yield from _flatten_metadata(one)
-        elif type(one).__name__ == "FieldInfo" and _is_from_known_library(one):
-            yield one
-            yield from _flatten_metadata(one.metadata)
+    for item in metadata:
+        if _is_from_known_library(item) and getattr(item, "__is_annotated_types_grouped_metadata__", False):
+            yield from _flatten_metadata(item)
+        elif type(item).__name__ == "FieldInfo" and _is_from_known_library(item):
+            yield item
+            yield from _flatten_metadata(item.metadata)
         else:
-            yield one
+            yield item
 
 
-def _is_from_known_library(one: Any) -> bool:
-    return type(one).__module__.partition(".")[0] in ("annotated_types", "pydantic")
+def _is_from_known_library(item: Any) -> bool:
+    return type(item).__module__.partition(".")[0] in ("annotated_types", "pydantic")
 
 
-def _get_pydantic_description(one: Any) -> Any:
-    return (one.description or "") if type(one).__name__ == "FieldInfo" and _is_from_known_library(one) else None
+def _get_pydantic_description(item: Any) -> Any:
+    return (item.description or "") if type(item).__name__ == "FieldInfo" and _is_from_known_library(item) else None
 
 
 def _add_constraint(values: dict[str, Any], name: str, value: Any, problems: list[str]) -> None:
@@ -154,7 +154,7 @@ def _read_pattern(value: Any) -> str:
     try:
         compile_cached_validator(to_canonical_json({"pattern": value}))
     except ValueError as error:
-        raise ValueError(f"the pattern {value!r} is no regular expression of JSON Schema: {error}") from None
+        raise ValueError(f"the pattern {value!r} is not a regular expression of JSON Schema: {error}") from None
     return str(value)
 
 
@@ -180,7 +180,7 @@ def compile_cached_validator(schema_text: str) -> Any:
     """
     Return a validator of the schema that *schema_text* is.
 
-    For what Python would judge otherwise: regular expressions, and multiples of fractions.
+    For what Python would check differently: regular expressions, and multiples of fractions.
     """
     import json
 
@@ -194,8 +194,8 @@ def make_checker(keywords: JsonSchema) -> Callable[[Any], None]:
     checks = [_make_keyword_check(name, limit) for name, limit in keywords.items()]
 
     def check(value: Any) -> None:
-        for one in checks:
-            one(value)
+        for keyword_check in checks:
+            keyword_check(value)
 
     return check
 

@@ -1,10 +1,11 @@
-"""Rows of the table for lists, tuples, sets and dicts."""
+"""Type handlers for lists, tuples, sets and dicts."""
 
 from __future__ import annotations
 
 import collections.abc as abc
 import typing
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, Final, Literal
 
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
@@ -20,11 +21,12 @@ from praval_tools.schema.type_handler import (
     SchemaBuilder,
     TypeHandler,
     Unencodable,
+    collect_items,
 )
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, unwrap_hint
 
 SCALAR_ITEMS_SCHEMA: Final[JsonSchema] = {"type": ["string", "number", "boolean", "null"]}
-"""What a set of anything can hold: what Python can hash."""
+"""The items of a set without an item hint: whatever Python can hash."""
 
 
 def _get_type_arguments(hint: Hint) -> tuple[Any, ...]:
@@ -37,7 +39,7 @@ def get_item_hint(hint: Hint) -> Any:
     return args[0] if args else Any
 
 
-# ── lists and what is given as one ───────────────────────────────────────────────────────────────
+# ── lists ──────────────────────────────────────────────────────────────
 
 
 def build_list_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
@@ -47,27 +49,22 @@ def build_list_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
 
 
 def _make_items_decode_hook(
-    item: DecodeHook, make: Callable[[list[Any]], Any] | None, unique: bool = False
+    hook: DecodeHook, make: Callable[[list[Any]], Any] | None, unique: bool = False
 ) -> DecodeHook:
     def decode(value: object, _: object) -> Any:
         if type(value) is not list:
             raise Mismatch("is not a list")
-        made: list[Any] = []
-        try:
-            for one in value:
-                made.append(item(one, None))
-        except Mismatch as error:
-            raise error.prepend_step(len(made)) from None
+        decoded = collect_items(map(hook, value, repeat(None)))
         if unique and len(value) > 1 and len(set(map(make_equality_key, value))) != len(value):
             raise Mismatch("holds an item twice")
-        return made if make is None else _construct_container(make, made)
+        return decoded if make is None else _construct_container(make, decoded)
 
     return decode
 
 
-def _construct_container(make: Callable[[list[Any]], Any], made: list[Any]) -> Any:
+def _construct_container(make: Callable[[list[Any]], Any], items: list[Any]) -> Any:
     try:
-        return make(made)
+        return make(items)
     except TypeError as error:  # a class whose hash fails for this value
         raise Mismatch(f"cannot be gathered: {error}") from None
 
@@ -77,19 +74,14 @@ def _make_list_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHoo
 
 
 def make_items_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
-    """Return the hook that writes what can be iterated over as a list; text and mappings are no lists."""
-    item, wanted = encoders.get_hook(get_item_hint(hint)), format_hint(hint)
+    """Return the hook that writes an iterable as a list; text and mappings are not lists."""
+    hook, type_name = encoders.get_hook(get_item_hint(hint)), format_hint(hint)
 
     def encode(value: object) -> list[Any]:
         if isinstance(value, str | bytes | abc.Mapping) or not isinstance(value, abc.Iterable):
-            raise make_unencodable_error(wanted, value)
-        made: list[Any] = []
-        try:
-            for one in value:
-                made.append(item(one))
-        except Unencodable as error:
-            raise error.prepend_step(len(made)) from None
-        return sort_json_items(made) if isinstance(value, abc.Set) else made
+            raise make_unencodable_error(type_name, value)
+        encoded = collect_items(map(hook, value))
+        return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
 
     return encode
 
@@ -103,7 +95,7 @@ def _is_variadic(hint: Hint) -> bool:
 
 
 def _get_tuple_item_hints(hint: Hint) -> tuple[Any, ...]:
-    return tuple(one for one in _get_type_arguments(hint) if one is not ...)
+    return tuple(part for part in _get_type_arguments(hint) if part is not ...)
 
 
 def _build_tuple_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
@@ -123,13 +115,7 @@ def _make_tuple_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
     def decode(value: object, _: object) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != len(hooks):
             raise Mismatch(f"is not a list of {len(hooks)} items")
-        made: list[Any] = []
-        try:
-            for hook, one in zip(hooks, value, strict=True):
-                made.append(hook(one, None))
-        except Mismatch as error:
-            raise error.prepend_step(len(made)) from None
-        return tuple(made)
+        return tuple(collect_items(hook(item, None) for hook, item in zip(hooks, value, strict=True)))
 
     return decode
 
@@ -137,18 +123,12 @@ def _make_tuple_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
 def _make_tuple_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     if _is_variadic(hint):
         return make_items_encode_hook(hint, encoders)
-    hooks, wanted = [encoders.get_hook(part) for part in _get_type_arguments(hint)], format_hint(hint)
+    hooks, type_name = [encoders.get_hook(part) for part in _get_type_arguments(hint)], format_hint(hint)
 
     def encode(value: object) -> list[Any]:
         if not isinstance(value, tuple | list) or len(value) != len(hooks):
-            raise make_unencodable_error(wanted, value)
-        made: list[Any] = []
-        try:
-            for hook, one in zip(hooks, value, strict=True):
-                made.append(hook(one))
-        except Unencodable as error:
-            raise error.prepend_step(len(made)) from None
-        return made
+            raise make_unencodable_error(type_name, value)
+        return collect_items(hook(item) for hook, item in zip(hooks, value, strict=True))
 
     return encode
 
@@ -179,11 +159,11 @@ def _make_set_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook
 
 
 def _make_set_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
-    encode_items, wanted = make_items_encode_hook(hint, encoders), format_hint(hint)
+    encode_items, type_name = make_items_encode_hook(hint, encoders), format_hint(hint)
 
     def encode(value: object) -> Any:
         if not isinstance(value, abc.Set):
-            raise make_unencodable_error(wanted, value)
+            raise make_unencodable_error(type_name, value)
         return encode_items(value)
 
     return encode
@@ -226,49 +206,49 @@ def _get_key_and_value_hints(hint: Hint) -> tuple[Any, Any]:
 def _build_dict_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     key, item = _get_key_and_value_hints(hint)
     names, items = get_key_handler(key).build_schema(key, builder), builder.build(item)
-    made: JsonSchema = {"type": "object"}
+    schema: JsonSchema = {"type": "object"}
     if names:
-        made["propertyNames"] = names
-    return {**made, "additionalProperties": items or True}
+        schema["propertyNames"] = names
+    return {**schema, "additionalProperties": items or True}
 
 
 def _make_dict_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
-    key, item = _get_key_and_value_hints(hint)
-    key_hook, item_hook = get_key_handler(key).make_decode_hook(key, decoders), decoders.get_hook(item)
+    key_hint, item_hint = _get_key_and_value_hints(hint)
+    key_hook, item_hook = get_key_handler(key_hint).make_decode_hook(key_hint, decoders), decoders.get_hook(item_hint)
 
     def decode(value: object, _: object) -> dict[Any, Any]:
         if type(value) is not dict:
             raise Mismatch("is not an object")
-        name, made = "", {}
+        name, decoded = "", {}
         try:
-            for name, one in value.items():
-                made[key_hook(name, None)] = item_hook(one, None)
+            for name, member in value.items():
+                decoded[key_hook(name, None)] = item_hook(member, None)
         except Mismatch as error:
             raise error.prepend_step(name if type(name) is str else repr(name)) from None
-        return made
+        return decoded
 
     return decode
 
 
 def make_dict_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     """Return the hook that writes a mapping as an object, its keys as text."""
-    key, item = _get_key_and_value_hints(hint)
-    key_hook, item_hook, wanted = (
-        get_key_handler(key).make_encode_hook(key, encoders),
-        encoders.get_hook(item),
+    key_hint, item_hint = _get_key_and_value_hints(hint)
+    key_hook, item_hook, type_name = (
+        get_key_handler(key_hint).make_encode_hook(key_hint, encoders),
+        encoders.get_hook(item_hint),
         format_hint(hint),
     )
 
     def encode(value: object) -> dict[str, Any]:
         if not isinstance(value, abc.Mapping):
-            raise make_unencodable_error(wanted, value)
-        name, made = None, {}
+            raise make_unencodable_error(type_name, value)
+        name, encoded = None, {}
         try:
-            for name, one in value.items():
-                made[key_hook(name)] = item_hook(one)
+            for name, member in value.items():
+                encoded[key_hook(name)] = item_hook(member)
         except Unencodable as error:
             raise error.prepend_step(str(name)) from None
-        return made
+        return encoded
 
     return encode
 

@@ -1,4 +1,4 @@
-"""Rows of the table for classes that hold data: attrs, dataclasses, TypedDict, NamedTuple, pydantic models."""
+"""Type handlers for classes that hold data: attrs, dataclasses, TypedDict, NamedTuple, pydantic models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from praval_tools.schema.class_fields import (
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
 from praval_tools.schema.json_values import check_json
 from praval_tools.schema.scalars import make_unencodable_error
-from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -36,7 +36,7 @@ from praval_tools.schema.validator import compile_schema
 
 
 def _list_field_hints(hint: Hint) -> tuple[Any, ...]:
-    return tuple(one.hint for one in get_fields(hint))
+    return tuple(item.hint for item in get_fields(hint))
 
 
 def _build_class_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
@@ -47,21 +47,21 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     properties: JsonSchema = {}
     required: list[str] = []
     doc = _get_own_docstring(get_class_origin(hint))
-    described = extract_parameter_descriptions(doc)
-    for one in get_fields(hint):
-        properties[one.key] = schema = builder.build(one.hint)
-        if one.key in described:
-            schema.setdefault("description", described[one.key])
-        if one.required:
-            required.append(one.key)
-        elif one.default is not NOTHING:
-            builder.add_default(one.hint, one.default, schema)
-    made: JsonSchema = {"type": "object", "properties": properties}
+    descriptions = extract_parameter_descriptions(doc)
+    for item in get_fields(hint):
+        properties[item.key] = schema = builder.build(item.hint)
+        if item.key in descriptions:
+            schema.setdefault("description", descriptions[item.key])
+        if item.required:
+            required.append(item.key)
+        elif item.default is not NOTHING:
+            builder.add_default(item.hint, item.default, schema)
+    schema_of_class: JsonSchema = {"type": "object", "properties": properties}
     if text := extract_description(doc).partition("\n\n")[0].replace("\n", " "):
-        made["description"] = text
+        schema_of_class["description"] = text
     if required:
-        made["required"] = required
-    return {**made, "additionalProperties": False}
+        schema_of_class["required"] = required
+    return {**schema_of_class, "additionalProperties": False}
 
 
 def _get_own_docstring(kind: type) -> str:
@@ -71,8 +71,8 @@ def _get_own_docstring(kind: type) -> str:
 
 
 def _make_class_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
-    fields = {one.key: decoders.get_hook(one.hint) for one in get_fields(hint)}
-    required = [one.key for one in get_fields(hint) if one.required]
+    fields = {item.key: decoders.get_hook(item.hint) for item in get_fields(hint)}
+    required = [item.key for item in get_fields(hint) if item.required]
     make: Callable[..., Any] = dict if is_typed_dict(hint) else get_class_origin(hint)
 
     def decode(value: object, _: object) -> Any:
@@ -81,15 +81,15 @@ def _make_class_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
         for name in required:
             if name not in value:
                 raise Mismatch("is missing", name)
-        name, made = "", {}
+        name, decoded = "", {}
         try:
-            for name, one in value.items():
-                made[name] = fields[name](one, None)
+            for name, item in value.items():
+                decoded[name] = fields[name](item, None)
         except KeyError:
-            raise Mismatch("is no known key", str(name)) from None
+            raise Mismatch("is not a known key", str(name)) from None
         except Mismatch as error:
             raise error.prepend_step(name) from None
-        return _construct_instance(make, made)
+        return _construct_instance(make, decoded)
 
     return decode
 
@@ -107,21 +107,21 @@ def _construct_instance(make: Callable[..., Any], values: Mapping[str, Any]) -> 
 
 
 def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
-    fields = [(one, encoders.get_hook(one.hint)) for one in get_fields(hint) if one.readable or one.required]
-    read = _make_item_reader(hint) if is_typed_dict(hint) else _make_attribute_reader(hint)
-    wanted = format_hint(hint)
+    fields = [(item, encoders.get_hook(item.hint)) for item in get_fields(hint) if item.readable or item.required]
+    read_field = _make_item_reader(hint) if is_typed_dict(hint) else _make_attribute_reader(hint)
+    type_name = format_hint(hint)
 
     def encode(value: object) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for one, hook in fields:
-            if (found := read(value, one)) is not NOTHING:
+        encoded: dict[str, Any] = {}
+        for item, hook in fields:
+            if (field_value := read_field(value, item)) is not NOTHING:
                 try:
-                    made[one.key] = hook(found)
+                    encoded[item.key] = hook(field_value)
                 except Unencodable as error:
-                    raise error.prepend_step(one.key) from None
-            elif one.required:
-                raise Unencodable(f"{wanted} cannot be read back: it has no {one.attribute}", one.key)
-        return made
+                    raise error.prepend_step(item.key) from None
+            elif item.required:
+                raise Unencodable(f"{type_name} cannot be read_field back: it has no {item.attribute}", item.key)
+        return encoded
 
     return encode
 
@@ -132,21 +132,21 @@ _FieldReader = Callable[[Any, ClassField], Any]
 def _make_attribute_reader(hint: Hint) -> _FieldReader:
     kind = get_class_origin(hint)
 
-    def read_attribute(value: object, one: ClassField) -> Any:
+    def read_attribute(value: object, item: ClassField) -> Any:
         if type(value) is not kind:
             raise make_unencodable_error(format_hint(hint), value)
-        return getattr(value, one.attribute, NOTHING) if one.readable else NOTHING
+        return getattr(value, item.attribute, NOTHING) if item.readable else NOTHING
 
     return read_attribute
 
 
 def _make_item_reader(hint: Hint) -> _FieldReader:
-    known = {one.key for one in get_fields(hint)}
+    known = {item.key for item in get_fields(hint)}
 
-    def read_item(value: object, one: ClassField) -> Any:
+    def read_item(value: object, item: ClassField) -> Any:
         if not isinstance(value, Mapping) or not value.keys() <= known:
             raise make_unencodable_error(format_hint(hint), value)
-        return value.get(one.key, NOTHING)
+        return value.get(item.key, NOTHING)
 
     return read_item
 
@@ -163,34 +163,28 @@ def is_pydantic_model(hint: Hint) -> bool:
 
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
-        made: JsonSchema = _close_object_schemas(hint.model_json_schema())
-        inner: dict[str, JsonSchema] = made.pop("$defs", {})
-        refs: dict[str, str] = {}
-        for name in inner:  # the names first, because the schemas refer to each other
-            refs[f"#/$defs/{name}"] = builder.build_reference((hint, name), name, dict)["$ref"]
-        for name, one in inner.items():
-            builder.replace_definition((hint, name), _clean_model_schema(one, refs))
-        tidied: JsonSchema = _clean_model_schema(made, refs)
-        return tidied
+        schema: JsonSchema = _close_object_schemas(hint.model_json_schema())
+        definitions: dict[str, JsonSchema] = schema.pop("$defs", {})
+        references: dict[str, str] = {}
+        for name in definitions:  # the names first, because the schemas refer to each other
+            references[f"#/$defs/{name}"] = builder.build_reference((hint, name), name, dict)["$ref"]
+        for name, definition in definitions.items():
+            builder.replace_definition((hint, name), _clean_model_schema(definition, references))
+        cleaned: JsonSchema = _clean_model_schema(schema, references)
+        return cleaned
 
     return builder.build_reference(hint, hint.__name__, build)
 
 
-def _clean_model_schema(node: object, refs: Mapping[str, str], keys_are_names: bool = False) -> Any:
-    """Return *node* without titles, its references renamed; *names* tells that its keys are no keywords."""
-    if isinstance(node, list):
-        return [_clean_model_schema(one, refs) for one in node]
+def _clean_model_schema(node: Any, references: Mapping[str, str]) -> Any:
+    """Return *node* without titles, its references renamed."""
     if not isinstance(node, dict):
         return node
-    made: dict[str, Any] = {}
-    for key, one in node.items():
-        if keys_are_names or key not in ("title", "default", "enum", "const", "examples", "$ref"):
-            made[key] = _clean_model_schema(one, refs, keys_are_names=not keys_are_names and key == "properties")
-        elif key == "$ref":
-            made[key] = refs.get(one, one)
-        elif key != "title":
-            made[key] = one
-    return made
+    cleaned = map_subschemas(node, lambda inner: _clean_model_schema(inner, references))
+    cleaned.pop("title", None)
+    if "$ref" in cleaned:
+        cleaned["$ref"] = references.get(cleaned["$ref"], cleaned["$ref"])
+    return cleaned
 
 
 def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
@@ -221,35 +215,30 @@ def _convert_integral_floats(value: object) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_convert_integral_floats(one) for one in value]
-    return {key: _convert_integral_floats(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [_convert_integral_floats(item) for item in value]
+    return {key: _convert_integral_floats(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _close_object_schemas(node: object) -> Any:
-    """Return *node* with objects that say nothing of other properties closed: pydantic would drop them silently."""
-    if isinstance(node, list):
-        return [_close_object_schemas(one) for one in node]
+    """Return *node* with objects closed where they say nothing of other properties, which pydantic would drop silently."""
     if not isinstance(node, dict):
         return node
-    made = {
-        key: one if key in ("enum", "const", "default", "examples") else _close_object_schemas(one)
-        for key, one in node.items()
-    }
-    if made.get("type") == "object" and isinstance(made.get("properties"), dict):
-        made.setdefault("additionalProperties", False)
-    return made
+    closed = map_subschemas(node, _close_object_schemas)
+    if closed.get("type") == "object" and isinstance(closed.get("properties"), dict):
+        closed.setdefault("additionalProperties", False)
+    return closed
 
 
 def _make_model_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
     def encode(value: object) -> Any:
         if not isinstance(value, hint):
             raise make_unencodable_error(hint.__name__, value)
-        made = value.model_dump(mode="json", by_alias=True)
+        dumped = value.model_dump(mode="json", by_alias=True)
         try:
-            check_json(made)
+            check_json(dumped)
         except Mismatch as error:
             raise Unencodable(f"{hint.__name__}: {error.reason}", *error.steps) from None
-        return made
+        return dumped
 
     return encode
 

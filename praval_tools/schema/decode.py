@@ -18,7 +18,7 @@ class Decoder:
     Makes decode hooks; one per tool, because it remembers the classes that it has handled.
 
     Args:
-        exact: Values must come in their own JSON type; an integer is no float.
+        exact: Values must come in their own JSON type; an integer is not a float.
         shared: It is shared by all tools, for hints of Python's own types.
     """
 

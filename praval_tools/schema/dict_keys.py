@@ -1,7 +1,7 @@
 """
-Rows of the table for the keys of dicts: in JSON they are text, whatever they are in Python.
+Type handlers for the keys of dicts: in JSON they are text, whatever they are in Python.
 
-Each has one spelling per value, so that two keys of an object never become one key of the dict.
+Each value has one spelling, so that two keys of an object never become one key of the dict.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _make_pattern_handler(
 
 
 def _build_text_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
-    made = builder.build(hint)
-    return {} if made == {"type": "string"} else made
+    schema = builder.build(hint)
+    return {} if schema == {"type": "string"} else schema
 
 
 def _build_choice_schema(hint: Hint, _: SchemaBuilder) -> JsonSchema:
@@ -73,11 +73,11 @@ def _map_key_texts(hint: Hint) -> dict[str, Any]:
 
 
 def _make_choice_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
-    spelled = _map_key_texts(hint)
+    choices = _map_key_texts(hint)
 
     def decode(value: object, _: object) -> Any:
-        if type(value) is str and value in spelled:
-            return spelled[value]
+        if type(value) is str and value in choices:
+            return choices[value]
         raise Mismatch("has a key that is none of the allowed ones")
 
     return decode
@@ -125,7 +125,7 @@ def _decode_boolean_key(value: object, _: object) -> bool:
 
 
 def get_key_handler(hint: Hint) -> TypeHandler:
-    """Return the row for keys of *hint*."""
+    """Return the handler for keys of *hint*."""
     inner = unwrap_hint(hint)
     if inner is Any:
         return _ANY_HANDLER
@@ -140,8 +140,8 @@ def find_key_problem(hint: Hint) -> str | None:
     """Return why *hint* cannot be the type of keys, or None."""
     inner = unwrap_hint(hint)
     if is_choice(inner):
-        spelled = [to_key_text(plain) for plain, _ in list_choices(inner)]
-        return None if len(set(spelled)) == len(spelled) else "two of its keys are the same text in JSON"
+        key_texts = [to_key_text(plain) for plain, _ in list_choices(inner)]
+        return None if len(set(key_texts)) == len(key_texts) else "two of its keys are the same text in JSON"
     if inner in (int, float, bool) and hint is not inner and get_origin(hint) is not None:
         return f"constraints on {format_hint(inner)} keys have no JSON form; check them in the function"
     if inner in (Any, str, int, float, bool, *_KEY_TYPES):

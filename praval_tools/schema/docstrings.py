@@ -1,4 +1,4 @@
-"""What a docstring says: the description for the model, and what each parameter is."""
+"""Docstrings read for models: the description of the function and of each parameter."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def extract_description(doc: str | None) -> str:
     lines = cleandoc(doc).split("\n")
     if ":" not in doc and "---" not in doc:
         return "\n".join(lines)
-    kept: list[str] = []
+    lines_kept: list[str] = []
     position = 0
     while position < len(lines):
         end = _find_section_end(lines, position)
         if end is None:
-            kept.append(lines[position])
+            lines_kept.append(lines[position])
             position += 1
         else:
             position = end
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines_kept)).strip()
 
 
 def _find_section_end(lines: list[str], start: int) -> int | None:
@@ -82,8 +82,10 @@ def _find_numpy_end(lines: list[str], start: int) -> int:
 def _parse_parameters(doc: str) -> tuple[tuple[str, str], ...]:
     import docstring_parser
 
-    found = [one for one in docstring_parser.parse(doc).params if one.description]
-    return tuple((one.arg_name.lstrip("*"), " ".join(str(one.description).split())) for one in found)
+    parameters = [parameter for parameter in docstring_parser.parse(doc).params if parameter.description]
+    return tuple(
+        (parameter.arg_name.lstrip("*"), " ".join(str(parameter.description).split())) for parameter in parameters
+    )
 
 
 def extract_parameter_descriptions(doc: str | None) -> dict[str, str]:

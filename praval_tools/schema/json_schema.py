@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 from hints: one walk over the table of types."""
+"""JSON Schema 2020-12 from type hints, by the type table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import NOTHING
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.decode import Decoder
 from praval_tools.schema.encode import Encoder
-from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import Hint, make_hint_key
@@ -22,13 +22,13 @@ _INVALID_NAME_PART: Final = LazyRegex(r"[^A-Za-z0-9_.-]+")
 
 class JsonSchemaBuilder:
     """
-    Writes schemas and collects what they refer to.
+    Builds schemas and collects the definitions that they refer to.
 
     A class that occurs once and not inside itself is written in place; any other goes to `$defs`.
     """
 
-    def __init__(self, encoder: Encoder, structurer: Decoder) -> None:
-        self._encoder, self._decoder = encoder, structurer
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        self._encoder, self._decoder = encoder, decoder
         self._names_by_key: dict[Any, str] = {}
         self._definitions: dict[str, JsonSchema] = {}
         self._use_counts: dict[str, int] = {}
@@ -40,7 +40,7 @@ class JsonSchemaBuilder:
         return get_type_handler(hint).build_schema(hint, self)
 
     def build_reference(self, hint: Hint, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
-        """Return a reference to the schema that *build* makes once for *hint*."""
+        """Return a reference to the schema of *hint*, which *build* makes at the first reference."""
         key = make_hint_key(hint) if type(hint) is not tuple else hint
         if key not in self._names_by_key:
             name = self._names_by_key[key] = self._make_unique_name(
@@ -61,43 +61,43 @@ class JsonSchemaBuilder:
         self._definitions[self._names_by_key[hint]] = schema
 
     def add_default(self, hint: Hint, value: object, into: JsonSchema) -> None:
-        """Put *value* into the schema as its default, if it has a JSON form there and is no secret."""
+        """Put *value* into the schema as its default, if it has a JSON form there and is not secret."""
         if value is NOTHING or (value is not None and _is_secret_schema(into)):
             return
         try:
-            plain = self._encoder.get_hook(hint)(value)
-            self._decoder.get_hook(hint)(plain, None)
+            encoded = self._encoder.get_hook(hint)(value)
+            self._decoder.get_hook(hint)(encoded, None)
         except (Mismatch, RecursionError):
             return
-        into["default"] = plain
+        into["default"] = encoded
 
     def finish(self, schema: JsonSchema) -> JsonSchema:
-        """Return *schema* with single uses written in place and the rest under `$defs`."""
-        kept = {name for name in self._definitions if name in self._recursive_names or self._use_counts[name] > 1}
-        made: JsonSchema = self._inline_single_uses(schema, kept)
-        defs = {
-            name: self._inline_single_uses(self._definitions[name], kept) for name in self._definitions if name in kept
+        """Return *schema* with definitions used once in place, and the others under `$defs`."""
+        shared_names = {
+            name for name in self._definitions if name in self._recursive_names or self._use_counts[name] > 1
         }
-        return {**made, "$defs": dict(sorted(defs.items()))} if defs else made
+        inlined: JsonSchema = self._inline_single_uses(schema, shared_names)
+        defs = {
+            name: self._inline_single_uses(self._definitions[name], shared_names)
+            for name in self._definitions
+            if name in shared_names
+        }
+        return {**inlined, "$defs": dict(sorted(defs.items()))} if defs else inlined
 
-    def _inline_single_uses(self, node: object, kept: set[str]) -> Any:
-        if isinstance(node, list):
-            return [self._inline_single_uses(one, kept) for one in node]
+    def _inline_single_uses(self, node: object, shared_names: set[str]) -> Any:
         if not isinstance(node, dict):
             return node
         reference = node.get("$ref")
         name = reference.removeprefix(_REFERENCE_PREFIX) if isinstance(reference, str) else ""
-        if name in self._definitions and name not in kept:
-            rest = {key: one for key, one in node.items() if key != "$ref"}
-            return {**self._inline_single_uses(self._definitions[name], kept), **rest}
-        return {
-            key: one if key in ("default", "enum") else self._inline_single_uses(one, kept) for key, one in node.items()
-        }
+        if name in self._definitions and name not in shared_names:
+            rest = {key: value for key, value in node.items() if key != "$ref"}
+            return {**self._inline_single_uses(self._definitions[name], shared_names), **rest}
+        return map_subschemas(node, lambda inner: self._inline_single_uses(inner, shared_names))
 
     def _make_unique_name(self, name: str) -> str:
-        taken, number, wanted = set(self._names_by_key.values()), 2, name
-        while name in taken:
-            name, number = f"{wanted}_{number}", number + 1
+        used_names, number, base_name = set(self._names_by_key.values()), 2, name
+        while name in used_names:
+            name, number = f"{base_name}_{number}", number + 1
         return name
 
 
@@ -106,27 +106,27 @@ def _is_secret_schema(schema: JsonSchema) -> bool:
 
 
 def build_parameters_schema(
-    walk: JsonSchemaBuilder, signature: Signature, descriptions: Mapping[str, str]
+    builder: JsonSchemaBuilder, signature: Signature, descriptions: Mapping[str, str]
 ) -> JsonSchema:
     """Return the schema of the arguments of a function, an object."""
     properties: JsonSchema = {}
     required: list[str] = []
-    made: JsonSchema = {"type": "object", "properties": properties}
+    parameters_schema: JsonSchema = {"type": "object", "properties": properties}
     extra: Any = False
-    for one in signature.parameters:
-        if one.kind == "extra":
-            extra = walk.build(one.hint) or True
-        elif one.kind == "normal":
-            properties[one.name] = schema = walk.build(one.hint)
-            if one.name in descriptions:
-                schema.setdefault("description", descriptions[one.name])
-            if one.default is NOTHING:
-                required.append(one.name)
+    for parameter in signature.parameters:
+        if parameter.kind == "extra":
+            extra = builder.build(parameter.hint) or True
+        elif parameter.kind == "normal":
+            properties[parameter.name] = schema = builder.build(parameter.hint)
+            if parameter.name in descriptions:
+                schema.setdefault("description", descriptions[parameter.name])
+            if parameter.default is NOTHING:
+                required.append(parameter.name)
             else:
-                walk.add_default(one.hint, one.default, schema)
+                builder.add_default(parameter.hint, parameter.default, schema)
     if required:
-        made["required"] = required
-    made["additionalProperties"] = extra
+        parameters_schema["required"] = required
+    parameters_schema["additionalProperties"] = extra
     if extra is not False and signature.bound_names:
-        made["propertyNames"] = {"not": {"enum": list(signature.bound_names)}}
-    return walk.finish(made)
+        parameters_schema["propertyNames"] = {"not": {"enum": list(signature.bound_names)}}
+    return builder.finish(parameters_schema)

@@ -1,4 +1,4 @@
-"""Rows of the table for single values in JSON's own types: text, numbers, truth values, null, choices, anything."""
+"""Type handlers for single JSON values: text, numbers, booleans, null, choices, anything."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from praval_tools.schema.type_handler import (
 from praval_tools.schema.type_hints import Hint, get_origin
 
 
-def make_unencodable_error(wanted: str, value: object) -> Unencodable:
+def make_unencodable_error(type_name: str, value: object) -> Unencodable:
     """Return the error for a *value* that is not what the hint declares."""
-    return Unencodable(f"{type(value).__qualname__} came where {wanted} is declared ({shorten_repr(value, 40)})")
+    return Unencodable(f"{type(value).__qualname__} came where {type_name} is declared ({shorten_repr(value, 40)})")
 
 
 def _decode_text(value: object, _: object) -> str:
@@ -56,7 +56,7 @@ def _decode_number(value: object, _: object) -> float:
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
         try:
             return float(value)
-        except OverflowError:  # JSON Schema knows no largest number, so neither do we
+        except OverflowError:  # JSON Schema has no largest number
             return value
     raise Mismatch("is not a finite number")
 
@@ -107,8 +107,8 @@ def _encode_number(value: object) -> float:
     return _encode_integer(value) if isinstance(value, int) else _raise_unencodable("float", value)
 
 
-def _raise_unencodable(wanted: str, value: object) -> Any:
-    raise make_unencodable_error(wanted, value)
+def _raise_unencodable(type_name: str, value: object) -> Any:
+    raise make_unencodable_error(type_name, value)
 
 
 def _encode_boolean(value: object) -> bool:
@@ -144,12 +144,12 @@ def is_choice(hint: Hint) -> bool:
 
 def list_choices(hint: Hint) -> tuple[tuple[Any, Any], ...]:
     """Return each allowed (JSON value, Python value) of a Literal or Enum, in order of declaration."""
-    found: dict[Any, tuple[Any, Any]] = {}
+    choices: dict[Any, tuple[Any, Any]] = {}
     members: Iterable[Any] = hint.__args__ if get_origin(hint) is Literal else hint
     for member in members:
         plain = _get_json_choice(member)
-        found.setdefault(make_equality_key(plain), (plain, member))
-    return tuple(found.values())
+        choices.setdefault(make_equality_key(plain), (plain, member))
+    return tuple(choices.values())
 
 
 def _get_json_choice(member: Any) -> Any:
@@ -159,7 +159,7 @@ def _get_json_choice(member: Any) -> Any:
 
 def _to_plain_value(value: object) -> Any:
     if isinstance(value, tuple | list):
-        return [_to_plain_value(one) for one in value]
+        return [_to_plain_value(item) for item in value]
     if isinstance(value, Enum):
         return _to_plain_value(value.value)
     for kind in (str, int, float):  # a member of a StrEnum is its own value
@@ -192,8 +192,8 @@ _JSON_TYPE_NAMES: Final[dict[type, str]] = {
 def _build_choices_schema(hint: Hint, _: SchemaBuilder) -> JsonSchema:
     values = [plain for plain, _ in list_choices(hint)]
     kinds = {_JSON_TYPE_NAMES.get(type(value), "") for value in values}
-    named = {"type": kinds.pop()} if len(kinds) == 1 and "" not in kinds else {}
-    return {**named, "enum": values}
+    type_keyword = {"type": kinds.pop()} if len(kinds) == 1 and "" not in kinds else {}
+    return {**type_keyword, "enum": values}
 
 
 def _make_choices_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:

@@ -1,8 +1,8 @@
 """
-What a function takes and gives back, read when it is declared as a tool.
+Signatures of functions: parameters, return hint and problems, read when a function is declared as a tool.
 
-Only code object, defaults and hints are looked at, because this is paid for every tool of a program:
-`inspect.signature` alone would cost more than the whole of it.
+Only code object, defaults and hints are read, because this is paid for every tool of a program:
+`inspect.signature` alone would cost more than all of it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Parameter(msgspec.Struct, frozen=True, gc=False):
         hint: Its resolved hint; the text of it as long as it does not resolve.
         default: What it is when left out; `NOTHING` means that it is required.
         kind: `normal`, `extra` for `**kwargs`, or `context` for what is injected and never in the schema.
-        by_keyword: It must be passed by its name.
+        keyword_only: It must be passed by its name.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
         problems: Why it cannot be a tool: every reason, each with the fix.
         unresolved: A hint names something that does not exist yet; read again at first use.
         is_generator: It yields its results, which form a list.
-        taken: Names that an extra argument cannot have, because they are bound already.
+        bound_names: Names that an extra argument cannot have, because they are bound already.
     """
 
     parameters: tuple[Parameter, ...] = ()
@@ -83,13 +83,13 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
     def describe_parameters(self) -> dict[str, dict[str, Any]]:
         """Return each visible parameter's type as text, whether it is required, and its default."""
         return {
-            one.name: {
-                "type": format_hint(one.hint),
-                "required": one.default is NOTHING,
-                "default": None if one.default is NOTHING else one.default,
+            parameter.name: {
+                "type": format_hint(parameter.hint),
+                "required": parameter.default is NOTHING,
+                "default": None if parameter.default is NOTHING else parameter.default,
             }
-            for one in self.parameters
-            if one.kind == "normal"
+            for parameter in self.parameters
+            if parameter.kind == "normal"
         }
 
     def format_return_hint(self) -> str:
@@ -98,7 +98,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
 
 
 class _SignatureReader(msgspec.Struct):
-    """What is known while one function is read."""
+    """The state of reading one function."""
 
     annotations: Mapping[str, Any]
     global_names: Mapping[str, Any]
@@ -119,9 +119,9 @@ class _SignatureReader(msgspec.Struct):
                 self.problems.append(_describe_missing_hint(name))
             return Any
         if type(hint) is str:
-            found = self.global_names.get(hint) if hint in self.global_names else _BUILTINS.get(hint)
-            if self.enclosing_names is None and type(found) is type and found in PLAIN_HINTS:
-                return found
+            value = self.global_names.get(hint) if hint in self.global_names else _BUILTINS.get(hint)
+            if self.enclosing_names is None and type(value) is type and value in PLAIN_HINTS:
+                return value
         elif is_known_supported(hint):
             return hint
         try:
@@ -142,21 +142,21 @@ class _SignatureReader(msgspec.Struct):
 
     def _check_hint(self, name: str, hint: Hint, subject: str) -> Any:
         try:
-            found = find_hint_problems(unwrap_return_hint(hint) if name == "return" else hint)
+            problems = find_hint_problems(unwrap_return_hint(hint) if name == "return" else hint)
         except RecursionError:
-            found = ("its hint is nested too deeply",)
-        self.problems += [f"{subject}: {problem}" for problem in found]
+            problems = ("its hint is nested too deeply",)
+        self.problems += [f"{subject}: {problem}" for problem in problems]
         return hint
 
-    def read_parameter(self, name: str, default: Any, by_keyword: bool) -> None:
+    def read_parameter(self, name: str, default: Any, keyword_only: bool) -> None:
         """Read one parameter."""
         hint = self.annotations.get(name)
         if type(hint) is type and hint in PLAIN_HINTS:
-            self.parameters.append(Parameter(name, hint, default, "normal", by_keyword))
+            self.parameters.append(Parameter(name, hint, default, "normal", keyword_only))
             return
         hint = self.read_hint(name, f"parameter {name!r}")
         kind: ParameterKind = "context" if _is_context_hint(hint, self.context_types) else "normal"
-        self.parameters.append(Parameter(name, hint, default, kind, by_keyword))
+        self.parameters.append(Parameter(name, hint, default, kind, keyword_only))
 
 
 def _describe_missing_hint(name: str) -> str:
@@ -172,7 +172,7 @@ def _is_context_hint(hint: Hint, context_types: tuple[type, ...]) -> bool:
         return issubclass(hint, context_types) if not isinstance(hint, types.GenericAlias) else False
     inner = unwrap_hint(hint)
     if is_union(inner):
-        return any(_is_context_hint(one, context_types) for one in inner.__args__)
+        return any(_is_context_hint(member, context_types) for member in inner.__args__)
     return inner is not hint and _is_context_hint(inner, context_types)
 
 
@@ -195,64 +195,64 @@ def read_signature(
         context_types: A parameter of one of these types is injected and never in the schema.
         namespace: More names that hints given as text may use: the locals of the function around.
     """
-    shape = _unwrap_callable(function)
-    if isinstance(shape, str):
-        return Signature(problems=(shape,))
-    inner, bound, given = shape
+    unwrapped = _unwrap_callable(function)
+    if isinstance(unwrapped, str):
+        return Signature(problems=(unwrapped,))
+    inner, bound_count, bound_keywords = unwrapped
     code = inner.__code__
     try:
         annotations = read_annotations(inner)
     except UnresolvedHintError:
         return Signature(unresolved=True, is_async=is_async_callable(function))
-    near = collect_enclosing_names(inner, namespace)
+    enclosing_names = collect_enclosing_names(inner, namespace)
     strict = strict and inner.__name__ != "<lambda>"
-    reading = _SignatureReader(annotations, inner.__globals__, near, strict, context_types)
-    taken = _read_parameters(reading, inner, bound, given)
-    returns = reading.read_hint("return", "the result") if strict or "return" in annotations else Any
+    reader = _SignatureReader(annotations, inner.__globals__, enclosing_names, strict, context_types)
+    bound_names = _read_parameters(reader, inner, bound_count, bound_keywords)
+    returns = reader.read_hint("return", "the result") if strict or "return" in annotations else Any
     flags = code.co_flags if inner is function else _get_code_flags(function)
     return Signature(
-        tuple(reading.parameters),
+        tuple(reader.parameters),
         returns,
         bool(flags & _ASYNC_FLAGS),
-        tuple(reading.problems),
-        reading.unresolved,
+        tuple(reader.problems),
+        reader.unresolved,
         bool(flags & _GENERATOR_FLAGS),
-        taken,
+        bound_names,
     )
 
 
 def _read_parameters(
-    reading: _SignatureReader, inner: types.FunctionType, bound: int, given: Mapping[str, Any]
+    reader: _SignatureReader, inner: types.FunctionType, bound_count: int, bound_keywords: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Read every parameter into *reading*; return the names that are bound already."""
     code, defaults = inner.__code__, inner.__defaults__ or ()
     names, count, flags = code.co_varnames, code.co_argcount, code.co_flags
     first_default = count - len(defaults)
-    by_keyword = False
-    for position in range(bound, count):
+    is_keyword_only = False
+    for position in range(bound_count, count):
         name = names[position]
-        if position == 0 and name in ("self", "cls") and name not in reading.annotations:
-            reading.problems.append(_UNBOUND_SELF)
+        if position == 0 and name in ("self", "cls") and name not in reader.annotations:
+            reader.problems.append(_UNBOUND_SELF)
             continue
         if position < code.co_posonlyargcount:
-            reading.problems.append(f"parameter {name!r} is positional-only, and a model passes names; remove the `/`")
+            reader.problems.append(f"parameter {name!r} is positional-only, and a model passes names; remove the `/`")
         default = defaults[position - first_default] if position >= first_default else NOTHING
-        if name in given:
-            by_keyword = True
+        if name in bound_keywords:
+            is_keyword_only = True
         else:
-            reading.read_parameter(name, default, by_keyword)
+            reader.read_parameter(name, default, is_keyword_only)
     keyword_defaults = inner.__kwdefaults__ or {}
     end = count + code.co_kwonlyargcount
     for name in names[count:end]:
-        if name not in given:
-            reading.read_parameter(name, keyword_defaults.get(name, NOTHING), True)
+        if name not in bound_keywords:
+            reader.read_parameter(name, keyword_defaults.get(name, NOTHING), True)
     if flags & _VAR_POSITIONAL:
-        reading.problems.append(f"`*{names[end]}` has no names that a model could pass; take a list parameter")
+        reader.problems.append(f"`*{names[end]}` has no names that a model could pass; take a list parameter")
         end += 1
     if flags & _VAR_KEYWORD:
         name = names[end]
-        reading.parameters.append(Parameter(name, reading.read_hint(name, f"`**{name}`"), NOTHING, "extra", True))
-    return (*names[:bound], *given)
+        reader.parameters.append(Parameter(name, reader.read_hint(name, f"`**{name}`"), NOTHING, "extra", True))
+    return (*names[:bound_count], *bound_keywords)
 
 
 _UNBOUND_SELF: Final = (
@@ -270,18 +270,18 @@ def _unwrap_callable(function: Any) -> _UnwrappedCallable | str:
 
     What a partial binds is gone for callers: a model must not put another value in its place.
     """
-    bound = 0
-    given: Mapping[str, Any] = {}
+    bound_count = 0
+    bound_keywords: Mapping[str, Any] = {}
     for _ in range(64):
         if type(function) is types.FunctionType:
             wrapped = getattr(function, "__wrapped__", None)
             if wrapped is None:
-                return function, bound, given
+                return function, bound_count, bound_keywords
             function = wrapped
         elif isinstance(function, types.MethodType):
-            function, bound = function.__func__, bound + 1
+            function, bound_count = function.__func__, bound_count + 1
         elif isinstance(function, functools.partial):
-            bound, given = bound + len(function.args), {**function.keywords, **given}
+            bound_count, bound_keywords = bound_count + len(function.args), {**function.keywords, **bound_keywords}
             function = function.func
         elif isinstance(function, staticmethod):
             function = function.__func__
@@ -292,9 +292,9 @@ def _unwrap_callable(function: Any) -> _UnwrappedCallable | str:
         elif callable(wrapped := getattr(function, "__wrapped__", None)):
             function = wrapped
         elif isinstance(call := inspect.getattr_static(type(function), "__call__"), types.FunctionType):
-            function, bound = call, bound + 1
+            function, bound_count = call, bound_count + 1
         else:
-            return f"{function!r} tells no parameters; wrap it in a function with type hints"
+            return f"{function!r} has no readable parameters; wrap it in a function with type hints"
     return "it wraps itself; give a function"
 
 
@@ -324,7 +324,7 @@ def read_annotations(function: types.FunctionType) -> Mapping[str, Any]:
     Return the hints of *function*, unresolved text as text.
 
     Raises:
-        Unresolved: Python evaluates hints lazily (3.14) and one names something that does not exist yet.
+        UnresolvedHintError: Python evaluates hints lazily (3.14) and one names something that does not exist yet.
     """
     try:
         return function.__annotations__
@@ -344,11 +344,11 @@ def collect_enclosing_names(
     parameters = getattr(function, "__type_params__", ())
     if not cells and not parameters and namespace is None:
         return None
-    near = dict(namespace or {})
+    names = dict(namespace or {})
     for name, cell in zip(function.__code__.co_freevars, cells or (), strict=True):
         try:
-            near[name] = cell.cell_contents
+            names[name] = cell.cell_contents
         except ValueError:  # not filled yet: the function around is still running
             continue
-    near.update({one.__name__: one for one in parameters})
-    return near
+    names.update({parameter.__name__: parameter for parameter in parameters})
+    return names

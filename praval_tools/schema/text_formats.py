@@ -1,8 +1,8 @@
 """
-Rows of the table for values that JSON carries as text: times, identifiers, decimals, bytes, paths.
+Type handlers for values that JSON carries as text: times, identifiers, decimals, bytes, paths.
 
-Each has one pattern that says exactly what is structured.
-It stands in the schema, too, because what validators make of `format` differs:
+Each has one pattern that says exactly which texts are decoded.
+The pattern is in the schema, too, because validators differ on `format`:
 jsonschema-rs takes the dates 0000-01-01 and 2-00-01-01, a second 60 and the duration P1Y, and refuses PT1.5S.
 """
 

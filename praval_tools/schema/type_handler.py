@@ -57,6 +57,16 @@ def _format_path_step(step: str | int) -> str:
     return f".{step}" if _IDENTIFIER_KEY.fullmatch(str(step)) else f"[{step!r}]"
 
 
+def collect_items(items: Iterable[Any]) -> list[Any]:
+    """Return items that are converted while they are iterated over; an error gets the index of its item."""
+    collected: list[Any] = []
+    try:
+        collected.extend(items)
+    except Mismatch as error:
+        raise error.prepend_step(len(collected)) from None
+    return collected
+
+
 class SchemaBuilder(Protocol):
     """What a type handler needs to build a schema."""
 

@@ -1,4 +1,4 @@
-"""Rows of the table for hints around hints: Annotated, NewType, type aliases, unions."""
+"""Type handlers for hints around hints: Annotated, NewType, type aliases, unions."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from praval_tools.schema.type_hints import (
 # ── Annotated ────────────────────────────────────────────────────────────────────────────────────
 
 
-def make_annotated_handler(takes_of: Callable[[Any], frozenset[str]]) -> TypeHandler:
+def make_annotated_handler(get_json_types: Callable[[Any], frozenset[str]]) -> TypeHandler:
     """Return the row for `Annotated`; *takes_of* tells which JSON types can be constrained in a hint."""
 
     def read_keywords(hint: Hint) -> JsonSchema:
-        return read_constraints(hint.__metadata__).to_keywords(takes_of(hint.__origin__))
+        return read_constraints(hint.__metadata__).to_keywords(get_json_types(hint.__origin__))
 
     def find_problem(hint: Hint) -> str | None:
-        return _find_annotated_problem(read_constraints(hint.__metadata__), hint.__origin__, takes_of)
+        return _find_annotated_problem(read_constraints(hint.__metadata__), hint.__origin__, get_json_types)
 
     def build_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
-        read, found = read_constraints(hint.__metadata__), read_keywords(hint)
-        inner = {"type": "number"} if _is_bounded_decimal(hint, found) else builder.build(hint.__origin__)
-        if found.keys() & inner.keys():
+        constraints, keywords = read_constraints(hint.__metadata__), read_keywords(hint)
+        inner = {"type": "number"} if _is_bounded_decimal(hint, keywords) else builder.build(hint.__origin__)
+        if keywords.keys() & inner.keys():
             inner = {"allOf": [inner]}
-        described = {"description": read.description} if read.description else {}
-        secret = {"writeOnly": True} if has_secret_mark(hint.__metadata__) else {}
-        return {**inner, **found, **described, **secret}
+        description = {"description": constraints.description} if constraints.description else {}
+        write_only = {"writeOnly": True} if has_secret_mark(hint.__metadata__) else {}
+        return {**inner, **keywords, **description, **write_only}
 
     def make_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
-        found, inner = read_keywords(hint), decoders.get_hook(hint.__origin__)
-        if not found:
+        keywords, inner = read_keywords(hint), decoders.get_hook(hint.__origin__)
+        if not keywords:
             return inner
-        return _make_checked_hook(inner, make_checker(found), _is_bounded_decimal(hint, found))
+        return _make_checked_hook(inner, make_checker(keywords), _is_bounded_decimal(hint, keywords))
 
     def make_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
         inner = encoders.get_hook(hint.__origin__)
@@ -74,15 +74,19 @@ def make_annotated_handler(takes_of: Callable[[Any], frozenset[str]]) -> TypeHan
     )
 
 
-def _find_annotated_problem(read: Constraints, inner: Any, takes_of: Callable[[Any], frozenset[str]]) -> str | None:
-    if read.problems:
-        return "; ".join(read.problems)
-    if wrong := read.find_misplaced(takes_of(inner)):
-        return f"{' and '.join(wrong)} cannot be said of {format_hint(inner)} in JSON Schema; check it in the function"
+def _find_annotated_problem(
+    constraints: Constraints, inner: Any, get_json_types: Callable[[Any], frozenset[str]]
+) -> str | None:
+    if constraints.problems:
+        return "; ".join(constraints.problems)
+    if misplaced := constraints.find_misplaced(get_json_types(inner)):
+        return (
+            f"{' and '.join(misplaced)} cannot be said of {format_hint(inner)} in JSON Schema; check it in the function"
+        )
     if (
-        read.values
+        constraints.values
         and is_union(unwrap_hint(inner))
-        and any(unwrap_hint(one) is Decimal for one in unwrap_hint(inner).__args__)
+        and any(unwrap_hint(member) is Decimal for member in unwrap_hint(inner).__args__)
     ):
         return "constrain the Decimal itself, not the union around it: Annotated[Decimal, …] | None"
     return None
@@ -105,9 +109,9 @@ def _make_checked_hook(inner: DecodeHook, check: Callable[[Any], None], number_o
     def decode(value: object, hint: Hint) -> Any:
         if number_only and type(value) is str:
             raise Mismatch("is not a number")
-        made = inner(value, hint)
+        decoded = inner(value, hint)
         check(value)
-        return made
+        return decoded
 
     return decode
 
@@ -157,9 +161,9 @@ def _build_union_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
 
 def _make_union_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     members = hint.__args__
-    plain = [one for one in members if one is not type(None)]
-    if len(plain) == 1 and len(members) == 2:
-        return _make_optional_hook(decoders.get_hook(plain[0]))
+    non_null = [member for member in members if member is not type(None)]
+    if len(non_null) == 1 and len(members) == 2:
+        return _make_optional_hook(decoders.get_hook(non_null[0]))
     hooks = [] if decoders.exact else [decoders.get_exact_hook(member) for member in members]
     hooks += [decoders.get_hook(member) for member in members]
 

@@ -1,4 +1,4 @@
-"""The table of what a model may give for each type: taken as it is, mended and recorded, or refused."""
+"""The table of what a model may give for each type: taken as it is, repaired and recorded, or refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ EXACT: list[tuple[str, Any, Any]] = [
 ]  # fmt: skip
 """Row *exact JSON type*, and 3.0 for int: type, given, what the function gets."""
 
-MENDED: list[tuple[str, str, Any]] = [
+REPAIRED: list[tuple[str, str, Any]] = [
     ("int", "3", 3), ("int", "-3", -3), ("int", "0", 0), ("int", "3.0", 3), ("int", "1e3", 1000),
     ("int", "9" * 30, int("9" * 30)),
     ("float", "3", 3.0), ("float", "3.5", 3.5), ("float", "-0.25", -0.25), ("float", "1e3", 1000.0),
@@ -109,7 +109,7 @@ def value_of(result: ToolResult) -> Any:
 
 
 def assert_refused(result: ToolResult) -> None:
-    """Assert that the arguments were refused and nothing was mended."""
+    """Assert that the arguments were refused and nothing was repaired."""
     assert Outcome.INVALID_ARGUMENTS is result.outcome
     assert result.result is None
     assert () == result.repairs
@@ -132,8 +132,8 @@ class TestExactType:
 
 
 class TestText:
-    @pytest.mark.parametrize(("kind", "text", "expected"), MENDED, ids=shown)
-    def test_that_spells_the_value_is_mended_and_recorded(self, kind: str, text: str, expected: Any) -> None:
+    @pytest.mark.parametrize(("kind", "text", "expected"), REPAIRED, ids=shown)
+    def test_that_spells_the_value_is_repaired_and_recorded(self, kind: str, text: str, expected: Any) -> None:
         """A number, truth value, list or object spelled as text is taken, and the result says so."""
         result = ask(hinted(kind), {"value": text})
 
@@ -141,17 +141,17 @@ class TestText:
         assert "$.value" == result.repairs[0].path
         assert "was spelled as text" == result.repairs[0].reason
 
-    @pytest.mark.parametrize(("kind", "text", "_"), MENDED, ids=shown)
+    @pytest.mark.parametrize(("kind", "text", "_"), REPAIRED, ids=shown)
     def test_is_refused_where_the_registry_is_strict(self, kind: str, text: str, _: Any) -> None:
         """`strict_arguments=True` of the registry turns every repair off."""
         assert_refused(ask(hinted(kind), {"value": text}, strict_arguments=True))
 
-    @pytest.mark.parametrize(("kind", "text", "_"), MENDED, ids=shown)
+    @pytest.mark.parametrize(("kind", "text", "_"), REPAIRED, ids=shown)
     def test_is_refused_where_the_tool_is_strict(self, kind: str, text: str, _: Any) -> None:
         """`strict_arguments=True` of the tool turns every repair off."""
         assert_refused(ask(hinted(kind, strict_arguments=True), {"value": text}))
 
-    def test_is_mended_where_the_tool_is_lenient_in_a_strict_registry(self) -> None:
+    def test_is_repaired_where_the_tool_is_lenient_in_a_strict_registry(self) -> None:
         """What the tool says about strictness counts before what the registry says."""
         assert 3 == value_of(ask(echo(int, strict_arguments=False), {"value": "3"}, strict_arguments=True))
 
@@ -194,7 +194,7 @@ class TestNull:
 
     @pytest.mark.parametrize("kind", HINTS)
     def test_for_a_parameter_without_a_default_is_refused(self, kind: str) -> None:
-        """Null is no value of any other type."""
+        """Null is not a value of any other type."""
         assert_refused(ask(hinted(kind), {"value": None}))
 
     @pytest.mark.parametrize("kind", HINTS)
@@ -236,7 +236,7 @@ class TestUnion:
          (int | list[int], ["1"], [1])],
         ids=shown,
     )  # fmt: skip
-    def test_what_fits_no_member_is_mended_to_the_first_that_it_spells(
+    def test_what_fits_no_member_is_repaired_to_the_first_that_it_spells(
         self, hint: Any, value: Any, expected: Any
     ) -> None:
         """Repair comes where nothing fits, and only the repairs of the member taken are recorded."""
@@ -252,7 +252,7 @@ class TestUnion:
         ids=shown,
     )  # fmt: skip
     def test_what_spells_no_member_is_refused(self, hint: Any, value: Any) -> None:
-        """A union mends no more than its members would."""
+        """A union repairs no more than its members would."""
         assert_refused(ask(echo(hint), {"value": value}))
 
 
@@ -261,7 +261,7 @@ class TestWhole:
         "raw", [{"value": 3}, '{"value": 3}', b'{"value": 3}', bytearray(b'{"value": 3}'), ' {"value":3}\n']
     )
     def test_arguments_are_an_object_or_its_text(self, raw: Any) -> None:
-        """A dict, text or bytes say the same, and reading them is no repair."""
+        """A dict, text or bytes say the same, and reading them is not a repair."""
         result = ask(echo(int), raw)
 
         assert 3 == value_of(result)
@@ -292,7 +292,7 @@ class TestWhole:
 
     @pytest.mark.parametrize(("key", "expected"), [("1", 1), ("-20", -20), ("0", 0)])
     def test_integer_keys_come_as_text_without_repair(self, key: str, expected: int) -> None:
-        """The keys of `dict[int, …]` can only be text in JSON, so nothing was mended."""
+        """The keys of `dict[int, …]` can only be text in JSON, so nothing was repaired."""
         result = ask(echo(dict[int, str]), {"value": {key: "x"}}, strict_arguments=True)
 
         assert {expected: "x"} == value_of(result)
@@ -318,8 +318,8 @@ class TestGivenSchema:
         assert same({"value": value}, value_of(result))
         assert () == result.repairs
 
-    @pytest.mark.parametrize(("kind", "text", "expected"), [one for one in MENDED if one[0] in JSON_TYPES], ids=shown)
-    def test_mends_where_one_type_is_named(self, kind: str, text: str, expected: Any) -> None:
+    @pytest.mark.parametrize(("kind", "text", "expected"), [one for one in REPAIRED if one[0] in JSON_TYPES], ids=shown)
+    def test_repairs_where_one_type_is_named(self, kind: str, text: str, expected: Any) -> None:
         """The same repairs are made and recorded where the schema names the type."""
         result = ask(typed(kind), {"value": text})
 
@@ -351,7 +351,7 @@ class TestGivenSchema:
         assert {"n": 2, "rows": [1]} == value_of(ask(tool, {"n": 2}))
 
     def test_null_is_left_out_where_the_property_is_not_required(self) -> None:
-        """Null for an optional property of another type is mended to leaving it out."""
+        """Null for an optional property of another type is repaired to leaving it out."""
         schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 5}}}
         result = ask(given_tool(schema), {"n": None})
 
@@ -359,7 +359,7 @@ class TestGivenSchema:
         assert ["left out"] == [one.became for one in result.repairs]
 
     def test_strictness_counts_there_too(self) -> None:
-        """A strict registry mends nothing for tools with a given schema."""
+        """A strict registry repairs nothing for tools with a given schema."""
         assert_refused(ask(typed("int"), {"value": "3"}, strict_arguments=True))
 
     @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ class TestGivenSchema:
         ],
         ids=shown,
     )
-    def test_mends_through_references_and_branches(self, part: dict[str, Any], value: Any, expected: Any) -> None:
+    def test_repairs_through_references_and_branches(self, part: dict[str, Any], value: Any, expected: Any) -> None:
         """A type is found behind a reference, in `allOf`, and beside null."""
         schema = {"type": "object", "properties": {"value": part}, "$defs": {"count": {"type": "integer"}}}
         result = ask(given_tool(schema), {"value": value})
@@ -398,6 +398,6 @@ class TestGivenSchema:
     @pytest.mark.parametrize(
         "part", [{"enum": [3]}, {"const": 3}, {"enum": [True, None]}, {"not": {"type": "string"}}], ids=shown
     )
-    def test_mends_nothing_where_no_type_is_named(self, part: dict[str, Any]) -> None:
-        """Choices are by value, and a place without a type has no spelling to mend."""
+    def test_repairs_nothing_where_no_type_is_named(self, part: dict[str, Any]) -> None:
+        """Choices are by value, and a place without a type has no spelling to repair."""
         assert_refused(ask(given_tool({"type": "object", "properties": {"value": part}}), {"value": "3"}))

@@ -35,5 +35,5 @@ def test_an_unresolved_pointer_gives_the_default(pointer):
 
 
 def test_null_is_a_value():
-    """A resolved null can be told from an unresolved pointer."""
+    """A resolved null differs from an unresolved pointer."""
     assert resolve_pointer(DOCUMENT, "#/$defs/null", "unresolved") is None

@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from praval_tools import Tool
+
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 OPENAI_KEYS = {
@@ -131,3 +133,19 @@ def check_wire(api_format: str, tool: dict[str, Any]) -> None:
     if api_format != "mcp":
         assert NAME.fullmatch(tool["name"]), tool["name"]
         assert not {"anyOf", "oneOf", "allOf", "not", "enum"} & schema.keys()
+
+
+def tool_of(schema: dict[str, Any], name: str = "made") -> Tool[..., Any]:
+    """Return a tool whose schema is given."""
+    return Tool(name=name, description="Made.", parameters=schema, callable=lambda **given: given)
+
+
+def schema_in(api_format: str, made: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an exported tool."""
+    made = made.get("function", made)
+    return made.get("parameters") or made.get("input_schema") or made["parameters_json_schema"]
+
+
+def is_strict(made: dict[str, Any]) -> bool:
+    """Tell whether an exported tool is one for a strict mode."""
+    return bool(made.get("function", made).get("strict"))

@@ -1,3 +1,4 @@
+# Tests of: decode, hook_dispatch, json_values
 """Arguments meant to break the reader: whatever comes, a call gives a result, soon and in little memory."""
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ class TestText:
 
     @pytest.mark.parametrize("text", [name for name, one in TEXTS.items() if isinstance(one, str)])
     @pytest.mark.parametrize("hint", [list, dict[str, Any], int, list[Folder] | dict[str, int]], ids=str)
-    def test_inside_of_text_is_not_mended(self, text: str, hint: Any) -> None:
+    def test_inside_of_text_is_not_repaired(self, text: str, hint: Any) -> None:
         """Text in a value that looks like JSON and is none gets no repair and no crash."""
         assert_refused(ask(echo(hint), {"value": TEXTS[text]}))
 
@@ -303,7 +304,7 @@ class TestSize:
         assert made == ask(echo(dict[str, int]), {"value": made}).result
 
     def test_many_repairs_end(self) -> None:
-        """A hundred thousand values that have to be mended are mended."""
+        """A hundred thousand values that have to be repaired are repaired."""
         result = ask(echo(list[int]), {"value": ["3"] * 100_000})
 
         assert Outcome.OK is result.outcome, result.error

@@ -1,3 +1,4 @@
+# Tests of: validator
 """Arguments that fit no parameter: refused, with every problem at once, in words that a model can act on."""
 
 from __future__ import annotations
@@ -285,7 +286,7 @@ class TestWords:
 
         assert ["$.customer", "$.items", "$.currency"] == [one.path for one in caught.value.problems]
 
-    def test_what_classes_refuse_is_told_like_the_rest(self) -> None:
+    def test_what_classes_refuse_is_reported_like_the_rest(self) -> None:
         """What the validator of a class raises is a problem at its place, with what was given, for each parameter."""
 
         def pair(first: Even, second: Even, third: list[Even]) -> str:

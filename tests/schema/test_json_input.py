@@ -1,3 +1,4 @@
+# Tests of: json_input
 """The limits of arguments can be set."""
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class TestLimits:
         ],
         ids=str,
     )
-    def test_that_are_set_hold_on_every_road(self, arguments: Any, outcome: Outcome) -> None:
+    def test_that_are_set_hold_on_every_call_path(self, arguments: Any, outcome: Outcome) -> None:
         """
         Text longer, or values deeper, than the registry allows are refused, twice.
         """

@@ -1,3 +1,4 @@
+# Tests of: json_schema, codegen
 """What the schema accepts, strict structuring accepts, and the reverse."""
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def compiled(hint: Any) -> CompiledSignature:
 
 
 class Judge:
-    """Asks the schema, the structuring and the fast lane about one value each."""
+    """Asks the schema, the structuring and the fast path about one value each."""
 
     def __init__(self, hint: Any) -> None:
         self.compiled = compiled(hint)
@@ -73,7 +74,7 @@ class Judge:
 
 
 def fast_function(compiled: CompiledSignature) -> Any:
-    """Return the function that the lines of the fast lane make."""
+    """Return the function that the lines of the fast path make."""
     fast = compiled.fast_path_code
     body = "\n".join(f"    {line}" for line in (*fast.lines, f"return {fast.call}"))
     scope = {**fast.namespace, "MISS": MISS, "function": compiled.function}
@@ -97,7 +98,7 @@ def values(hint: Any, judge: Judge, *, refusing: bool) -> st.SearchStrategy[tupl
 
 @cache
 def tried(name: str) -> Counter[str]:
-    """Compare schema, structuring and fast lane on drawn values of one row; return how many were taken and refused."""
+    """Compare schema, structuring and fast path on drawn values of one row; return how many were taken and refused."""
     judge, tally = Judge(FORMS[name]), Counter(valid=0, invalid=0)
 
     @settings(max_examples=EXAMPLES, **QUIET)
@@ -118,7 +119,7 @@ def share(tally: Counter[str]) -> float:
 class TestEachRow:
     @pytest.mark.parametrize("name", FORMS)
     def test_schema_and_structuring_agree(self, name: str) -> None:
-        """Schema, strict structuring and fast lane accept the same values, tried on enough of both kinds."""
+        """Schema, strict structuring and fast path accept the same values, tried on enough of both kinds."""
         tally = tried(name)
 
         assert name in ACCEPTS_ALL or share(tally) >= 0.3

@@ -1,3 +1,4 @@
+# Tests of: encode, dict_keys
 """Results use the same forms as arguments: what is encoded and structured again is the same value."""
 
 from __future__ import annotations
