@@ -191,7 +191,7 @@ def _check_decimal(value: object) -> Decimal:
 
 def _make_path_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
     def decode(value: object, _: object) -> Any:
-        if type(value) is not str or not (value.isascii() or is_utf8_encodable(value)):
+        if type(value) is not str or not is_utf8_encodable(value):
             raise Mismatch("is not a path as text")
         return hint(value)
 
@@ -211,7 +211,7 @@ def _make_path_encode_hook(hint: type, _: EncodeHookFactory) -> EncodeHook:
         if not isinstance(value, hint):
             raise make_unencodable_error(hint.__name__, value)
         if not is_utf8_encodable(text := str(value)):
-            raise Unencodable("the path holds bytes that are no UTF-8 text")
+            raise Unencodable("the path holds bytes that are not UTF-8 text")
         return text
 
     return encode
@@ -221,43 +221,21 @@ def _write_base64(value: bytes) -> str:
     return b2a_base64(value, newline=False).decode()
 
 
+_TEXT_FORMATS: Final = (
+    _TextFormat(bytes, "bytes in base64", BASE64_PATTERN, a2b_base64, _write_base64,
+                {"contentEncoding": "base64", "pattern": BASE64_PATTERN}),
+    _TextFormat(datetime, "a date-time with offset (RFC 3339)", DATETIME_PATTERN, datetime.fromisoformat,
+                _write_datetime, {"format": "date-time", "pattern": DATETIME_PATTERN}),
+    _TextFormat(date, "a date (RFC 3339)", DATE_PATTERN, date.fromisoformat, date.isoformat,
+                {"format": "date", "pattern": DATE_PATTERN}),
+    _TextFormat(time, "a time (RFC 3339)", TIME_PATTERN, time.fromisoformat, _write_time, {"pattern": TIME_PATTERN}),
+    _TextFormat(timedelta, "a duration (ISO 8601, weeks to seconds)", DURATION_PATTERN, _read_duration,
+                _write_duration, {"pattern": DURATION_PATTERN}),
+    _TextFormat(UUID, "a UUID", UUID_PATTERN, UUID, str, {"format": "uuid"}),
+)  # fmt: skip
+
 TEXT_HANDLERS: Final = (
-    _TextFormat(
-        bytes,
-        "bytes in base64",
-        BASE64_PATTERN,
-        a2b_base64,
-        _write_base64,
-        {"contentEncoding": "base64", "pattern": BASE64_PATTERN},
-    ).to_handler(),
-    _TextFormat(
-        datetime,
-        "a date-time with offset (RFC 3339)",
-        DATETIME_PATTERN,
-        datetime.fromisoformat,
-        _write_datetime,
-        {"format": "date-time", "pattern": DATETIME_PATTERN},
-    ).to_handler(),
-    _TextFormat(
-        date,
-        "a date (RFC 3339)",
-        DATE_PATTERN,
-        date.fromisoformat,
-        date.isoformat,
-        {"format": "date", "pattern": DATE_PATTERN},
-    ).to_handler(),
-    _TextFormat(
-        time, "a time (RFC 3339)", TIME_PATTERN, time.fromisoformat, _write_time, {"pattern": TIME_PATTERN}
-    ).to_handler(),
-    _TextFormat(
-        timedelta,
-        "a duration (ISO 8601, weeks to seconds)",
-        DURATION_PATTERN,
-        _read_duration,
-        _write_duration,
-        {"pattern": DURATION_PATTERN},
-    ).to_handler(),
-    _TextFormat(UUID, "a UUID", UUID_PATTERN, UUID, str, {"format": "uuid"}).to_handler(),
+    *(text_format.to_handler() for text_format in _TEXT_FORMATS),
     TypeHandler(
         name="a decimal number",
         types=(Decimal,),
