@@ -1,7 +1,7 @@
 """
-The demo: four agents with owned, shared, requested, listed and lent tools answer a question about real data.
+The demo: four agents with owned, shared, requested, listed and granted tools answer a question about real data.
 
-`praval-tools demo` plays it; `registry` is where its tools live, to look at with the other commands:
+`praval-tools demo` runs it; `registry` is its registry, to inspect with the other commands:
 `praval-tools --app praval_tools.demo:registry matrix`.
 """
 

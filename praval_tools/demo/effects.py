@@ -1,4 +1,4 @@
-"""What the demo's tools do to the world: one line per effect, in a file that outlives the process."""
+"""The effects of the demo's tools: one line per effect, in a file that survives a crash."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import NoReturn
 from attrs import asdict, define, field, frozen
 
 CRASH_EXIT_CODE = 137
-"""The exit code of a process that ended itself where there is no SIGKILL; what a shell reports of one that was."""
+"""The exit code of a process that ended itself where there is no SIGKILL; what a shell reports after SIGKILL."""
 
 
 @frozen(kw_only=True)
 class Effect:
     """
-    Something that cannot be taken back.
+    Something that a call did and that cannot be undone.
 
     Args:
         tool: Which tool did it.
@@ -36,7 +36,7 @@ class Effect:
 
 @frozen
 class CrashPoint:
-    """Where the process is to die: directly after the effect of this number by this tool, before its record."""
+    """Where the process crashes: directly after the effect of this number by this tool, before its record."""
 
     tool: str
     number: int
@@ -45,11 +45,11 @@ class CrashPoint:
 @define
 class EffectLog:
     """
-    The effects up to now, also those of earlier processes.
+    The effects so far, also those of earlier processes.
 
     Args:
-        path: The file; None: they are kept in memory.
-        fatal: Where the process dies.
+        path: The file; None: they stay in memory.
+        crash_point: Where the process crashes, if it does.
     """
 
     path: Path | None = None
@@ -66,19 +66,19 @@ class EffectLog:
 
     def read_by_tool(self, tool: str) -> list[Effect]:
         """Return the effects of one tool."""
-        return [one for one in self.read_all() if one.tool == tool]
+        return [effect for effect in self.read_all() if effect.tool == tool]
 
     def has_effect(self, call: str) -> bool:
-        """Tell whether the call of this id had its effect."""
-        return any(one.call == call for one in self.read_all())
+        """Whether the call with this id had its effect."""
+        return any(effect.call == call for effect in self.read_all())
 
     def add_once(self, effect: Effect) -> int:
         """Add *effect*, unless its key is there already; return its number among those of its tool."""
-        keys = [one.key for one in self.read_by_tool(effect.tool)]
+        keys = [known.key for known in self.read_by_tool(effect.tool)]
         return keys.index(effect.key) + 1 if effect.key in keys else self.add(effect)
 
     def add(self, effect: Effect) -> int:
-        """Add *effect*, durably; return its number among those of its tool. The process may die of it."""
+        """Add *effect*, durably; return its number among those of its tool. The process crashes at its crash point."""
         if self.path is None:
             self._memory.append(effect)
         else:

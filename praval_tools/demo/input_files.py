@@ -1,4 +1,4 @@
-"""Reading what the demo works on: a CSV file, a text file, or a folder of text, into one table."""
+"""Reading the demo's input into a table: a CSV file, a text file, or a folder of text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,7 +26,7 @@ _CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _WORD_PATTERN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 MARKER_FILE = ".praval-demo"
-"""A file of this name says that its folder is what an earlier demo left; it is not read as data."""
+"""A file of this name marks the output folder of an earlier demo, which is not read as data."""
 MAX_ROWS = 200_000
 MAX_LINES = 200_000
 MAX_BYTES = 1 << 28
@@ -35,7 +35,7 @@ _MAX_COLUMNS = 1000
 
 
 class UnreadableDataError(ToolError):
-    """The file or folder has nothing that the demo can work on; the text says what and where."""
+    """The file or folder holds nothing that the demo can read; the text says what and where."""
 
     code: ClassVar[str] = "unreadable-data"
 
@@ -80,10 +80,10 @@ def read_table(path: Path) -> Table:
 
 def read_csv(path: Path, *, unit: str = "rows") -> Table:
     """
-    Read a CSV file with a heading; separators `,` `;` tab and `|` are told apart, `.gz` is unpacked.
+    Read a CSV file with a heading; the separator may be `,` `;` tab or `|`, `.gz` is unpacked.
 
     Raises:
-        UnreadableDataError: It is empty, binary, has no rows, or a row has not as many fields as the heading.
+        UnreadableDataError: It is empty, binary, has no rows, or a row does not have as many fields as the heading.
     """
     text = _decode_content(path, _read_content(path))
     if not text.strip():
@@ -101,25 +101,22 @@ def read_csv(path: Path, *, unit: str = "rows") -> Table:
     columns = zip(_make_unique_names(heading), zip(*rows, strict=True), strict=True)
     cut = f" (its first {len(rows):,} rows)" if len(rows) == MAX_ROWS else ""
     return Table(
-        name=path.name + cut,
-        unit=unit,
-        columns=tuple(Column(name=name, values=values) for name, values in columns),
+        name=path.name + cut, unit=unit, columns=tuple(Column(name=name, values=values) for name, values in columns)
     )
 
 
 def _parse_rows(path: Path, reader: _Reader) -> tuple[list[str], list[list[str]]]:
     heading = next(filled for filled in reader if filled)
     if len(heading) > _MAX_COLUMNS:
-        raise UnreadableDataError(str(path), f"{len(heading):,} columns are too many; the most is {_MAX_COLUMNS:,}.")
+        raise UnreadableDataError(str(path), f"{len(heading):,} columns are too many; the maximum is {_MAX_COLUMNS:,}.")
     rows: list[list[str]] = []
     for row in reader:
         if not row:
             continue
         if len(row) != len(heading):
-            raise UnreadableDataError(
-                str(path),
-                f"line {reader.line_num} has {_format_count(len(row), 'field')} where the heading has {len(heading)}.",
-            )
+            count = f"{len(row)} field{'' if len(row) == 1 else 's'}"
+            problem = f"line {reader.line_num} has {count} where the heading has {len(heading)}."
+            raise UnreadableDataError(str(path), problem)
         rows.append(["" if (text := cell.strip()) in _MISSING_VALUES else text for cell in row])
         if len(rows) == MAX_ROWS:
             break
@@ -163,10 +160,6 @@ def _decode_content(path: Path, content: bytes) -> str:
         return content.decode("cp1252", errors="replace")
 
 
-def _format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -178,10 +171,7 @@ def read_text(path: Path) -> Table:
         UnreadableDataError: It is empty or binary.
     """
     text = _decode_content(path, _read_content(path))
-    table = _build_lines_table(path.name, [(path.name, path.suffix, text)])
-    if table is None:
-        raise UnreadableDataError(str(path), "the file is empty.")
-    return table
+    return _build_lines_table(path, path.name, [(path.name, path.suffix, text)], problem="the file is empty.")
 
 
 def read_folder(folder: Path) -> Table:
@@ -194,20 +184,18 @@ def read_folder(folder: Path) -> Table:
         UnreadableDataError: There is no text in it.
     """
     os.listdir(folder)  # an unreadable folder raises here; `os.walk` would report it as empty
-    table = _build_lines_table(f"{folder.resolve().name or folder}/", _read_texts(folder))
-    if table is None:
-        raise UnreadableDataError(str(folder), "no text files in this folder.")
-    return table
+    name = f"{folder.resolve().name or folder}/"
+    return _build_lines_table(folder, name, _read_texts(folder), problem="no text files in this folder.")
 
 
 def _read_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
-    for place, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
         if MARKER_FILE in files:
             folders.clear()
             continue
         for name in sorted(files):
-            path = Path(place, name)
+            path = Path(parent, name)
             if name.startswith(".") or path.is_symlink() or not path.is_file():
                 continue
             try:
@@ -217,20 +205,20 @@ def _read_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
                 continue
 
 
-def _build_lines_table(name: str, texts: Iterator[tuple[str, str, str]] | list[tuple[str, str, str]]) -> Table | None:
+def _build_lines_table(path: Path, name: str, texts: Iterable[tuple[str, str, str]], *, problem: str) -> Table:
     rows: list[tuple[str, str, str, str, str, str]] = []
     for file, suffix, text in texts:
         if "\0" in text:
             continue
         for number, line in enumerate(text.splitlines(), start=1):
             if line := line.strip():
-                found = _WORD_PATTERN.findall(line)
-                rows.append((file, suffix.lower() or "none", str(number), str(len(found)), str(len(line)), line))
+                words = len(_WORD_PATTERN.findall(line))
+                rows.append((file, suffix.lower() or "none", str(number), str(words), str(len(line)), line))
         if len(rows) >= MAX_LINES:
             name += f" (its first {MAX_LINES:,} lines)"
             break
     if not rows:
-        return None
+        raise UnreadableDataError(str(path), problem)
     names = ("file", "kind", "line", "words", "characters", "text")
     columns = zip(names, zip(*rows[:MAX_LINES], strict=True), strict=True)
     return Table(name=name, unit="lines", columns=tuple(Column(name=n, values=values) for n, values in columns))

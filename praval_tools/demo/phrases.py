@@ -1,4 +1,4 @@
-"""Turning values of the demo into short sentences."""
+"""Describing results, figures and findings of the demo in short sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from praval_tools.demo.tools import DataSummary, NotebookEntry, Report, Word
 
 
 def summarize_result(value: Any, unit: str = "rows") -> str:
-    """Return what a tool gave back in one line."""
+    """Return the result of a tool in one line."""
     if isinstance(value, DataSummary):
         return f"{value.rows:,} {value.unit}, {_format_columns([column.name for column in value.columns])}"
     if isinstance(value, Report):
@@ -26,8 +26,8 @@ def summarize_result(value: Any, unit: str = "rows") -> str:
         return f"{len(value)} groups: {most}{' ...' if len(value) > 3 else ''}"
     if isinstance(value, list) and value:
         return _summarize_list(value, unit)
-    if has(type(value)):  # a package's
-        return ", ".join(f"{name} {one}" for name, one in asdict(value).items())
+    if has(type(value)):  # a result of an installed package
+        return ", ".join(f"{name} {item}" for name, item in asdict(value).items())
     return "nothing" if not value else str(value)
 
 
@@ -39,20 +39,20 @@ def _format_columns(names: Sequence[str]) -> str:
 def _summarize_list(values: list[Any], unit: str) -> str:
     first = values[0]
     if isinstance(first, Average):
-        return f"{len(values)} groups of {sum(one.rows for one in values):,} {unit}"
+        return f"{len(values)} groups of {sum(average.rows for average in values):,} {unit}"
     if isinstance(first, Comparison):
-        out, calm = (sum(one.verdict == verdict for one in values) for verdict in ("stands out", "within luck"))
+        out, calm = (sum(group.verdict == verdict for group in values) for verdict in ("stands out", "within luck"))
         return f"{len(values)} groups: {out} stand{'s' if out == 1 else ''} out, {calm} within luck"
     if isinstance(first, Word):
-        return ", ".join(f"{one.word} ({one.times:,})" for one in values)
+        return ", ".join(f"{word.word} ({word.times:,})" for word in values)
     if isinstance(first, NotebookEntry):
         return f"{len(values)} note{'s' if len(values) != 1 else ''}"
     return f"{len(values)} {unit}, the first: {' | '.join(cell or '-' for cell in first.values())}"
 
 
-def format_arguments(given: dict[str, Any], *, max_length: int = 400) -> str:
-    """Return arguments as they would stand in a call, each cut to *each*; of mappings only how much they hold."""
-    return ", ".join(f"{name}={_format_argument(value, max_length)}" for name, value in given.items())
+def format_arguments(arguments: dict[str, Any], *, max_length: int = 400) -> str:
+    """Return arguments as in a call, each cut to *max_length*; of mappings only how many values they hold."""
+    return ", ".join(f"{name}={_format_argument(value, max_length)}" for name, value in arguments.items())
 
 
 def _format_argument(value: Any, most: int) -> str:
@@ -74,7 +74,7 @@ def format_measure(question: Question, value: float) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return *value* with as many digits as a reader wants."""
+    """Return *value* with a sensible number of digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
@@ -85,8 +85,17 @@ def format_odds(chance: float) -> str:
     return f"once in {round(1 / chance):,}" if chance < 0.5 else "more often than not"
 
 
+def list_findings(report: Report, words: list[Word]) -> list[str]:
+    """Return the findings of the report, and the most frequent words of a text."""
+    return [*report.findings, *([f"Most frequent long words: {summarize_result(words)}."] if words else [])]
+
+
 def describe_expectation(question: Question) -> str:
-    """Return where the expected values come from."""
+    """Return where the expected values come from, in two sentences."""
+    return f"Expected: the average of {_name_comparable_rows(question)}. Rows are taken as independent of each other."
+
+
+def _name_comparable_rows(question: Question) -> str:
     return f"the same {join_names(question.within)}" if question.within else f"all {question.table.unit}"
 
 
@@ -98,56 +107,56 @@ def join_names(names: Sequence[str]) -> str:
 def build_headline(question: Question, groups: Iterable[Comparison]) -> str:
     """Return the answer in one sentence."""
     groups = list(groups)
-    if not any(one.rows >= MIN_GROUP_ROWS for one in groups):
+    if not any(group.rows >= MIN_GROUP_ROWS for group in groups):
         return f"No group by {question.by!r} is large enough to tell luck from more."
-    found = _select_outliers(groups)
-    if not found:
+    outliers = _select_outliers(groups)
+    if not outliers:
         return f"Nothing stands out by {question.by!r}: every difference is within luck."
-    top = found[0]
-    average = "" if question.is_share else " on average"
-    expected = format_mean(question, top.expected)
-    return f"{top.group} stands out: {format_measure(question, top.observed)}{average}, where {expected} was to be expected."
+    top = outliers[0]
+    observed = f"{format_measure(question, top.observed)}{'' if question.is_share else ' on average'}"
+    return f"{top.group} stands out: {observed}, where {format_mean(question, top.expected)} was to be expected."
 
 
 def build_findings(question: Question, groups: Sequence[Comparison]) -> list[str]:
-    """Return what the comparison says, a sentence each."""
-    found = _select_outliers(groups)
-    told = [_describe_comparison(question, one) for one in found[:3]]
-    judged = [one for one in groups if one.rows >= MIN_GROUP_ROWS]
-    calm = [one for one in judged if one.verdict == "within luck"]
+    """Return what the comparison shows, a sentence per finding."""
+    outliers = _select_outliers(groups)
+    findings = [_describe_comparison(question, group) for group in outliers[:3]]
+    judged = [group for group in groups if group.rows >= MIN_GROUP_ROWS]
+    calm = [group for group in judged if group.verdict == "within luck"]
     few = len(groups) - len(judged)
     if not judged:
-        told.append(
+        findings.append(
             f"No group has {MIN_GROUP_ROWS} {question.table.unit}, which is what it takes to tell luck from more."
         )
     elif calm or few:
-        told.append(f"{len(calm)} of {len(judged)} stay within luck" + _describe_small_groups(question, few))
+        findings.append(f"{len(calm)} of {len(judged)} stay within luck" + _describe_small_groups(question, few))
     if calm and len(judged) > 2:
-        first = max(judged, key=lambda one: one.observed)
+        first = max(judged, key=lambda group: group.observed)
         if first.verdict == "within luck":
-            told.append(
+            findings.append(
                 f"{first.group}, highest at first sight, is one of those: luck does that {format_odds(first.chance)}."
             )
-    return told
+    return findings
 
 
 def _describe_small_groups(question: Question, few: int) -> str:
     if not few:
         return "."
-    return f"; {few} more {'has' if few == 1 else 'have'} fewer than {MIN_GROUP_ROWS} {question.table.unit}, too few to tell."
+    verb = "has" if few == 1 else "have"
+    return f"; {few} more {verb} fewer than {MIN_GROUP_ROWS} {question.table.unit}, too few to tell."
 
 
-def _describe_comparison(question: Question, one: Comparison) -> str:
-    expected, extra = format_mean(question, one.expected), ""
+def _describe_comparison(question: Question, group: Comparison) -> str:
+    expected, extra = format_mean(question, group.expected), ""
     if question.is_share:
-        rows = (one.observed - one.expected) * one.rows
-        extra = f", {abs(rows):,.0f} {'more' if rows > 0 else 'fewer'} of {one.rows:,}"
+        rows = (group.observed - group.expected) * group.rows
+        extra = f", {abs(rows):,.0f} {'more' if rows > 0 else 'fewer'} of {group.rows:,}"
     return (
-        f"{one.group}: {format_measure(question, one.observed)} against {expected} for {describe_expectation(question)}{extra}; "
-        f"luck does that {format_odds(one.chance)}."
+        f"{group.group}: {format_measure(question, group.observed)} against {expected} for "
+        f"{_name_comparable_rows(question)}{extra}; luck does that {format_odds(group.chance)}."
     )
 
 
 def _select_outliers(groups: Iterable[Comparison]) -> list[Comparison]:
-    found = (one for one in groups if one.verdict == "stands out")
-    return sorted(found, key=lambda one: (one.chance, -abs(one.observed - one.expected)))
+    outliers = (group for group in groups if group.verdict == "stands out")
+    return sorted(outliers, key=lambda group: (group.chance, -abs(group.observed - group.expected)))

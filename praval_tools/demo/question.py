@@ -1,4 +1,4 @@
-"""What the demo asks of a table: one measure, compared between the values of one column."""
+"""The demo's question about a table: one measure, compared between the values of one column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from attrs import evolve, field, frozen
 from praval_tools.demo.input_files import read_csv, read_table
 from praval_tools.demo.table import Column, Table
 from praval_tools.errors import ToolUsageError
-from praval_tools.names import find_similar_names
 
 SHIPPED_FILE = "flights.csv.gz"
 QUARTER_COLUMN = "part of the file"
@@ -56,7 +55,7 @@ def load_question(path: Path | None = None, *, measure: str | None = None, by: s
 
     Raises:
         UnreadableDataError: There is nothing readable at *path*.
-        ToolUsageError: *measure* or *by* is no column, or the measure is not a number.
+        ToolUsageError: *measure* or *by* is not a column, or the measure is not a number.
     """
     if path is None and measure is None and by is None:
         return load_flights_question()
@@ -87,12 +86,12 @@ def load_flights_question() -> Question:
 
 def choose_question(table: Table, *, measure: str | None = None, by: str | None = None) -> Question:
     """
-    Choose what to ask of any table: the first column of numbers that is no id, by the first of few values.
+    Choose what to ask of any table: the first column of numbers that is not an id, by the first of few values.
 
     A table without such columns gets them: the length of each row, the quarter of the file that it is in.
     """
-    for name in (measure, by):
-        _check_column(table, name)
+    for name in filter(None, (measure, by)):
+        table.get_column(name)  # raises if there is none
     if measure is not None and table.get_column(measure).kind == "text":
         raise ToolUsageError(f"Column {measure!r} of {table.name} holds text, not numbers or yes/no; choose another.")
     by = by or _find_grouping_column(table, measure) or QUARTER_COLUMN
@@ -119,17 +118,12 @@ def _make_text_question(table: Table) -> Question:
     )
 
 
-def _check_column(table: Table, name: str | None) -> None:
-    names = [column.name for column in table.columns]
-    if name is not None and name not in names:
-        fix = find_similar_names(name, names) or names[:8]
-        raise ToolUsageError(f"No column {name!r} in {table.name}; there is {', '.join(map(repr, fix))}.")
-
-
 def _find_grouping_column(table: Table, measure: str | None) -> str | None:
-    fits = [column for column in table.columns if column.name != measure and _is_grouping_column(column, len(table))]
-    fits.sort(key=lambda column: column.kind == "number")  # text first: a number of few values is rarely a label
-    return fits[0].name if fits else None
+    candidates = [
+        column for column in table.columns if column.name != measure and _is_grouping_column(column, len(table))
+    ]
+    candidates.sort(key=lambda column: column.kind == "number")  # text first: a number of few values is rarely a label
+    return candidates[0].name if candidates else None
 
 
 def _is_grouping_column(column: Column, rows: int) -> bool:
@@ -138,10 +132,10 @@ def _is_grouping_column(column: Column, rows: int) -> bool:
 
 
 def _find_measure_column(table: Table, by: str) -> str | None:
-    fits = [
+    candidates = [
         column for column in table.columns if column.name != by and column.kind != "text" and not _is_id_column(column)
     ]
-    return fits[0].name if fits else None
+    return candidates[0].name if candidates else None
 
 
 def _is_id_column(column: Column) -> bool:
@@ -153,13 +147,13 @@ def _is_id_column(column: Column) -> bool:
 
 
 def _with_derived_columns(table: Table, names: set[str]) -> Table:
-    made = []
+    derived = []
     size = len(table)
     if QUARTER_COLUMN in names:
         quarters = ("first quarter", "second quarter", "third quarter", "last quarter")
-        made.append(Column(name=QUARTER_COLUMN, values=[quarters[row * 4 // size] for row in range(size)]))
+        derived.append(Column(name=QUARTER_COLUMN, values=[quarters[row * 4 // size] for row in range(size)]))
     if LENGTH_COLUMN in names:
         lengths = [str(sum(map(len, cells))) for cells in zip(*(c.values for c in table.columns), strict=True)]
-        made.append(Column(name=LENGTH_COLUMN, values=lengths))
+        derived.append(Column(name=LENGTH_COLUMN, values=lengths))
     present = {column.name for column in table.columns}
-    return evolve(table, columns=(*table.columns, *(column for column in made if column.name not in present)))
+    return evolve(table, columns=(*table.columns, *(column for column in derived if column.name not in present)))

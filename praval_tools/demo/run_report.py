@@ -1,4 +1,4 @@
-"""What happened in the run, as its journal tells it: calls, the process that each began in, approvals, effects."""
+"""The run's report from its journal: calls, the process that each began in, approvals, effects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from attrs import field, frozen
 from praval_tools.demo.effects import Effect
 from praval_tools.journal import Journal, RecordedCall
 from praval_tools.journal.events import AgentToolResult, ApprovalAnswered, ApprovalAsked, JournalEvent
+from praval_tools.names import OPERATOR
 
 Recovery = Literal["", "again", "resolved"]
 
@@ -21,13 +22,13 @@ class DemoCall:
     One call.
 
     Args:
-        call: What was recorded of it.
+        record: What was recorded of it.
         number: Its place in the run, from 1.
         depth: How many calls it was made inside of.
-        process: Which process it began in, from 1.
-        fate: `again`: it was in doubt and ran again with its key; `resolved`: it was, and a person said what came.
-        replays: How often it was answered by its record.
-        answer: Who approved it or not, if somebody was asked.
+        process_number: Which process it began in, from 1.
+        recovery: It was in doubt, and then ran `again` with its key, or was `resolved` by a person.
+        replay_count: How often it was answered from its record.
+        approval_answer: The answer, if an approval was requested.
     """
 
     record: RecordedCall
@@ -38,6 +39,23 @@ class DemoCall:
     replay_count: int = 0
     approval_answer: ApprovalAnswered | None = None
 
+    @property
+    def agent(self) -> str:
+        """Who called."""
+        return self.record.agent or OPERATOR
+
+    @property
+    def outcome(self) -> str:
+        """How it ended."""
+        return "in_doubt" if self.record.outcome is None else self.record.outcome.value
+
+    @property
+    def recovery_text(self) -> str:
+        """What later processes did with it."""
+        if self.recovery:
+            return "again, same key" if self.recovery == "again" else "in doubt, resolved"
+        return ("", "replayed", "replayed twice")[min(self.replay_count, 2)]
+
 
 @frozen(kw_only=True)
 class RunReport:
@@ -45,10 +63,10 @@ class RunReport:
     The run.
 
     Args:
-        lines: Its calls, in order.
-        processes: In how many processes it was played.
-        effects: What was done to the world.
-        asked: The approvals that were asked for.
+        calls: Its calls, in order.
+        process_count: How many processes it took.
+        effects: What its calls did.
+        approval_requests: The approvals that were requested.
     """
 
     calls: tuple[DemoCall, ...]
@@ -59,35 +77,41 @@ class RunReport:
     @property
     def outcome_counts(self) -> Counter[str]:
         """How many calls ended in which way."""
-        return Counter(_get_outcome_name(line) for line in self.calls)
+        return Counter(call.outcome for call in self.calls)
 
     @property
     def repeated_effects(self) -> int:
         """How many effects happened more than once: 0, or something is wrong."""
-        return len(self.effects) - len({one.key for one in self.effects})
+        return len(self.effects) - len({effect.key for effect in self.effects})
 
     @property
     def missing_effects(self) -> int:
         """How many calls succeeded without the effect that they are made for: 0, or something is wrong."""
-        done, tools = {one.call for one in self.effects}, {one.tool for one in self.effects}
-        made = [
-            line.record for line in self.calls if line.record.tool_name in tools and _get_outcome_name(line) == "ok"
-        ]
-        return sum(call.tool_call_id not in done for call in made)
+        done, tools = {effect.call for effect in self.effects}, {effect.tool for effect in self.effects}
+        made = [call.record for call in self.calls if call.record.tool_name in tools and call.outcome == "ok"]
+        return sum(record.tool_call_id not in done for record in made)
+
+    @property
+    def effects_text(self) -> str:
+        """How many effects there were, and whether each happened once."""
+        tools, keys = sorted({effect.tool for effect in self.effects}), {effect.key for effect in self.effects}
+        text = (
+            f"{self.process_count} processes made {len(self.calls)} calls. Those of {' and '.join(tools)} have an "
+            f"effect, a line in effects.jsonl: {len(self.effects)} lines of {len(keys)} calls."
+        )
+        if self.repeated_effects or self.missing_effects:
+            return f"{text} {self.repeated_effects} happened twice, {self.missing_effects} are missing."
+        return f"{text} Nothing happened twice, nothing is missing."
 
     @property
     def replayed_calls(self) -> int:
-        """How many calls were answered by their records instead of running again."""
-        return sum(line.replay_count > 0 for line in self.calls)
-
-
-def _get_outcome_name(line: DemoCall) -> str:
-    return "in_doubt" if line.record.outcome is None else line.record.outcome.value
+        """How many calls were answered from their records instead of running again."""
+        return sum(call.replay_count > 0 for call in self.calls)
 
 
 @frozen
 class _EventSummary:
-    """What the events of a run say beyond its calls."""
+    """What the events of a run say beyond the calls."""
 
     processes: list[str] = field(factory=list)
     first_processes: dict[str, int] = field(factory=dict)
@@ -115,27 +139,31 @@ class _EventSummary:
 
 
 def build_run_report(journal: Journal, run_id: str, effects: Iterable[Effect]) -> RunReport:
-    """Read the journal of a run that has come to its end."""
-    traces = _EventSummary()
+    """Read the journal of a run that has ended."""
+    summary = _EventSummary()
     for event in journal.events(run_id=run_id):
-        traces.add_event(event)
+        summary.add_event(event)
     depths: dict[str, int] = {}
-    lines = [_build_call(call, number, traces, depths) for number, call in enumerate(journal.calls(run_id), start=1)]
+    calls = [_build_call(record, number, summary, depths) for number, record in enumerate(journal.calls(run_id), 1)]
     return RunReport(
-        calls=tuple(lines),
-        process_count=len(traces.processes),
+        calls=tuple(calls),
+        process_count=len(summary.processes),
         effects=tuple(effects),
-        approval_requests=tuple(traces.approval_requests),
+        approval_requests=tuple(summary.approval_requests),
     )
 
 
-def _build_call(call: RecordedCall, number: int, traces: _EventSummary, depths: dict[str, int]) -> DemoCall:
-    name = call.tool_call_id
-    depth = depths[name] = 0 if call.parent_id is None else depths.get(call.parent_id, 0) + 1
-    began, ended = traces.first_processes[name], traces.last_processes[name]
-    fate: Recovery = "resolved" if name in traces.resolved_calls else "again" if began != ended else ""
-    replays = 0 if depth else len(traces.processes) - ended + (fate == "resolved")
+def _build_call(record: RecordedCall, number: int, summary: _EventSummary, depths: dict[str, int]) -> DemoCall:
+    call_id = record.tool_call_id
+    depth = depths[call_id] = 0 if record.parent_id is None else depths.get(record.parent_id, 0) + 1
+    first, last = summary.first_processes[call_id], summary.last_processes[call_id]
+    is_resolved = call_id in summary.resolved_calls
     return DemoCall(
-        record=call, number=number, depth=depth, process_number=began, recovery=fate, replay_count=replays,
-        approval_answer=traces.approval_answers.get(name),
-    )  # fmt: skip
+        record=record,
+        number=number,
+        depth=depth,
+        process_number=first,
+        recovery="resolved" if is_resolved else "again" if first != last else "",
+        replay_count=0 if depth else len(summary.processes) - last + is_resolved,
+        approval_answer=summary.approval_answers.get(call_id),
+    )

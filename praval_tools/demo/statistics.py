@@ -1,4 +1,4 @@
-"""The arithmetic of the demo: averages per group, and a comparison that allows for where each row stood."""
+"""The demo's statistics: averages per group, and a comparison of each group with what its rows let expect."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class Comparison:
 def compute_averages(table: Table, measure: str, *, by: Sequence[str], only: RowFilter = None) -> list[Average]:
     """Return the average of *measure* for each combination of the values of *by*, in order of appearance."""
     numbers = table.get_column(measure).numbers
-    found = []
+    averages = []
     for key, rows in table.group_rows(by, table.select_rows(only)):
         known = [value for row in rows if (value := numbers[row]) is not None]
         if known:
             name = " · ".join(part or EMPTY_LABEL for part in key)
-            found.append(Average(group=name, rows=len(known), mean=math.fsum(known) / len(known)))
-    return found
+            averages.append(Average(group=name, rows=len(known), mean=math.fsum(known) / len(known)))
+    return averages
 
 
 @frozen
 class _Stratum:
-    """Rows that differ in nothing that counts, but for the group."""
+    """Rows that are comparable: they differ only in the group."""
 
     mean: float
     variance: float
@@ -86,7 +86,7 @@ def compare_groups(
     """
     Compare each value of *by* with what the strata of *within* let expect, the furthest below first.
 
-    Inside a stratum the groups are as if drawn at random from its rows; sums and variances of such draws are known in
+    Inside a stratum the groups are as if drawn at random from its rows; totals and variances of such draws are known in
     closed form, so no shuffling is needed. Probabilities are corrected for the number of groups (Bonferroni).
     """
     numbers = table.get_column(measure).numbers
@@ -100,11 +100,17 @@ def compare_groups(
                 stratum,
                 [numbers[row] or 0.0 for row in members],
             )
-    judged = sum(1 for sums in groups.values() if sum(sums.rows) >= MIN_GROUP_ROWS)
+    judged = sum(1 for totals in groups.values() if sum(totals.rows) >= MIN_GROUP_ROWS)
     return sorted(
-        (_judge_group(name, sums, judged) for name, sums in groups.items()),
-        key=lambda found: (found.observed - found.expected) * found.rows,
+        (_judge_group(name, totals, judged) for name, totals in groups.items()),
+        key=lambda comparison: (comparison.observed - comparison.expected) * comparison.rows,
     )
+
+
+def select_shown_groups(groups: Sequence[Comparison], maximum: int) -> list[Comparison]:
+    """Return the groups that have a verdict, all if none has; of many the first and the last ones."""
+    shown = [group for group in groups if group.verdict != "too few"] or list(groups)
+    return shown if len(shown) <= maximum else [*shown[: maximum // 2], *shown[-maximum // 2 :]]
 
 
 def _summarize_stratum(values: list[float]) -> _Stratum:
@@ -112,18 +118,18 @@ def _summarize_stratum(values: list[float]) -> _Stratum:
     return _Stratum(mean, math.fsum((value - mean) ** 2 for value in values) / len(values), len(values))
 
 
-def _add_to_totals(sums: _GroupTotals, stratum: _Stratum, values: Iterable[float]) -> None:
+def _add_to_totals(totals: _GroupTotals, stratum: _Stratum, values: Iterable[float]) -> None:
     values = list(values)
     drawn, of = len(values), stratum.rows
-    sums.rows.append(drawn)
-    sums.values.append(math.fsum(values))
-    sums.expected.append(drawn * stratum.mean)
-    sums.variance.append(stratum.variance * drawn * (of - drawn) / (of - 1) if of > 1 else 0.0)
+    totals.rows.append(drawn)
+    totals.values.append(math.fsum(values))
+    totals.expected.append(drawn * stratum.mean)
+    totals.variance.append(stratum.variance * drawn * (of - drawn) / (of - 1) if of > 1 else 0.0)
 
 
-def _judge_group(name: str, sums: _GroupTotals, judged: int) -> Comparison:
-    rows, observed, expected = sum(sums.rows), math.fsum(sums.values), math.fsum(sums.expected)
-    spread = math.sqrt(math.fsum(sums.variance))
+def _judge_group(name: str, totals: _GroupTotals, judged: int) -> Comparison:
+    rows, observed, expected = sum(totals.rows), math.fsum(totals.values), math.fsum(totals.expected)
+    spread = math.sqrt(math.fsum(totals.variance))
     distance = abs(observed - expected) / spread if spread > 1e-12 else 0.0
     chance = min(1.0, math.erfc(distance / math.sqrt(2)) * max(judged, 1))
     verdict: Verdict = (

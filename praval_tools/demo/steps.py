@@ -1,4 +1,4 @@
-"""What happens in the demo, as values: the play makes them, a show renders them."""
+"""What happens in the demo, as values: the scenario emits them, a terminal and a report render them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from praval_tools.journal import RecordedCall
 
 
 @frozen
-class OpeningStep:
-    """The question was put, and the agents introduced themselves: name, and by which ways each has its tools."""
+class Step:
+    """Base of everything that happens in the demo."""
+
+
+@frozen
+class OpeningStep(Step):
+    """The question, and the agents: name, and by which rules each has its tools."""
 
     question: Question
     agents: tuple[tuple[str, str], ...]
 
 
 @frozen
-class SceneStep:
+class SceneStep(Step):
     """A new part begins: its number, its title, and a sentence on what to look for."""
 
     number: int
@@ -34,8 +39,8 @@ class SceneStep:
 
 
 @frozen
-class CallStep:
-    """An agent called a tool: the arguments, what came back, and that in one line."""
+class CallStep(Step):
+    """An agent called a tool: the result, the arguments, and the result in one line."""
 
     result: ToolResult
     arguments: dict[str, Any]
@@ -43,57 +48,57 @@ class CallStep:
 
 
 @frozen
-class RegistryChangeStep:
-    """The registry changed: an event of its own."""
+class RegistryChangeStep(Step):
+    """The registry changed: its own event."""
 
     event: AnyStateEvent
 
 
 @frozen
-class DecisionStep:
+class DecisionStep(Step):
     """A decision with every rule that was tried."""
 
     decision: Decision
 
 
 @frozen
-class RemarkStep:
-    """Somebody said something about what is seen."""
+class RemarkStep(Step):
+    """A remark about what is shown."""
 
     text: str
 
 
 @frozen
-class ApprovalStep:
-    """Somebody was asked for an approval, and answered."""
+class ApprovalStep(Step):
+    """An approval was requested and answered."""
 
     request: ApprovalRequest
     answer: Allow | Deny
 
 
 @frozen
-class CrashStep:
-    """The process killed itself, after the effect of a call of this tool and before its record."""
+class CrashStep(Step):
+    """The process killed itself after the effect of a call of this tool and before its record."""
 
     tool: str
 
 
 @frozen
-class ResumeStep:
-    """Another process opens the run again: which one it is."""
+class ResumeStep(Step):
+    """Another process opens the run again: its number."""
 
     process_number: int
 
 
 @frozen
-class InDoubtStep:
+class InDoubtStep(Step):
     """
-    A call began, and nothing says how it ended.
+    A call began, and its end is not recorded.
 
     Args:
         call: What was recorded of it.
-        idempotent: Its tool may run again with the same key.
-        happened: Its effect is there.
+        is_idempotent: Its tool may run again with the same key.
+        has_effect: Its effect is there.
     """
 
     call: RecordedCall
@@ -102,14 +107,14 @@ class InDoubtStep:
 
 
 @frozen
-class ReplayStep:
-    """The run is where it was: so many calls were answered by their records."""
+class ReplayStep(Step):
+    """The run has caught up: how many calls were answered from the journal."""
 
     replayed_count: int
 
 
 @frozen
-class PictureStep:
+class PictureStep(Step):
     """A picture was drawn: the PNG, and by what."""
 
     png: bytes = field(repr=False)
@@ -117,14 +122,14 @@ class PictureStep:
 
 
 @frozen
-class RunReportStep:
-    """What happened, call by call, as the journal tells it."""
+class RunReportStep(Step):
+    """What happened, call by call, from the journal."""
 
     run_report: RunReport
 
 
 @frozen
-class ToolsetChangeStep:
+class ToolsetChangeStep(Step):
     """What a toolset held before and after."""
 
     agent: str
@@ -133,15 +138,15 @@ class ToolsetChangeStep:
 
 
 @frozen
-class ProfileStep:
-    """A measure along two columns, as a chart."""
+class ProfileStep(Step):
+    """A measure along two columns, for a chart."""
 
     question: Question
     averages: list[Average]
 
 
 @frozen
-class AnswerStep:
+class AnswerStep(Step):
     """The answer as it was published, with the figures behind it."""
 
     question: Question
@@ -151,22 +156,22 @@ class AnswerStep:
 
 
 @frozen
-class AccessStep:
-    """Who may call what now: the registry, and the agents in the order of their entrance."""
+class AccessStep(Step):
+    """Who may call what now: the registry, and the agents in their order."""
 
     registry: ToolRegistry
     agents: tuple[str, ...]
 
 
 @frozen
-class ClosingStep:
+class ClosingStep(Step):
     """
     The end.
 
     Args:
-        question: Where the data came from.
-        own: They are the user's own.
-        missing: A package whose tools the demo would have used.
+        question: The question, with the source of the data.
+        has_own_data: The data are the user's own.
+        missing_package: A package whose tools the demo would have used.
     """
 
     question: Question
@@ -174,8 +179,4 @@ class ClosingStep:
     missing_package: str = ""
 
 
-Step = (
-    OpeningStep | SceneStep | CallStep | RegistryChangeStep | DecisionStep | RemarkStep | ApprovalStep | CrashStep | ResumeStep | InDoubtStep | ReplayStep | ToolsetChangeStep
-    | ProfileStep | PictureStep | AnswerStep | RunReportStep | AccessStep | ClosingStep
-)  # fmt: skip
 StepCallback = Callable[[Step], None]

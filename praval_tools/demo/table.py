@@ -1,4 +1,4 @@
-"""A table in memory: named columns of text, their kinds, and the rows that a filter leaves."""
+"""A table in memory: named columns of text, the kind of each, filtering and grouping of rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from praval_tools.errors import ToolUsageError
 from praval_tools.names import find_similar_names
 
 Kind = Literal["number", "yes/no", "text"]
@@ -24,7 +25,7 @@ class Column:
 
     Args:
         name: Its heading.
-        values: One text per row, empty where nothing is known.
+        values: One text per row, empty where the value is missing.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Column:
 
     @cached_property
     def kind(self) -> Kind:
-        """What all filled cells are."""
+        """The kind of all filled cells."""
         filled = {value for value in self.values if value}
         if filled and all(value.lower() in _YES_NO_VALUES for value in filled):
             return "yes/no"
@@ -41,9 +42,9 @@ class Column:
     @cached_property
     def numbers(self) -> list[float | None]:
         """The values as numbers (yes is 1, no is 0), None where there is none."""
-        read = _parse_yes_no if self.kind == "yes/no" else _parse_number
-        known = {value: read(value) for value in set(self.values)}
-        return [known[value] for value in self.values]
+        parse = _parse_yes_no if self.kind == "yes/no" else _parse_number
+        parsed = {value: parse(value) for value in set(self.values)}
+        return [parsed[value] for value in self.values]
 
     @cached_property
     def distinct(self) -> tuple[str, ...]:
@@ -78,28 +79,28 @@ class Table:
         Return the column of this name.
 
         Raises:
-            ValueError: There is none; the text names similar ones.
+            ToolUsageError: There is none; the text names similar ones.
         """
         if name in self._columns_by_name:
             return self._columns_by_name[name]
         names = find_similar_names(name, self._columns_by_name) or tuple(self._columns_by_name)[:8]
-        raise ValueError(f"no column {name!r} in {self.name}; there is {', '.join(map(repr, names))}")
+        raise ToolUsageError(f"No column {name!r} in {self.name}; there is {', '.join(map(repr, names))}.")
 
     def select_rows(self, only: RowFilter = None) -> Iterable[int]:
-        """Return the numbers of the rows whose cells are among the values that *only* names for their column."""
-        left: Iterable[int] = range(len(self))
-        for name, wanted in (only or {}).items():
-            values, among = self.get_column(name).values, set(wanted)
-            left = [row for row in left if values[row] in among]
-        return left
+        """Return the numbers of the rows whose cells have one of the values that *only* names for their column."""
+        rows: Iterable[int] = range(len(self))
+        for name, allowed in (only or {}).items():
+            values, allowed_values = self.get_column(name).values, set(allowed)
+            rows = [row for row in rows if values[row] in allowed_values]
+        return rows
 
     def group_rows(self, by: Sequence[str], rows: Iterable[int]) -> Iterator[tuple[tuple[str, ...], list[int]]]:
         """Yield each combination of the values of *by* with its rows, in order of appearance."""
         keys = [self.get_column(name).values for name in by]
-        found: dict[tuple[str, ...], list[int]] = {}
+        groups: dict[tuple[str, ...], list[int]] = {}
         for row in rows:
-            found.setdefault(tuple(values[row] for values in keys), []).append(row)
-        yield from found.items()
+            groups.setdefault(tuple(values[row] for values in keys), []).append(row)
+        yield from groups.items()
 
     def get_record(self, row: int) -> dict[str, str]:
         """Return one row as a mapping from heading to text."""

@@ -1,4 +1,4 @@
-"""The tools of the demo, each a plain function with type hints, declared on the registry that it is given."""
+"""The demo's tools: plain functions with type hints, declared on a registry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DataSummary:
 
 @frozen(kw_only=True)
 class Word:
-    """A word and how often it stands in the text."""
+    """A word and how often it is in the text."""
 
     word: str
     times: int
@@ -64,18 +64,18 @@ class Report:
 
 @define
 class Workspace:
-    """What the agents share on their desk: the data, and what they did: notes, and reports that went out."""
+    """What the tools work on: the data, and the effects of earlier calls, which are notes and published reports."""
 
     table: Table
     effects: EffectLog = field(factory=EffectLog)
 
 
-def declare_data_tools(registry: ToolRegistry, desk: Workspace) -> None:
-    """Declare what the librarian owns: an overview that all may see, and the raw rows, which nobody else may."""
+def declare_data_tools(registry: ToolRegistry, workspace: Workspace) -> None:
+    """Declare what the librarian owns: an overview for everybody, and the raw rows for itself."""
 
     @tool("describe_data", owned_by="librarian", shared=True, read_only=True, registry=registry)
     def describe_data() -> DataSummary:
-        """Say how many rows the data have, and what each column holds."""
+        """Return how many rows the data have, and what each column holds."""
         columns = [
             ColumnSummary(
                 name=column.name,
@@ -83,9 +83,11 @@ def declare_data_tools(registry: ToolRegistry, desk: Workspace) -> None:
                 distinct=len(column.distinct),
                 empty=sum(1 for value in column.values if not value),
             )
-            for column in desk.table.columns
+            for column in workspace.table.columns
         ]
-        return DataSummary(name=desk.table.name, rows=len(desk.table), unit=desk.table.unit, columns=columns)
+        return DataSummary(
+            name=workspace.table.name, rows=len(workspace.table), unit=workspace.table.unit, columns=columns
+        )
 
     @tool("read_rows", owned_by="librarian", read_only=True, risk_level="medium", registry=registry)
     def read_rows(count: Annotated[int, Ge(1)], only: RowFilterArgument = None) -> list[dict[str, str]]:
@@ -96,10 +98,10 @@ def declare_data_tools(registry: ToolRegistry, desk: Workspace) -> None:
             count: How many, from the top.
             only: The rows wanted: column to values.
         """
-        return [desk.table.get_record(row) for row in islice(desk.table.select_rows(only), count)]
+        return [workspace.table.get_record(row) for row in islice(workspace.table.select_rows(only), count)]
 
 
-def declare_table_tools(registry: ToolRegistry, desk: Workspace) -> None:
+def declare_table_tools(registry: ToolRegistry, workspace: Workspace) -> None:
     """Declare the tools of the category "tables": without an owner, for every agent that requests the category."""
 
     @tool("count_rows", category="tables", read_only=True, registry=registry)
@@ -111,8 +113,8 @@ def declare_table_tools(registry: ToolRegistry, desk: Workspace) -> None:
             by: The column.
             only: The rows to count: column to values.
         """
-        values = desk.table.get_column(by).values
-        return dict(Counter(values[row] for row in desk.table.select_rows(only)).most_common())
+        values = workspace.table.get_column(by).values
+        return dict(Counter(values[row] for row in workspace.table.select_rows(only)).most_common())
 
     @tool("average", category="tables", read_only=True, tags=["statistics"], registry=registry)
     def average(measure: str, by: Annotated[list[str], MinLen(1)], only: RowFilterArgument = None) -> list[Average]:
@@ -124,20 +126,20 @@ def declare_table_tools(registry: ToolRegistry, desk: Workspace) -> None:
             by: The columns whose values are told apart.
             only: The rows to use: column to values.
         """
-        return compute_averages(desk.table, measure, by=by, only=only)
+        return compute_averages(workspace.table, measure, by=by, only=only)
 
-    if desk.table.unit == "lines":
+    if workspace.table.unit == "lines":
 
         @tool("common_words", category="tables", read_only=True, registry=registry)
         def common_words(most: Annotated[int, Ge(1)] = 5, letters: int = 6) -> list[Word]:
             """Count the words of the text that have at least so many letters, the commonest first."""
-            lines = desk.table.get_column("text").values
-            found = Counter(word for word in iter_words(iter(lines)) if len(word) >= letters)
-            return [Word(word=word, times=times) for word, times in found.most_common(most)]
+            lines = workspace.table.get_column("text").values
+            counts = Counter(word for word in iter_words(iter(lines)) if len(word) >= letters)
+            return [Word(word=word, times=times) for word, times in counts.most_common(most)]
 
 
-def declare_fair_comparison(registry: ToolRegistry, desk: Workspace) -> Tool[..., Any]:
-    """Declare the tool that comes late: the statistician lists it before it is there."""
+def declare_fair_comparison(registry: ToolRegistry, workspace: Workspace) -> Tool[..., Any]:
+    """Declare the late tool: the statistician lists it before it exists."""
 
     @tool("fair_comparison", category="statistics", read_only=True, tags=["statistics"], registry=registry)
     def fair_comparison(
@@ -152,29 +154,31 @@ def declare_fair_comparison(registry: ToolRegistry, desk: Workspace) -> Tool[...
             within: Only rows that agree in these columns are set against each other.
             only: The rows to use: column to values.
         """
-        return compare_groups(desk.table, measure, by=by, within=within or (), only=only)
+        return compare_groups(workspace.table, measure, by=by, within=within or (), only=only)
 
     return fair_comparison
 
 
-def declare_report_tools(registry: ToolRegistry, desk: Workspace) -> None:
-    """Declare the notebook, in which all may write and the reporter reads, and the way out of the house."""
+def declare_report_tools(registry: ToolRegistry, workspace: Workspace) -> None:
+    """Declare the notebook, in which all may write and the reporter reads, and the tool that publishes."""
 
     @tool("note", owned_by="reporter", shared=True, idempotent=True, registry=registry)
     def note(text: Annotated[str, MinLen(1)], context: ToolContext) -> int:
         """Write a finding into the notebook, once however often this very call is run; returns its number."""
-        return desk.effects.add_once(_make_effect("note", text, context))
+        return workspace.effects.add_once(_make_effect("note", text, context))
 
     @tool("read_notes", owned_by="reporter", read_only=True, registry=registry)
     def read_notes() -> list[NotebookEntry]:
         """Read all findings, the first one first."""
-        return [NotebookEntry(author=one.by, text=one.text) for one in desk.effects.read_by_tool("note")]
+        return [NotebookEntry(author=note.by, text=note.text) for note in workspace.effects.read_by_tool("note")]
 
     @tool("publish", owned_by="analyst", requires_approval=True, open_world=True, risk_level="high", registry=registry)
     def publish(headline: str, findings: list[str], context: ToolContext) -> Report:
         """Publish the answer, with what the data are; only its owner may, who answers for the figures."""
         data: DataSummary = registry.execute_tool("describe_data")
-        desk.effects.add(_make_effect("publish", f"{headline} ({data.rows:,} {data.unit} of {data.name})", context))
+        workspace.effects.add(
+            _make_effect("publish", f"{headline} ({data.rows:,} {data.unit} of {data.name})", context)
+        )
         return Report(headline=headline, findings=findings)
 
 

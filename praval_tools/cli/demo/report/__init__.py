@@ -1,1 +1,1 @@
-"""The demo's report: one HTML file that needs nothing else, no script, no network."""
+"""The demo's report: one HTML file without scripts, links or network access."""
