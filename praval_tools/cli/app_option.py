@@ -1,4 +1,4 @@
-"""Finding the user's registry: what `--app module:registry` names."""
+"""Loading the user's registry: what `--app module:registry` names, and shell completion from it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Concatenate, ParamSpec
 
 import click
 from click.shell_completion import CompletionItem
 
 from praval_tools import Agent, Tool, ToolRegistry, get_tool_registry
 from praval_tools.cli.common import (
-    EXIT_USAGE,
     CommandError,
+    F,
+    UsageError,
     app_option,
     get_app_option,
     journal_option,
+    json_option,
     traceback_option,
 )
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded
 from praval_tools.errors import ToolError
-from praval_tools.names import find_similar_names
+from praval_tools.names import suggest_names
 from praval_tools.plugins.discovery import find_plugins, read_allow_list
 
 NO_APP_MESSAGE = (
@@ -33,7 +35,7 @@ NO_APP_MESSAGE = (
     "for the default registry that the module fills. To try it: praval-tools --app praval_tools.demo:registry list"
 )
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 
 
 def app_options(command: F) -> F:
@@ -41,24 +43,28 @@ def app_options(command: F) -> F:
     return app_option(journal_option(traceback_option(command)))
 
 
+def report_options(function: Callable[Concatenate[click.Context, P], None]) -> Callable[P, None]:
+    """Add `--json` and the options for the user's registry; the function also gets the context."""
+    return json_option(app_options(click.pass_context(function)))
+
+
 def load_app_registry(ctx: click.Context) -> ToolRegistry:
     """
-    Return the registry that `--app` names as its module made it, importing its module from the working directory too.
+    Return the registry that `--app` names; its module is also looked for in the working directory.
 
-    Without `--app`, where plugins are installed: the default registry.
-
+    Without `--app`, where plugins are installed, it is the default registry.
     What the module prints goes to stderr, so that `--json` stays JSON.
 
     Raises:
-        Failure: There is neither `--app` nor a plugin, or the module or registry is not there, or fails; with the fix.
+        CommandError: There is neither `--app` nor a plugin, or the module or registry is missing or fails.
     """
     spec = get_app_option(ctx)
-    if spec is None and (read_allow_list() == frozenset() or not find_plugins()):
-        raise CommandError(NO_APP_MESSAGE, EXIT_USAGE)
-    if spec is None:  # plugins are installed, and fill it
-        return get_tool_registry()
-    with redirect_stdout(sys.stderr):
-        return load_registry(spec)
+    if spec is not None:
+        with redirect_stdout(sys.stderr):
+            return load_registry(spec)
+    if read_allow_list() == frozenset() or not find_plugins():
+        raise UsageError(NO_APP_MESSAGE)
+    return get_tool_registry()  # the plugins fill it
 
 
 def load_registry(spec: str) -> ToolRegistry:
@@ -66,54 +72,51 @@ def load_registry(spec: str) -> ToolRegistry:
     Return the registry that *spec*, `module:attribute` or `module`, names.
 
     Raises:
-        Failure: There is none; the text names the fix.
+        CommandError: There is none; the text names the fix.
     """
     name, _, path = spec.partition(":")
     if name.endswith(".py") or "/" in name or "\\" in name:
         dotted = name.removesuffix(".py").strip("./\\").replace("/", ".").replace("\\", ".")
-        raise CommandError(f"--app takes a module, not a file: --app {dotted}{':' + path if path else ''}", EXIT_USAGE)
+        raise UsageError(f"--app takes a module, not a file: --app {dotted}{':' + path if path else ''}")
     module = _import_app_module(name)
     if not path:
         return get_tool_registry()
-    found: Any = module
+    value: object = module
     for part in path.split("."):
-        if not hasattr(found, part):
-            fix = find_similar_names(part, [known for known in vars(module) if not known.startswith("_")])
-            raise CommandError(f"Module {name!r} has no {path!r}." + _format_suggestion(fix), EXIT_USAGE)
-        found = getattr(found, part)
-    return _resolve_registry(spec, found)
+        if not hasattr(value, part):
+            fix = suggest_names(part, [known for known in vars(module) if not known.startswith("_")])
+            raise UsageError(f"Module {name!r} has no {path!r}.{fix}")
+        value = getattr(value, part)
+    return _resolve_registry(spec, value)
 
 
 def _import_app_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise CommandError(f"--app takes MODULE[:REGISTRY], not {name!r}.", EXIT_USAGE)
-    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+        raise UsageError(f"--app takes MODULE[:REGISTRY], not {name!r}.")
+    if (folder := os.getcwd()) not in sys.path and "" not in sys.path:
+        sys.path.insert(0, folder)
     try:
         return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            text = f"No module {name!r} here or installed; run this in the folder that holds it."
-            raise CommandError(text, EXIT_USAGE) from error
-        raise CommandError(f"Importing {name!r} failed: {error}{_format_location(error)}.") from error
-    except ToolError as error:
-        raise CommandError(f"Importing {name!r} failed: {error}") from error
-    except (Exception, SystemExit) as error:  # the user's code: whatever it raises, say where
-        raise CommandError(
-            f"Importing {name!r} failed: {type(error).__name__}: {error}{_format_location(error)}."
-        ) from error
+    except (Exception, SystemExit) as error:  # user code may raise anything: say where
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            text = f"No module {name!r} in this folder or installed; run the command in the folder that holds it."
+            raise UsageError(text) from error
+        kind = "" if isinstance(error, ModuleNotFoundError | ToolError) else f"{type(error).__name__}: "
+        location = "" if isinstance(error, ToolError) else f"{_format_location(error)}."
+        raise CommandError(f"Importing {name!r} failed: {kind}{error}{location}") from error
 
 
-def _resolve_registry(spec: str, found: Any) -> ToolRegistry:
-    if callable(found) and not isinstance(found, type | ToolRegistry | Tool | Agent):
+def _resolve_registry(spec: str, value: object) -> ToolRegistry:
+    if callable(value) and not isinstance(value, type | ToolRegistry | Tool | Agent):
         try:
-            found = found()
-        except (Exception, SystemExit) as error:  # the user's code: whatever it raises, say where
+            value = value()
+        except (Exception, SystemExit) as error:  # user code may raise anything: say where
             raise CommandError(f"{spec} failed: {type(error).__name__}: {error}{_format_location(error)}.") from error
-    if not isinstance(found, ToolRegistry):
-        kind = _add_article(type(found).__name__)
-        raise CommandError(f"{spec} is {kind}, not a ToolRegistry or a function that returns one.", EXIT_USAGE)
-    return found
+    if isinstance(value, ToolRegistry):
+        return value
+    kind = type(value).__name__
+    article = "an" if kind[:1].lower() in "aeiou" else "a"
+    raise UsageError(f"{spec} is {article} {kind}, not a ToolRegistry or a function that returns one.")
 
 
 def _format_location(error: BaseException) -> str:
@@ -121,14 +124,6 @@ def _format_location(error: BaseException) -> str:
     if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
         return ""
     return f" ({os.path.relpath(frames[-1].filename)}, line {frames[-1].lineno})"
-
-
-def _format_suggestion(names: tuple[str, ...]) -> str:
-    return f" Did you mean {' or '.join(map(repr, names))}?" if names else ""
-
-
-def _add_article(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 # ── completion ───────────────────────────────────────────────────────────────────────────────────
@@ -145,13 +140,13 @@ def complete_agent(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def _complete_names(
-    ctx: click.Context, incomplete: str, names: Callable[[ToolRegistry], list[str]]
+    ctx: click.Context, incomplete: str, list_names: Callable[[ToolRegistry], list[str]]
 ) -> list[CompletionItem]:
     try:
         with redirect_stdout(sys.stderr):
             registry = load_app_registry(ctx)
             ensure_plugins_loaded(registry, quiet=True)
-            known = names(registry)
+            names = list_names(registry)
     except CommandError:
         return []
-    return [CompletionItem(name) for name in known if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from praval_tools.cli.common import sanitize_text
-from praval_tools.cli.demo.text_charts import Glyphs, select_glyphs
-from praval_tools.cli.output import build_grid, to_cell
+from praval_tools.cli.output import Glyphs, build_grid, select_glyphs, to_cell
 from praval_tools.cli.times import format_duration
 from praval_tools.journal import RecordedCall
 from praval_tools.names import OPERATOR
@@ -24,65 +23,61 @@ _MAX_ARGUMENTS_LENGTH = 40
 
 
 def build_call_tree(calls: Sequence[RecordedCall], console: Console) -> Table:
-    """Return a table of *calls*, each below the one inside which it was made."""
-    signs, wide = select_glyphs(console.encoding), console.width >= _MIN_WIDE_WIDTH
-    longest = max((one.latency_ms or 0.0 for one in calls), default=0.0) or 1.0
+    """Return a table of *calls*, each below its parent; arguments, errors and ids are columns where there is room."""
+    glyphs, is_wide = select_glyphs(console.encoding), console.width >= _MIN_WIDE_WIDTH
+    max_length = None if console.width > 1_000 else _MAX_ARGUMENTS_LENGTH
+    longest = max((call.latency_ms or 0.0 for call in calls), default=0.0) or 1.0
     rows = []
-    for depth, one in _walk_calls(calls):
+    for depth, call in _walk_calls(calls):
         indent = "  " * min(depth, _MAX_INDENT_DEPTH)
-        what = Text.assemble(_render_mark(one, signs), " ", indent, to_cell(one.tool_name, "bold"))
-        if wide:
-            what.append(
-                f"({sanitize_text(_format_arguments(one), max_length=None if console.width > 1_000 else _MAX_ARGUMENTS_LENGTH)})",
-                style="dim",
-            )
-        error = Text(f"\n  {indent}{sanitize_text(one.error)}", style="dim") if one.error and not wide else Text("")
-        row = [what + error, to_cell(one.agent or OPERATOR), _render_state(one), to_cell(format_duration(one.latency_ms) or "-"),
-               Text(_render_bar(one, longest, signs), style="magenta")]  # fmt: skip
-        rows.append([*row, to_cell(one.error or "", "dim"), to_cell(one.tool_call_id, "dim")] if wide else row)
-    titles = ["call", "agent", "outcome", "took", "", *(["error", "id"] if wide else [])]
+        name = Text.assemble(_render_mark(call, glyphs), " ", indent, to_cell(call.tool_name, "bold"))
+        if is_wide:
+            name.append(f"({sanitize_text(_format_arguments(call), max_length=max_length)})", style="dim")
+        elif call.error:
+            name.append(f"\n  {indent}{sanitize_text(call.error)}", style="dim")
+        bar_length = max(round((call.latency_ms or 0.0) / longest * _BAR_WIDTH), 1 if call.latency_ms else 0)
+        bar = Text(glyphs.bar * bar_length, style="magenta")
+        duration = format_duration(call.latency_ms) or "-"
+        more = (to_cell(call.error or "", "dim"), to_cell(call.tool_call_id, "dim")) if is_wide else ()
+        rows.append((name, call.agent or OPERATOR, _render_state(call), duration, bar, *more))
+    titles = ("call", "agent", "outcome", "took", "", *(("error", "id") if is_wide else ()))
     table = build_grid(titles, rows, unwrapped_columns=(2, 3, 4))
     table.columns[3].justify = "right"
     return table
 
 
 def _walk_calls(calls: Sequence[RecordedCall]) -> Iterator[tuple[int, RecordedCall]]:
-    """Yield depth and call; one whose parent is not of this run, or is its own child, stands at the top."""
-    known = {one.tool_call_id for one in calls}
-    inside: dict[str | None, list[RecordedCall]] = {}
-    for one in calls:
-        inside.setdefault(one.parent_id if one.parent_id in known else None, []).append(one)
+    """Yield depth and call; one whose parent is not in this run, or is its own descendant, is at the top."""
+    ids = {call.tool_call_id for call in calls}
+    children: dict[str | None, list[RecordedCall]] = {}
+    for call in calls:
+        children.setdefault(call.parent_id if call.parent_id in ids else None, []).append(call)
     seen: set[str] = set()
-    for top in (*inside.get(None, ()), *calls):
+    for top in (*children.get(None, ()), *calls):
         waiting = [(0, top)]
         while waiting:
-            depth, one = waiting.pop()
-            if one.tool_call_id not in seen:
-                seen.add(one.tool_call_id)
-                yield depth, one
-                waiting.extend((depth + 1, child) for child in reversed(inside.get(one.tool_call_id, ())))
+            depth, call = waiting.pop()
+            if call.tool_call_id not in seen:
+                seen.add(call.tool_call_id)
+                yield depth, call
+                waiting.extend((depth + 1, child) for child in reversed(children.get(call.tool_call_id, ())))
 
 
-def _render_mark(one: RecordedCall, signs: Glyphs) -> Text:
-    if one.in_doubt or one.outcome is None:
-        return Text("?", style="bold red" if one.in_doubt else "yellow")
-    return Text(signs.yes, style="green") if one.outcome is Outcome.OK else Text(signs.no, style="bold red")
+def _render_mark(call: RecordedCall, glyphs: Glyphs) -> Text:
+    if call.in_doubt or call.outcome is None:
+        return Text("?", style="bold red" if call.in_doubt else "yellow")
+    return Text(glyphs.yes, style="green") if call.outcome is Outcome.OK else Text(glyphs.no, style="bold red")
 
 
-def _render_state(one: RecordedCall) -> Text:
-    if one.in_doubt:
-        return Text(f"in doubt ({one.outcome.value})" if one.outcome else "in doubt", style="bold red")
-    if one.outcome is None:
+def _render_state(call: RecordedCall) -> Text:
+    if call.in_doubt:
+        return Text(f"in doubt ({call.outcome.value})" if call.outcome else "in doubt", style="bold red")
+    if call.outcome is None:
         return Text("may run again", style="yellow")
-    return Text(one.outcome.value, style="" if one.outcome is Outcome.OK else "red")
+    return Text(call.outcome.value, style="" if call.outcome is Outcome.OK else "red")
 
 
-def _format_arguments(one: RecordedCall) -> str:
-    if not isinstance(one.arguments, dict):
-        return json.dumps(one.arguments, default=str)
-    return ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in one.arguments.items())
-
-
-def _render_bar(one: RecordedCall, longest: float, signs: Glyphs) -> str:
-    length = round((one.latency_ms or 0.0) / longest * _BAR_WIDTH)
-    return signs.bar * max(length, 1 if one.latency_ms else 0)
+def _format_arguments(call: RecordedCall) -> str:
+    if not isinstance(call.arguments, dict):
+        return json.dumps(call.arguments, default=str)
+    return ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in call.arguments.items())

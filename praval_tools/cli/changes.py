@@ -1,23 +1,21 @@
-"""What the commands share that change who may do what: the act is the operator's, and is kept."""
+"""What the commands share that change who may call what: the operator makes the change, and the journal records it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import click
 from attrs import field, frozen
-from rich.text import Text
 
 from praval_tools import ToolRegistry, plugin_reports
-from praval_tools.cli.app_option import app_options, complete_agent, complete_tool, load_app_registry
-from praval_tools.cli.common import EXIT_REFUSED, EXIT_USAGE, CommandError, F, json_option
+from praval_tools.cli.app_option import complete_agent, complete_tool, load_app_registry, report_options
+from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, UsageError
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME, locate_journal, open_selected_registry
-from praval_tools.cli.output import make_console, print_json, print_parts, to_cell
+from praval_tools.cli.output import print_json, print_message, print_note, print_result, to_cell
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded
 from praval_tools.errors import InvalidNameError, JournalWarning, ToolUsageError, UnknownToolError
-from praval_tools.names import check_agent_name, find_similar_names
+from praval_tools.names import check_agent_name, find_similar_names, suggest_names
 
 
 @frozen(kw_only=True)
@@ -27,123 +25,139 @@ class ChangeResult:
 
     Args:
         text: In a sentence.
-        changed: False: it was so already.
-        about: For `--json`: what it was done to.
+        changed: False where nothing had to be changed.
+        details: For `--json`: what was changed.
         notes: What a person should know besides.
     """
 
     text: str
     changed: bool = True
-    details: dict[str, Any] = field(factory=dict)
+    details: JsonObject = field(factory=dict)
     notes: tuple[str, ...] = ()
 
 
-ChangeFunction = Callable[[ToolRegistry], ChangeResult]
-
 tool_argument = click.argument("tool", shell_complete=complete_tool)
 agent_argument = click.argument("agent", shell_complete=complete_agent)
+_reason_option = click.option("--reason", metavar="TEXT", default="", help="Why; recorded with the change.")
 
 
-def change_options(command: F) -> F:
-    """Add the options of every command that changes who may do what."""
-    reason = click.option("--reason", metavar="TEXT", default="", help="Why; kept with it.")
-    made: Any = reason(json_option(app_options(click.pass_context(command))))
-    return made  # type: ignore[no-any-return]
-
-
-def apply_change(ctx: click.Context, verb: str, deed: ChangeFunction, *, as_json: bool) -> None:
+def change_command(
+    name: str, *parameters: Callable[[Callable[..., object]], Callable[..., object]]
+) -> Callable[[Callable[..., ChangeResult]], click.Command]:
     """
-    Do *deed* as the operator and keep it in the journal, then say what was done, and where it is kept.
+    Make a command of a function that changes a registry; it gets the registry, the parameters and `reason`.
 
-    Where there is no journal yet, it is tried on a copy first: what cannot be done makes no file.
+    Args:
+        name: Of the command.
+        parameters: Its own arguments and options; those that all such commands have come after them.
+    """
+
+    def decorate(function: Callable[..., ChangeResult]) -> click.Command:
+        def command(ctx: click.Context, /, *, as_json: bool, **values: object) -> None:
+            _apply_change(ctx, lambda registry: function(registry, **values), as_json=as_json)
+
+        decorated: Callable[..., object] = _reason_option(report_options(command))
+        for parameter in reversed(parameters):
+            decorated = parameter(decorated)
+        return click.command(name, help=function.__doc__)(decorated)
+
+    return decorate
+
+
+def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeResult], *, as_json: bool) -> None:
+    """
+    Make a change as the operator and record it in the journal, then print what was done and where it is recorded.
+
+    Where there is no journal yet, the change is tried on a copy first, so that a change that fails creates no file.
 
     Raises:
-        Failure: It cannot be done, or cannot be kept.
+        CommandError: It cannot be made, or cannot be recorded.
     """
     registry = load_app_registry(ctx)
-    if registry.journal is not None and registry.journal.name == MEMORY_JOURNAL_NAME:
+    own, location = registry.journal, locate_journal(ctx)
+    if own is not None and own.name == MEMORY_JOURNAL_NAME:
         fix = "give the registry a file: ToolRegistry(journal='runs.db')."
         raise CommandError(
-            f"The registry keeps its journal in memory, where the act would end with this command; {fix}"
+            f"The registry keeps its journal in memory, where the change would end with this command; {fix}"
         )
-    own, place = registry.journal, locate_journal(ctx)
-    if own is None and not place.exists:
+    if own is None and not location.exists:
         trial = registry.fork()
         if not plugin_reports(registry):
             ensure_plugins_loaded(trial, quiet=True)
-        done, _ = _run_change(trial, deed)
-        if not done.changed:
-            _print_change(verb, done, None, (), as_json=as_json)
+        result, _ = _run_change(trial, change)
+        if not result.changed:
+            _print_change(ctx, result, (), None, as_json=as_json)
             return
     registry = open_selected_registry(ctx, create_journal=True)
-    done, notes = _run_change(registry, deed)
-    journal = registry.journal.name if registry.journal is not None else str(place.path)
-    _print_change(verb, done, journal, notes, as_json=as_json, has_own_journal=own is not None)
+    result, notes = _run_change(registry, change)
+    journal = registry.journal.name if registry.journal is not None else str(location.path)
+    _print_change(ctx, result, notes, journal, as_json=as_json, has_own_journal=own is not None)
 
 
-def _run_change(registry: ToolRegistry, deed: ChangeFunction) -> tuple[ChangeResult, tuple[str, ...]]:
-    """Do it, and return what came of it, with the warnings that it gave."""
-    with warnings.catch_warnings(record=True) as heard:
+def _run_change(
+    registry: ToolRegistry, change: Callable[[ToolRegistry], ChangeResult]
+) -> tuple[ChangeResult, tuple[str, ...]]:
+    """Make the change; return its result, and its notes after the warnings that it gave."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with registry.as_operator():
-                done = deed(registry)
+                result = change(registry)
         except (InvalidNameError, ToolUsageError) as error:
-            raise CommandError(str(error), EXIT_USAGE) from error
-    if lost := [one for one in heard if issubclass(one.category, JournalWarning)]:
-        raise CommandError(f"It was not kept: {lost[0].message}")
-    return done, (*(str(one.message) for one in heard), *done.notes)
+            raise UsageError(str(error)) from error
+    for warning in caught:
+        if issubclass(warning.category, JournalWarning):
+            raise CommandError(f"It was not recorded: {warning.message}")
+    return result, (*(str(warning.message) for warning in caught), *result.notes)
 
 
 def _print_change(
-    verb: str,
-    done: ChangeResult,
-    journal: str | None,
+    ctx: click.Context,
+    result: ChangeResult,
     notes: Iterable[str],
+    journal: str | None,
     *,
     as_json: bool,
     has_own_journal: bool = False,
 ) -> None:
-    err = make_console(stderr=True)
     for note in notes:
-        print_parts(err, to_cell(f"Note: {note}", "yellow"))
+        print_note(note)
+    journal = journal if result.changed else None
     if as_json:
-        kept = journal if done.changed else None
-        print_json({"done": verb, "changed": done.changed, **done.details, "journal": kept, "notes": list(notes)})
+        done = {"done": ctx.command.name, "changed": result.changed}
+        print_json({**done, **result.details, "journal": journal, "notes": list(notes)})
         return
-    print_parts(make_console(), to_cell(done.text))
-    if done.changed and journal is not None:
+    print_result(to_cell(result.text))
+    if journal is not None:
         hint = "" if has_own_journal else f" Your program sees it with ToolRegistry(journal={journal!r})."
-        print_parts(err, Text.assemble(to_cell(f"Kept in the journal {journal!r}.{hint}", "dim")))
+        print_message(f"Recorded in the journal {journal!r}.{hint}", "dim")
 
 
 def check_tool_exists(registry: ToolRegistry, tool: str, *, recorded_for: str | None = None) -> None:
     """
-    Refuse a tool that does not exist; one that something is recorded of for *or_agent* will do.
+    Check that a tool exists, or that something is recorded of it for the agent *recorded_for*.
 
     Raises:
         UnknownToolError: There is none; the text names similar ones.
     """
     state = registry.state
-    recorded = recorded_for is not None and tool in (state.access_by_agent.get(recorded_for) or {})
-    if tool not in state.tools and not recorded:
+    is_recorded = recorded_for is not None and tool in (state.access_by_agent.get(recorded_for) or {})
+    if tool not in state.tools and not is_recorded:
         raise UnknownToolError(tool, find_similar_names(tool, state.tools))
 
 
 def collect_agent_notes(registry: ToolRegistry, agent: str) -> tuple[str, ...]:
     """
-    Return a note where nobody declares *agent*, which is no error: a grant or block may come before it.
+    Return a note where nobody declares *agent*, which is allowed: a grant or block may precede the declaration.
 
     Raises:
-        InvalidNameError: No agent can be called that.
+        InvalidNameError: It is not a valid agent name.
     """
     if check_agent_name(agent) in registry.agents:
         return ()
-    fix = find_similar_names(agent, registry.agents)
-    meant = f" Did you mean {' or '.join(map(repr, fix))}?" if fix else ""
-    return (f"no agent {agent!r} is declared.{meant}",)
+    return (f"no agent {agent!r} is declared.{suggest_names(agent, registry.agents)}",)
 
 
 def make_refusal(text: str) -> CommandError:
-    """Return what ends a command that the access rules refuse."""
+    """Return the error of a command that the access rules refuse."""
     return CommandError(f"{text} Nothing was changed.", EXIT_REFUSED)

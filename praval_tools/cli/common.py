@@ -1,30 +1,31 @@
-"""What every command shares and what must stay light: options, exit codes, and making hostile text harmless."""
+"""What every command shares and what must import fast: exit codes, common options, text that is safe to print."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from praval_tools.names import find_similar_names
+from praval_tools.names import suggest_names
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_REFUSED = 0, 1, 2, 3
 
 DEFAULT_JOURNAL = "praval_tools.db"
-"""Where the command line keeps what has no other place: a file in the working directory."""
+"""The journal of a registry that names none: a file in the working directory."""
 
 _APP_KEY, _JOURNAL_KEY = "praval_tools.cli.app_option", "praval_tools.cli.journal"
 _UNSAFE_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
-F = TypeVar("F", bound=Callable[..., Any])
+JsonObject: TypeAlias = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class CommandError(Exception):
-    """A command cannot go on; printed as one line, with its exit code."""
+    """A command cannot continue; printed as one line, with its exit code."""
 
     def __init__(self, message: str, exit_code: int = EXIT_PROBLEM) -> None:
         super().__init__(message, exit_code)
@@ -34,18 +35,23 @@ class CommandError(Exception):
         return self.message
 
 
+class UsageError(CommandError):
+    """A command was called with arguments that cannot be right."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, EXIT_USAGE)
+
+
 def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: int | None = None) -> str:
     """
     Return *text* safe for a terminal: control characters, escape sequences and invisible marks are spelled out.
 
     Args:
-        text: Anything; a name or description may come from a stranger.
-        lines: Keep line breaks; without, they become spaces.
-        most: Cut to so many characters.
+        text: Anything; names and descriptions may come from untrusted code.
+        keep_line_breaks: Keep line breaks; otherwise they become spaces.
+        max_length: Cut the text to this many characters.
     """
-    plain = str(text)
-    if not keep_line_breaks:
-        plain = " ".join(plain.split())
+    plain = str(text) if keep_line_breaks else " ".join(str(text).split())
     safe = _UNSAFE_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else _escape_character(match[0]), plain)
     return safe if max_length is None or len(safe) <= max_length else f"{safe[: max_length - 1]}…"
 
@@ -55,34 +61,39 @@ def _escape_character(character: str) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def _store_option(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def store_value(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+def format_count(number: int, noun: str) -> str:
+    """Return *number* with its noun: "1 call", "1,200 calls"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _stored_option(name: str, metavar: str, key: str, help: str) -> Callable[[F], F]:
+    """Return an option that may stand before and after the command's name; its value is kept in the context."""
+
+    def store_value(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value:
             ctx.meta[key] = value
 
-    return store_value
+    return click.option(name, metavar=metavar, expose_value=False, callback=store_value, help=help)
 
 
 def app_option(command: F) -> F:
-    """Add `--app`, which is taken before and after the command's name."""
-    return click.option(
-        "--app", metavar="MODULE[:REGISTRY]", expose_value=False, callback=_store_option(_APP_KEY),
-        help="Where your registry is: a module, and in it a ToolRegistry or a function that returns one; "
-        "the module alone means the default registry.",
-    )(command)  # fmt: skip
+    """Add `--app`, which may stand before and after the command's name."""
+    text = (
+        "Where your registry is: a module, and in it a ToolRegistry or a function that returns one; "
+        "the module alone means the default registry."
+    )
+    return _stored_option("--app", "MODULE[:REGISTRY]", _APP_KEY, text)(command)
 
 
 def journal_option(command: F) -> F:
-    """Add `--journal`, which is taken before and after the command's name."""
-    return click.option(
-        "--journal", metavar="PATH", expose_value=False, callback=_store_option(_JOURNAL_KEY),
-        help=f"The journal of a registry that has none of its own; by default {DEFAULT_JOURNAL} in this folder.",
-    )(command)  # fmt: skip
+    """Add `--journal`, which may stand before and after the command's name."""
+    text = f"The journal of a registry that has none of its own; by default {DEFAULT_JOURNAL} in this folder."
+    return _stored_option("--journal", "PATH", _JOURNAL_KEY, text)(command)
 
 
 def traceback_option(command: F) -> F:
-    """Add `--traceback`; `main` reads it from the arguments, since it is for errors of any stage."""
-    return click.option("--traceback", is_flag=True, expose_value=False, help="Show whole Python errors.")(command)
+    """Add `--traceback`; `main` reads it from the arguments, so that it works for errors of every stage."""
+    return click.option("--traceback", is_flag=True, expose_value=False, help="Show full Python tracebacks.")(command)
 
 
 def json_option(command: F) -> F:
@@ -91,30 +102,25 @@ def json_option(command: F) -> F:
 
 
 def get_app_option(ctx: click.Context) -> str | None:
-    """Return what `--app` said, in whichever place."""
-    chosen: str | None = ctx.meta.get(_APP_KEY)
-    return chosen
+    """Return the value of `--app`, wherever it stood."""
+    value: str | None = ctx.meta.get(_APP_KEY)
+    return value
 
 
 def get_journal_option(ctx: click.Context) -> str | None:
-    """Return what `--journal` said, in whichever place."""
-    chosen: str | None = ctx.meta.get(_JOURNAL_KEY)
-    return chosen
-
-
-def reject_unknown_command(ctx: click.Context, arguments: list[str], commands: Iterable[str]) -> None:
-    """Refuse a command that does not exist, and name those that were meant."""
-    commands = tuple(commands)
-    if arguments and arguments[0] not in commands and not arguments[0].startswith("-"):
-        fix = " or ".join(find_similar_names(arguments[0], commands)) or ", ".join(commands)
-        raise click.UsageError(f"No such command {arguments[0]!r}; there is {fix}.", ctx)
+    """Return the value of `--journal`, wherever it stood."""
+    value: str | None = ctx.meta.get(_JOURNAL_KEY)
+    return value
 
 
 class CommandGroup(click.Group):
-    """A command that has commands of its own."""
+    """A group of commands that suggests similar names for a mistyped one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        reject_unknown_command(ctx, args, self.commands)
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            names = self.list_commands(ctx)
+            fix = suggest_names(args[0], names) or f" The commands are {', '.join(names)}."
+            raise click.UsageError(f"No such command {args[0]!r}.{fix}", ctx)
         return super().resolve_command(ctx, args)

@@ -1,16 +1,11 @@
-"""
-The entry point: options that every command has, errors in one line, exit codes.
-
-Imports Click and nothing else of weight: a command's module is imported when that command runs, so that
-`--help` and `--version` answer at once.
-"""
+"""The entry point `main`: finds the command, prints errors in one line, sets the exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -21,9 +16,9 @@ from praval_tools.cli.common import (
     EXIT_PROBLEM,
     EXIT_USAGE,
     CommandError,
+    CommandGroup,
     app_option,
     journal_option,
-    reject_unknown_command,
     sanitize_text,
     traceback_option,
 )
@@ -33,48 +28,49 @@ from praval_tools.plugins.discovery import find_plugins, read_allow_list
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-_PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugged"
+_PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugin_commands"
 
 COMMANDS = {
     "demo": ("demo.command", "Watch four agents answer a question about real data, or about yours."),
     "list": ("listings", "List the tools, or those that one agent may call."),
     "show": ("listings", "Show one tool: parameters, result, owner, who may call it."),
     "agents": ("listings", "List the agents: what they own, list and request."),
-    "matrix": ("listings", "Show agents x tools, with the deciding rule in each cell."),
+    "matrix": ("matrix", "Show agents x tools, with the deciding rule in each cell."),
     "why": ("call", "Explain why an agent may call a tool, or may not, rule by rule."),
     "call": ("call", "Call a tool as an agent, with every check."),
-    "export": ("export", "Write an agent's tools in a provider's format."),
-    "assign": ("grants", "Let an agent call a tool, for ever or within limits."),
+    "export": ("listings", "Write an agent's tools in a provider's format."),
+    "assign": ("grants", "Let an agent call a tool, permanently or within limits."),
     "unassign": ("grants", "Take a tool from an agent."),
-    "block": ("grants", "Refuse a tool to an agent, whatever permits it."),
-    "unblock": ("grants", "Lift the blocks of an agent from a tool."),
-    "transfer": ("tool_state", "Hand a tool over to another owner."),
+    "block": ("grants", "Forbid an agent to call a tool, whatever else allows it."),
+    "unblock": ("grants", "Remove the blocks of an agent from a tool."),
+    "transfer": ("tool_state", "Give a tool another owner."),
     "share": ("tool_state", "Let every agent call a tool."),
-    "unshare": ("tool_state", "Share a tool no more."),
-    "disable": ("tool_state", "Switch off a tool, namespace, category or tag, for everybody."),
-    "enable": ("tool_state", "Switch it on again."),
+    "unshare": ("tool_state", "Stop sharing a tool."),
+    "disable": ("tool_state", "Disable a tool, namespace, category or tag for every agent."),
+    "enable": ("tool_state", "Enable a disabled tool, namespace, category or tag."),
     "audit": ("audit", "Show who called what, what was changed, and why."),
     "runs": ("runs", "List the runs; show one, resolve its calls in doubt."),
-    "journal": ("journal", "Say where the journal is and what it holds; forget old events."),
-    "stats": ("stats", "Show how often each tool is used, and how it goes."),
-    "plugins": ("plugins", "List the plugins, show what one asks for, start one of your own."),
+    "journal": ("journal", "Show where the journal is and what it holds; delete old events."),
+    "stats": ("stats", "Show how often each tool is used, and how its calls end."),
+    "plugins": ("plugins", "List the plugins, show what one requests, start one of your own."),
     "check": ("check", "Import the app, resolve every reference, report what is wrong."),
 }
+"""Command → the module of `praval_tools.cli` that holds it as `<name>_command`, and its help in one line."""
 
 
 def get_plugin_commands(ctx: click.Context) -> dict[str, click.Command]:
-    """Return the commands of plugins; their modules are imported where any plugin is installed, and only then."""
-    found: dict[str, click.Command] | None = ctx.meta.get(_PLUGIN_COMMANDS_KEY)
-    if found is None:
-        found = {}
-        if read_allow_list() != frozenset() and find_plugins():
-            found = load("praval_tools.cli.plugin_commands").load_plugin_commands(COMMANDS)
-        ctx.meta[_PLUGIN_COMMANDS_KEY] = found
-    return found
+    """Return the commands that installed plugins add; without plugins nothing is imported for them."""
+    if _PLUGIN_COMMANDS_KEY not in ctx.meta:
+        has_plugins = read_allow_list() != frozenset() and bool(find_plugins())
+        ctx.meta[_PLUGIN_COMMANDS_KEY] = (
+            load("praval_tools.cli.plugin_commands").load_plugin_commands(COMMANDS) if has_plugins else {}
+        )
+    commands: dict[str, click.Command] = ctx.meta[_PLUGIN_COMMANDS_KEY]
+    return commands
 
 
-class RootCommandGroup(click.Group):
-    """The commands by name; help and completion know them without importing them."""
+class RootCommandGroup(CommandGroup):
+    """The commands by name; a command's module is imported when it runs, not for help and completion."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *get_plugin_commands(ctx)]
@@ -82,34 +78,29 @@ class RootCommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return get_plugin_commands(ctx).get(cmd_name)
-        module = load(f"praval_tools.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command: click.Command = getattr(load(f"praval_tools.cli.{COMMANDS[cmd_name][0]}"), f"{cmd_name}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-        if more := get_plugin_commands(ctx):
+        if plugin_commands := get_plugin_commands(ctx):
             with formatter.section("Commands of plugins"):
                 formatter.write_dl(
-                    [(sanitize_text(name), sanitize_text(one.get_short_help_str(80))) for name, one in more.items()]
+                    [
+                        (sanitize_text(name), sanitize_text(command.get_short_help_str(80)))
+                        for name, command in plugin_commands.items()
+                    ]
                 )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return names + [item for item in click.Command.shell_complete(self, ctx, incomplete) if item not in names]
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS:
-            reject_unknown_command(ctx, args, self.list_commands(ctx))
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # here, because Click's own handling would say exit code 1
+        except BrokenPipeError:  # caught here because Click would exit with 1
             _discard_output()
             return EXIT_BROKEN_PIPE
 
@@ -117,7 +108,7 @@ class RootCommandGroup(click.Group):
 @click.command(
     cls=RootCommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 the access rules refuse.",
+    epilog="Exit codes: 0 success, 1 a problem was found, 2 wrong usage, 3 refused by the access rules.",
 )
 @app_option
 @journal_option
@@ -132,10 +123,8 @@ def root_command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit; an error is one readable line, with --traceback the whole of it."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    given = given or ["--help"]
-    code = _run_command(given)
+    """Run the command line and exit; an error is one readable line, with --traceback the whole traceback."""
+    code = _run_command(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -147,39 +136,30 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run_command(arguments: list[str]) -> int:
     try:
-        answer: Any = root_command.main(arguments, prog_name="praval-tools", standalone_mode=False)
-        return answer if isinstance(answer, int) else EXIT_OK
+        result = root_command.main(arguments, prog_name="praval-tools", standalone_mode=False)
+        return result if isinstance(result, int) else EXIT_OK
     except click.Abort:
         return _print_error("Stopped:", "interrupted.", EXIT_INTERRUPTED)
     except click.UsageError as error:
-        place = f" See: {error.ctx.command_path} --help" if error.ctx is not None else ""
-        return _print_error("Error:", f"{error.format_message()}{place}", EXIT_USAGE)
+        hint = f" See: {error.ctx.command_path} --help" if error.ctx is not None else ""
+        return _print_error("Error:", f"{error.format_message()}{hint}", EXIT_USAGE)
     except click.ClickException as error:
         return _print_error("Error:", error.format_message(), EXIT_PROBLEM)
-    except Exception as error:  # the last seam: whatever it is, a person reads one line
+    except Exception as error:  # every remaining error is shown to a person, in one line
         if "--traceback" in arguments:
             raise
-        return _print_error("Error:", *_describe_error(error))
-
-
-def _describe_error(error: Exception) -> tuple[str, int]:
-    if isinstance(error, CommandError):
-        return str(error), error.exit_code
-    if isinstance(error, ToolError):
-        return str(error), EXIT_PROBLEM
-    return f"{type(error).__name__}: {error} (the whole of it: add --traceback)", EXIT_PROBLEM
+        if isinstance(error, CommandError | ToolError):
+            return _print_error("Error:", str(error), getattr(error, "exit_code", EXIT_PROBLEM))
+        text = f"{type(error).__name__}: {error} (for the full traceback add --traceback)"
+        return _print_error("Error:", text, EXIT_PROBLEM)
 
 
 def _print_error(label: str, message: str, code: int) -> int:
-    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(
-        f"{click.style(label, fg='red', bold=True)} {sanitize_text(message, keep_line_breaks=True)}",
-        err=True,
-        color=colour,
-    )
+    text = f"{click.style(label, fg='red', bold=True)} {sanitize_text(message, keep_line_breaks=True)}"
+    click.echo(text, err=True, color=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
     return code
 
 
 def _discard_output() -> None:
-    """Let the interpreter's last flush go nowhere: who read our output has left."""
+    """Send what is still buffered nowhere: the reader of the output has closed it."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -1,13 +1,14 @@
-"""An event in a line: who did what to which tool, and why."""
+"""Describing an event of the journal in one line: who did what to which tool, and why."""
 
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
 
 from attrs import frozen
 
-from praval_tools.access import events as facts
+from praval_tools import Grant
+from praval_tools.access import events as changes
+from praval_tools.cli.common import format_count
 from praval_tools.cli.times import format_duration, format_time
 from praval_tools.journal import events
 from praval_tools.journal.events import RecordedDecision
@@ -21,26 +22,29 @@ class EventText:
 
     Args:
         who: Who did it.
-        tool: What it was done to or with.
-        what: What was done, or what came of it.
+        tool: The tool that was called or changed.
+        what: What was done, or how it ended.
         why: The rule, the reason, the error.
-        good: None: neither good nor bad.
+        is_good: Whether it went well; None where that does not apply.
     """
 
     who: str
     tool: str
     what: str
     why: str = ""
-    good: bool | None = None
+    is_good: bool | None = None
 
 
 @singledispatch
-def describe_event(event: Any) -> EventText:
+def describe_event(event: object) -> EventText:
     """Return what a person reads of *event*."""
     return EventText(getattr(event, "by", ""), getattr(event, "tool", ""), type(event).__name__)
 
 
-def _get_agent_name(event: Any) -> str:
+# ── calls, approvals, model loops, plugins ───────────────────────────────────────────────────────
+
+
+def _get_agent(event: events.CallEvent | events.LoopEvent) -> str:
     return event.agent or OPERATOR
 
 
@@ -48,29 +52,32 @@ def _get_rule(decision: RecordedDecision | None) -> str:
     return "" if decision is None else decision.rule
 
 
+def _join_reasons(*reasons: str | None) -> str:
+    return ": ".join(reason for reason in reasons if reason)
+
+
+def _with_duration(text: str, milliseconds: float | None) -> str:
+    return text if milliseconds is None else f"{text}, {format_duration(milliseconds)}"
+
+
 @describe_event.register
 def _describe_call(event: events.AgentToolCall) -> EventText:
-    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-    return EventText(_get_agent_name(event), event.tool_name, f"call{again}", _get_rule(event.decision))
+    attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    return EventText(_get_agent(event), event.tool_name, f"call{attempt}", _get_rule(event.decision))
 
 
 @describe_event.register
 def _describe_result(event: events.AgentToolResult) -> EventText:
-    by = f"resolved by {event.by}" if event.by else ""
-    why = ": ".join(one for one in (by, event.error_type, event.error) if one)
-    took = format_duration(event.latency_ms)
-    good = event.outcome == "ok"
-    return EventText(
-        _get_agent_name(event), event.tool_name, f"{event.outcome.value}{f', {took}' if took else ''}", why, good
-    )
+    why = _join_reasons(f"resolved by {event.by}" if event.by else "", event.error_type, event.error)
+    what = _with_duration(event.outcome.value, event.latency_ms)
+    return EventText(_get_agent(event), event.tool_name, what, why, event.outcome == "ok")
 
 
 @describe_event.register
 def _describe_refusal(event: events.CallRefused) -> EventText:
     reason = event.decision.reason if event.decision is not None and not event.decision.allowed else ""
-    rule = _get_rule(event.decision) if reason else (event.error_type or "")
-    why = ": ".join(one for one in (rule, reason or event.error) if one)
-    return EventText(_get_agent_name(event), event.tool_name, event.outcome.value, why, False)
+    why = _join_reasons(_get_rule(event.decision) if reason else event.error_type, reason or event.error)
+    return EventText(_get_agent(event), event.tool_name, event.outcome.value, why, False)
 
 
 @describe_event.register
@@ -80,38 +87,32 @@ def _describe_rerun(event: events.CallRerun) -> EventText:
 
 @describe_event.register
 def _describe_approval_request(event: events.ApprovalAsked) -> EventText:
-    return EventText(
-        _get_agent_name(event), event.tool_name, "approval asked", event.reason or f"risk: {event.risk_level}"
-    )
+    why = event.reason or f"risk: {event.risk_level}"
+    return EventText(_get_agent(event), event.tool_name, "approval asked", why)
 
 
 @describe_event.register
 def _describe_approval_answer(event: events.ApprovalAnswered) -> EventText:
-    word = "approved" if event.answer == "allow" else "denied"
-    about = f"{_get_agent_name(event)}'s call"
-    return EventText(
-        event.by, event.tool_name, word, f"{about}: {event.reason}" if event.reason else about, word[0] == "a"
-    )
+    is_allowed, why = event.answer == "allow", _join_reasons(f"{_get_agent(event)}'s call", event.reason)
+    return EventText(event.by, event.tool_name, "approved" if is_allowed else "denied", why, is_allowed)
 
 
 @describe_event.register
 def _describe_late_result(event: events.LateResult) -> EventText:
-    return EventText(_get_agent_name(event), event.tool_name, f"late: {event.outcome.value}", event.error or "")
+    return EventText(_get_agent(event), event.tool_name, f"late: {event.outcome.value}", event.error or "")
 
 
 @describe_event.register
 def _describe_loop_start(event: events.LoopBegan) -> EventText:
-    return EventText(_get_agent_name(event), "", "loop began", f"with {event.model}" if event.model else "")
+    return EventText(_get_agent(event), "", "loop began", f"with {event.model}" if event.model else "")
 
 
 @describe_event.register
 def _describe_model_reply(event: events.ModelReplied) -> EventText:
     calls = event.reply.get("calls", ()) if isinstance(event.reply, dict) else ()
-    asks = f"asks for {len(calls)} call{'' if len(calls) == 1 else 's'}" if calls else "answers"
-    took = format_duration(event.latency_ms)
-    return EventText(
-        _get_agent_name(event), "", f"model replied{f', {took}' if took else ''}", f"step {event.step}: {asks}"
-    )
+    content = f"asks for {format_count(len(calls), 'call')}" if calls else "answers"
+    what = _with_duration("model replied", event.latency_ms)
+    return EventText(_get_agent(event), "", what, f"step {event.step}: {content}")
 
 
 @describe_event.register
@@ -124,94 +125,56 @@ def _describe_plugin_failure(event: events.PluginFailed) -> EventText:
     return EventText(event.plugin, "", "plugin failed", f"{event.stage}: {event.error}", False)
 
 
-# ── acts ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _format_reason(reason: str, *details: str) -> str:
-    told = ", ".join(one for one in details if one)
-    return f"{told}: {reason}" if told and reason else told or reason
+# ── changes of who may call what ─────────────────────────────────────────────────────────────────
 
 
 @describe_event.register
-def _describe_assignment(event: facts.ToolAssigned) -> EventText:
-    grant = event.grant
-    calls = "" if grant.max_calls is None else f"{grant.max_calls} call{'' if grant.max_calls == 1 else 's'}"
-    until = "" if grant.expires is None else f"until {format_time(grant.expires)}"
-    bounds = "" if grant.where is None else "within bounds"
-    return EventText(
-        event.by, grant.tool, "assigned", _format_reason(grant.reason, f"to {grant.agent}", calls, until, bounds)
+def _describe_change(event: changes.StateEvent) -> EventText:
+    what, tool, *details = _describe_change_subject(event)
+    known = ", ".join(filter(None, details))
+    return EventText(event.by, tool, what, _join_reasons(known, event.reason))
+
+
+def _describe_change_subject(event: changes.StateEvent) -> tuple[str, ...]:
+    """Return what was changed, of which tool, and details; parts may be empty."""
+    match event:
+        case changes.ToolAssigned(grant=grant):
+            return "assigned", grant.tool, *_list_limits(grant)
+        case changes.ToolUnassigned(tool=tool, agent=agent):
+            return "unassigned", tool, f"from {agent}"
+        case changes.ToolBlocked(block=block):
+            return "blocked", block.tool, f"for {block.agent}"
+        case changes.ToolUnblocked(tool=tool, agent=agent):
+            return "unblocked", tool, f"for {agent}"
+        case changes.OwnershipTransferred(tool=tool, to=owner):
+            return "transferred", tool, f"to {owner or 'nobody'}"
+        case changes.ToolShared(tool=tool):
+            return "shared", tool
+        case changes.ToolUnshared(tool=tool):
+            return "unshared", tool
+        case changes.ToolDisabled(kind=kind, name=name):
+            return "disabled", name, "" if kind == "tool" else f"the {kind}"
+        case changes.ToolEnabled(kind=kind, name=name):
+            return "enabled", name, "" if kind == "tool" else f"the {kind}"
+        case changes.ToolConfigured(tool=tool, changes=fields):
+            return "configured", tool, *sorted(fields)
+        case changes.ToolListed(tool=tool, agent=agent):
+            return "listed", tool, f"by {agent}"
+        case changes.ToolUnregistered(tool=tool):
+            return "unregistered", tool
+        case changes.GrantRevoked(grant=grant_id):
+            return "grant revoked", "", grant_id
+        case changes.GrantSpent(grants=grant_ids):
+            return "grant spent", "", *grant_ids
+        case changes.AgentRetired(agent=agent):
+            return "agent retired", "", agent
+    return type(event).__name__, ""
+
+
+def _list_limits(grant: Grant) -> tuple[str, ...]:
+    return (
+        f"to {grant.agent}",
+        "" if grant.max_calls is None else format_count(grant.max_calls, "call"),
+        "" if grant.expires is None else f"until {format_time(grant.expires)}",
+        "" if grant.where is None else "within bounds",
     )
-
-
-@describe_event.register
-def _describe_unassignment(event: facts.ToolUnassigned) -> EventText:
-    return EventText(event.by, event.tool, "unassigned", _format_reason(event.reason, f"from {event.agent}"))
-
-
-@describe_event.register
-def _describe_block(event: facts.ToolBlocked) -> EventText:
-    return EventText(event.by, event.block.tool, "blocked", _format_reason(event.reason, f"for {event.block.agent}"))
-
-
-@describe_event.register
-def _describe_unblock(event: facts.ToolUnblocked) -> EventText:
-    return EventText(event.by, event.tool, "unblocked", _format_reason(event.reason, f"for {event.agent}"))
-
-
-@describe_event.register
-def _describe_transfer(event: facts.OwnershipTransferred) -> EventText:
-    return EventText(event.by, event.tool, "transferred", _format_reason(event.reason, f"to {event.to or 'nobody'}"))
-
-
-@describe_event.register
-def _describe_share(event: facts.ToolShared) -> EventText:
-    return EventText(event.by, event.tool, "shared", event.reason)
-
-
-@describe_event.register
-def _describe_unshare(event: facts.ToolUnshared) -> EventText:
-    return EventText(event.by, event.tool, "unshared", event.reason)
-
-
-@describe_event.register
-def _describe_disable(event: facts.ToolDisabled) -> EventText:
-    return EventText(event.by, event.name, "disabled", _format_reason(event.reason, _format_kind(event.kind)))
-
-
-@describe_event.register
-def _describe_enable(event: facts.ToolEnabled) -> EventText:
-    return EventText(event.by, event.name, "enabled", _format_reason(event.reason, _format_kind(event.kind)))
-
-
-def _format_kind(kind: str) -> str:
-    return "" if kind == "tool" else f"the {kind}"
-
-
-@describe_event.register
-def _describe_configuration(event: facts.ToolConfigured) -> EventText:
-    return EventText(event.by, event.tool, "configured", _format_reason(event.reason, *sorted(event.changes)))
-
-
-@describe_event.register
-def _describe_listing(event: facts.ToolListed) -> EventText:
-    return EventText(event.by, event.tool, "listed", _format_reason(event.reason, f"by {event.agent}"))
-
-
-@describe_event.register
-def _describe_unregistration(event: facts.ToolUnregistered) -> EventText:
-    return EventText(event.by, event.tool, "unregistered", event.reason)
-
-
-@describe_event.register
-def _describe_revocation(event: facts.GrantRevoked) -> EventText:
-    return EventText(event.by, "", "grant revoked", _format_reason(event.reason, event.grant))
-
-
-@describe_event.register
-def _describe_grant_use(event: facts.GrantSpent) -> EventText:
-    return EventText(event.by, "", "grant spent", _format_reason(event.reason, *event.grants))
-
-
-@describe_event.register
-def _describe_retirement(event: facts.AgentRetired) -> EventText:
-    return EventText(event.by, "", "agent retired", _format_reason(event.reason, event.agent))

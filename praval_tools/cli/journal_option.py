@@ -1,4 +1,4 @@
-"""Finding the journal: the registry's own, the one that `--journal` names, or the file in the working directory."""
+"""Opening the journal: the registry's own, the one that `--journal` names, or the file in the working directory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,8 @@ from attrs import frozen
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import load_app_registry
-from praval_tools.cli.common import (
-    DEFAULT_JOURNAL,
-    EXIT_PROBLEM,
-    EXIT_USAGE,
-    CommandError,
-    get_app_option,
-    get_journal_option,
-)
-from praval_tools.cli.output import make_console, print_parts, to_cell
+from praval_tools.cli.common import DEFAULT_JOURNAL, CommandError, UsageError, get_app_option, get_journal_option
+from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded
 from praval_tools.errors import RegistryClosedError, ToolUsageError
 from praval_tools.journal import Journal, open_journal
@@ -35,7 +28,7 @@ class JournalLocation:
 
     Args:
         path: Where it is, or would be.
-        given: Somebody named it; else it is the default.
+        is_explicit: `--journal` names it; otherwise it is the default.
     """
 
     path: Path
@@ -43,7 +36,7 @@ class JournalLocation:
 
     @property
     def exists(self) -> bool:
-        """Whether there is something at it; whether that is a journal, opening it will tell."""
+        """Whether a file with content is there; only opening it shows whether it is a journal."""
         try:
             return self.path.stat().st_size > 0
         except FileNotFoundError:
@@ -52,28 +45,28 @@ class JournalLocation:
             return True
 
     def make_missing_error(self) -> CommandError:
-        """Return what to say where there is nothing."""
-        fix = "Check the path." if self.is_explicit else "Name yours: --journal PATH."
-        return CommandError(
-            f"There is no journal {str(self.path)!r}{'' if self.is_explicit else ' in this folder'}. {fix}"
+        """Return the error for a journal that is not there."""
+        folder, fix = (
+            ("", "Check the path.") if self.is_explicit else (" in this folder", "Name yours: --journal PATH.")
         )
+        return CommandError(f"There is no journal {str(self.path)!r}{folder}. {fix}")
 
 
 def locate_journal(ctx: click.Context) -> JournalLocation:
     """
-    Return the place of the journal for a registry that has none of its own.
+    Return the location of the journal for a registry that has none of its own.
 
     Raises:
-        Failure: `--journal` names nothing that outlasts the command.
+        CommandError: `--journal` names no file.
     """
-    chosen = get_journal_option(ctx)
+    option = get_journal_option(ctx)
     try:
-        path = parse_store_path(chosen or DEFAULT_JOURNAL)
+        path = parse_store_path(option or DEFAULT_JOURNAL)
     except ToolUsageError as error:
-        raise CommandError(str(error), EXIT_USAGE) from error
+        raise UsageError(str(error)) from error
     if path is None:
-        raise CommandError("A journal in memory ends with the command. Name a file: --journal PATH.", EXIT_USAGE)
-    return JournalLocation(path, chosen is not None)
+        raise UsageError("A journal in memory ends with the command. Name a file: --journal PATH.")
+    return JournalLocation(path, option is not None)
 
 
 def open_selected_registry(ctx: click.Context, *, create_journal: bool = False) -> ToolRegistry:
@@ -83,23 +76,25 @@ def open_selected_registry(ctx: click.Context, *, create_journal: bool = False) 
     The installed plugins are loaded into it, unless it has them.
 
     Args:
-        ctx: Of the command; at its end a journal that was opened here is closed.
-        make: Make the file of the journal where there is none.
+        ctx: Of the command; when it ends, a journal that was opened here is closed.
+        create_journal: Create the journal's file where there is none.
 
     Raises:
-        Failure: There is no such registry, or no such journal; the text names the fix.
+        CommandError: There is no such registry, or no such journal; the text names the fix.
     """
     registry = load_app_registry(ctx)
-    place = locate_journal(ctx)
+    location = locate_journal(ctx)
     if registry.journal is not None:
-        if place.is_explicit and not is_same_file(place.path, registry.journal.name):
-            own = f"Note: the registry keeps a journal of its own, {registry.journal.name}; --journal is not used."
-            print_parts(make_console(stderr=True), to_cell(own, "yellow"))
-    elif create_journal or place.exists:
-        registry.journal = place.path
+        name = registry.journal.name
+        if location.is_explicit and (
+            name == MEMORY_JOURNAL_NAME or os.path.realpath(location.path) != os.path.realpath(name)
+        ):
+            print_note(f"the registry has a journal of its own, {name}; --journal is not used.")
+    elif create_journal or location.exists:
+        registry.journal = location.path
         ctx.call_on_close(lambda: _detach_journal(registry))
-    elif place.is_explicit:
-        raise place.make_missing_error()
+    elif location.is_explicit:
+        raise location.make_missing_error()
     ensure_plugins_loaded(registry)
     return registry
 
@@ -109,29 +104,23 @@ def _detach_journal(registry: ToolRegistry) -> None:
         registry.journal = None
 
 
-def is_same_file(path: Path, name: str) -> bool:
-    """Tell whether *name*, of a store, is the file at *path*."""
-    return name != MEMORY_JOURNAL_NAME and os.path.realpath(path) == os.path.realpath(name)
-
-
 def open_selected_journal(ctx: click.Context) -> Journal:
     """
     Return the journal to read: that of `--journal`, else of the registry that `--app` names, else the default one.
 
     Raises:
-        Failure: There is none; the text names the fix.
-        JournalFileError: The file is no journal; it is left as it is.
+        CommandError: There is none; the text names the fix.
+        JournalFileError: The file is not a journal; it is left as it is.
     """
-    place = locate_journal(ctx)
-    if not place.is_explicit and get_app_option(ctx) is not None:
+    location = locate_journal(ctx)
+    if not location.is_explicit and get_app_option(ctx) is not None:
         own = load_app_registry(ctx).journal
+        if own is not None and own.name == MEMORY_JOURNAL_NAME:
+            raise CommandError("The registry keeps its journal in memory, which ended. Name a file: --journal PATH.")
         if own is not None:
-            if own.name == MEMORY_JOURNAL_NAME:
-                text = "The registry keeps its journal in memory, so that nothing of it is left. Name a file: --journal"
-                raise CommandError(f"{text} PATH.", EXIT_PROBLEM)
             return own
-    if not place.exists:
-        raise place.make_missing_error()
-    journal = open_journal(place.path)
+    if not location.exists:
+        raise location.make_missing_error()
+    journal = open_journal(location.path)
     ctx.call_on_close(journal.close)
     return journal

@@ -1,17 +1,53 @@
-"""The matrix: agents x tools, with the rule that decides in each cell."""
+"""The access matrix, agents x tools with the deciding rule in each cell, and the command `matrix`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+import click
 from attrs import field, frozen
 from rich.table import Table
 from rich.text import Text
 
-from praval_tools import Decision, Grant, Tool, ToolRegistry
-from praval_tools.cli.common import sanitize_text
-from praval_tools.cli.output import build_rule_cell, to_cell
+from praval_tools import Decision, Grant, ToolRegistry
+from praval_tools.cli.app_option import complete_agent, report_options
+from praval_tools.cli.common import JsonObject, sanitize_text
+from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.listings import warn_if_undeclared
+from praval_tools.cli.output import (
+    build_rule_cell,
+    make_console,
+    make_table,
+    print_json,
+    print_message,
+    print_parts,
+    to_cell,
+)
+from praval_tools.tools.tool import AnyTool
+
+_COLUMN_GAP = 2
+
+
+@click.command("matrix")
+@click.option("--agent", "agents", metavar="AGENT", multiple=True, shell_complete=complete_agent,
+              help="Only this agent; may be repeated.")  # fmt: skip
+@click.option("--category", metavar="CATEGORY", help="Only tools of this category.")
+@report_options
+def matrix_command(ctx: click.Context, *, agents: tuple[str, ...], category: str | None, as_json: bool) -> None:
+    """Show agents x tools, with the deciding rule in each cell; `-`: nothing gives the agent this tool."""
+    registry = open_selected_registry(ctx)
+    for agent in agents:
+        warn_if_undeclared(registry, agent)
+    tools = registry.search_tools(category=category)
+    matrix = build_access_matrix(registry, agents=agents or registry.agents, tools=tools)
+    if as_json:
+        print_json(matrix.to_json())
+    elif matrix.tools and matrix.agents:
+        console = make_console()
+        for number, table in enumerate(build_matrix_tables(matrix, console.width)):
+            print_parts(console, *([""] if number else []), table)
+    else:
+        print_message(f"Nothing to show: {len(matrix.agents)} agents, {len(matrix.tools)} tools.")
 
 
 @frozen
@@ -23,7 +59,7 @@ class AccessMatrix:
         agents: Names, in the order of the columns.
         tools: Names, in the order of the rows.
         decisions: One per (agent, tool).
-        notes: What a cell says beyond its rule: calls left, bounds.
+        notes: What a cell says beyond its rule: how many calls a grant has left.
     """
 
     agents: tuple[str, ...]
@@ -31,54 +67,43 @@ class AccessMatrix:
     decisions: dict[tuple[str, str], Decision] = field(repr=False)
     notes: dict[tuple[str, str], str] = field(factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return tools, agents, and per tool and agent the rule and whether it allows."""
-        cells = {
-            tool: {agent: _decision_to_json(self.decisions[agent, tool]) for agent in self.agents}
-            for tool in self.tools
-        }
+    def to_json(self) -> JsonObject:
+        """Return agents, tools, and per tool and agent the rule, its reason, and whether it allows."""
+        cells = {tool: {agent: self._cell_to_json(agent, tool) for agent in self.agents} for tool in self.tools}
         return {"agents": list(self.agents), "tools": list(self.tools), "cells": cells}
 
+    def _cell_to_json(self, agent: str, tool: str) -> JsonObject:
+        decision = self.decisions[agent, tool]
+        return {"allowed": decision.allowed, "rule": decision.rule, "reason": decision.reason}
 
-def _decision_to_json(decision: Decision) -> dict[str, Any]:
-    return {"allowed": decision.allowed, "rule": decision.rule, "reason": decision.reason}
 
-
-def build_access_matrix(
-    registry: ToolRegistry, *, agents: Sequence[str], tools: Sequence[Tool[..., Any]]
-) -> AccessMatrix:
-    """Ask the registry about every cell."""
+def build_access_matrix(registry: ToolRegistry, *, agents: Sequence[str], tools: Sequence[AnyTool]) -> AccessMatrix:
+    """Ask the registry for the decision in every cell."""
     decisions = {(agent, tool.name): registry.explain(agent, tool.name) for tool in tools for agent in agents}
     notes = {
-        cell: _format_calls_left(registry, decision.source)
+        cell: f" ({calls_left} left)"
         for cell, decision in decisions.items()
-        if decision.allowed and isinstance(decision.source, Grant)
+        if decision.allowed
+        and isinstance(decision.source, Grant)
+        and (calls_left := registry.uses_left(decision.source)) is not None
     }
     return AccessMatrix(tuple(agents), tuple(tool.name for tool in tools), decisions, notes)
 
 
-def _format_calls_left(registry: ToolRegistry, grant: Grant) -> str:
-    left = registry.uses_left(grant)
-    return "" if left is None else f" ({left} left)"
-
-
 def build_matrix_tables(matrix: AccessMatrix, width: int) -> Iterator[Table]:
-    """Yield one table, or several where the agents do not fit beside each other into *width*."""
-    first = max([len("tool"), *(len(sanitize_text(tool)) for tool in matrix.tools)])
-    chunk: list[str] = []
-    room = width - first - 2
+    """Yield one table, or several where the columns of the agents do not all fit into *width*."""
+    first_width = max([len("tool"), *(len(sanitize_text(tool)) for tool in matrix.tools)])
+    agents: list[str] = []
+    room = width - first_width
     for agent in matrix.agents:
-        wide = _measure_column(matrix, agent) + 2
-        if chunk and wide > room + 2:
-            yield _build_table(matrix, chunk)
-            chunk, room = [], width - first - 2
-        chunk.append(agent)
-        room -= wide
-    yield _build_table(matrix, chunk)
-
-
-def _measure_column(matrix: AccessMatrix, agent: str) -> int:
-    return max(len(sanitize_text(agent)), *(_render_cell(matrix, agent, tool).cell_len for tool in matrix.tools), 1)
+        cells = (_render_cell(matrix, agent, tool).cell_len for tool in matrix.tools)
+        column_width = max(len(sanitize_text(agent)), *cells, 1) + _COLUMN_GAP
+        if agents and column_width > room:
+            yield _build_table(matrix, agents)
+            agents, room = [], width - first_width
+        agents.append(agent)
+        room -= column_width
+    yield _build_table(matrix, agents)
 
 
 def _render_cell(matrix: AccessMatrix, agent: str, tool: str) -> Text:
@@ -87,10 +112,9 @@ def _render_cell(matrix: AccessMatrix, agent: str, tool: str) -> Text:
 
 
 def _build_table(matrix: AccessMatrix, agents: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    table.add_column("tool", no_wrap=True, overflow="fold")
-    for agent in agents:
-        table.add_column(to_cell(agent), no_wrap=True, overflow="fold")
+    table = make_table(gap=_COLUMN_GAP)
+    for title in ("tool", *agents):
+        table.add_column(to_cell(title), no_wrap=True, overflow="fold")
     for tool in matrix.tools:
         table.add_row(to_cell(tool), *(_render_cell(matrix, agent, tool) for agent in agents))
     return table

@@ -1,21 +1,24 @@
-"""Printing: tables and lines that are readable in a terminal of any width, in a pipe, and without colour."""
+"""Printing: tables, notes and JSON that are readable in a terminal of any width, in a pipe, and without colour."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from functools import partial
+from typing import NoReturn
 
 from attrs import frozen
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from praval_tools import Decision
 from praval_tools.cli.common import sanitize_text
+from praval_tools.tools.decision import Tried
 
 _UNBOUNDED_WIDTH = 100_000
-RULE_STYLES = {
+_RULE_STYLES = {
     "owner": "bold green",
     "listed": "green",
     "shared": "cyan",
@@ -24,6 +27,8 @@ RULE_STYLES = {
     "blocked": "red",
     "disabled": "red",
 }
+NO_ACCESS_RULES = frozenset(("no-way", "no-agent"))
+"""The rules of a refusal for which nothing gives the agent the tool; shown as a dash."""
 
 
 class _Console(Console):
@@ -31,73 +36,27 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+make_plain_console = partial(_Console, highlight=False, markup=False, emoji=False)
+"""Makes a console that reads no markup, guesses no highlights, and leaves a broken pipe to the caller."""
+
+
 def make_console(*, stderr: bool = False, width: int | None = None) -> Console:
     """
-    Return a console that reads no markup, guesses no highlights, and in a pipe neither colours nor wraps.
+    Return a console that, in a pipe, neither colours nor wraps.
 
     Args:
-        stderr: Write there.
+        stderr: Print to stderr instead of stdout.
         width: Width in a pipe; by default lines are as long as they are.
     """
     stream = sys.stderr if stderr else sys.stdout
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")  # an ASCII pipe gets '?', not a traceback
-    console = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = _Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width or _UNBOUNDED_WIDTH)
-    return console
+    console = make_plain_console(stderr=stderr)
+    return console if console.is_terminal else make_plain_console(stderr=stderr, width=width or _UNBOUNDED_WIDTH)
 
 
-@frozen
-class ConsoleSettings:
-    """How a console prints, so that another process can print the same."""
-
-    is_terminal: bool
-    width: int
-    color_system: Any
-    encoding: str
-
-
-def get_console_settings(console: Console) -> ConsoleSettings:
-    """Return how *console* prints."""
-    return ConsoleSettings(console.is_terminal, console.width, console.color_system, console.encoding)
-
-
-def make_console_from(look: ConsoleSettings) -> Console:
-    """Return a console that prints to this process's output as *look* says."""
-    sys.stdout.reconfigure(encoding=look.encoding, errors="replace")  # type: ignore[union-attr]
-    return _Console(
-        highlight=False, markup=False, emoji=False, width=look.width, force_terminal=look.is_terminal,
-        color_system=look.color_system, legacy_windows=False,
-    )  # fmt: skip
-
-
-def to_cell(text: object, style: str = "", *, max_length: int | None = None) -> Text:
-    """Return *text* made harmless, in a style."""
-    return Text(sanitize_text(text, max_length=max_length), style=style)
-
-
-def build_grid(
-    titles: Sequence[str], rows: Iterable[Sequence[Text | str]], *, unwrapped_columns: Sequence[int] = (0,)
-) -> Table:
-    """
-    Return a table without lines.
-
-    Args:
-        titles: Headings.
-        rows: Cells; a plain `str` is made harmless.
-        keep: Columns that are folded and never cut, so that names can be copied.
-    """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    for number, title in enumerate(titles):
-        table.add_column(title, overflow="fold", no_wrap=number in unwrapped_columns)
-    for row in rows:
-        table.add_row(*(one if isinstance(one, Text) else to_cell(one) for one in row))
-    return table
-
-
-def print_parts(console: Console, *parts: Any) -> None:
-    """Print *parts*, without spaces at the ends of lines where nobody looks at a terminal."""
+def print_parts(console: Console, *parts: RenderableType) -> None:
+    """Print *parts*; outside of a terminal without spaces at the ends of lines."""
     if console.is_terminal:
         for part in parts:
             console.print(part)
@@ -109,13 +68,109 @@ def print_parts(console: Console, *parts: Any) -> None:
         console.file.write(f"{line.rstrip()}\n")
 
 
-def print_json(value: Any) -> None:
-    """Print *value* as JSON for programs: ASCII, so that no terminal is touched by what strangers wrote."""
+def print_result(*parts: RenderableType) -> None:
+    """Print *parts* to stdout."""
+    print_parts(make_console(), *parts)
+
+
+def print_message(text: str, style: str = "") -> None:
+    """Print a line to stderr."""
+    print_parts(make_console(stderr=True), to_cell(text, style))
+
+
+def print_note(text: str) -> None:
+    """Print a line to stderr that a person should see and a program need not."""
+    print_message(f"Note: {text}", "yellow")
+
+
+def print_json(value: object) -> None:
+    """Print *value* as JSON for programs: ASCII, so that untrusted text cannot control the terminal."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
 
 
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_cell(text: object, style: str = "", *, max_length: int | None = None) -> Text:
+    """Return *text* sanitized, in a style."""
+    return Text(sanitize_text(text, max_length=max_length), style=style)
+
+
+def make_table(*, gap: int = 2, show_header: bool = True) -> Table:
+    """Return an empty table without lines, with *gap* spaces between its columns."""
+    return Table(
+        box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold", show_edge=False, show_header=show_header
+    )
+
+
+def build_grid(
+    titles: Sequence[str], rows: Iterable[Sequence[object]], *, unwrapped_columns: Sequence[int] = (0,)
+) -> Table:
+    """
+    Return a table without lines.
+
+    Args:
+        titles: Headings.
+        rows: Cells; what is not a `Text` is sanitized.
+        unwrapped_columns: Columns that are never wrapped at spaces, so that names can be copied.
+    """
+    table = make_table()
+    for number, title in enumerate(titles):
+        table.add_column(title, overflow="fold", no_wrap=number in unwrapped_columns)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else to_cell(cell) for cell in row))
+    return table
+
+
+def build_key_value_grid(rows: Iterable[tuple[str, object]], *, key_style: str = "dim") -> Table:
+    """Return a table of names and values without headings; rows whose value is an empty text are left out."""
+    table = build_grid(("", ""), [(to_cell(name, key_style), value) for name, value in rows if value != ""])
+    table.show_header = False
+    return table
+
+
 def build_rule_cell(rule: str, allowed: bool, note: str = "") -> Text:
-    """Return the rule that decided, coloured by what it means; a refusal by rule 9 is a dash."""
-    word = "-" if rule in {"no-way", "no-agent"} else rule
-    style = RULE_STYLES.get(rule, "green" if allowed else "red") if word != "-" else "dim"
-    return Text(f"{word}{note}", style=style)
+    """Return the rule that decided, coloured by what it means; a dash where no rule gives access."""
+    if rule in NO_ACCESS_RULES:
+        return Text(f"-{note}", style="dim")
+    return Text(f"{rule}{note}", style=_RULE_STYLES.get(rule, "green" if allowed else "red"))
+
+
+def build_tried_cells(tried: Tried, decision: Decision) -> tuple[Text, Text, Text]:
+    """Return rule, answer and explanation of one of the rules that were tried for *decision*."""
+    style = "" if tried.holds else "dim"
+    return (
+        Text(tried.rule, style="bold" if tried.rule == decision.rule else ""),
+        Text("yes" if tried.holds else "no", style=style),
+        to_cell(tried.why, style),
+    )
+
+
+# ── characters beyond ASCII ──────────────────────────────────────────────────────────────────────
+
+
+@frozen(kw_only=True)
+class Glyphs:
+    """The few characters beyond ASCII, or what replaces them where the output cannot encode them."""
+
+    yes: str
+    no: str
+    change: str
+    bullet: str
+    levels: str
+    bar: str
+    axis: str
+    inside: str
+
+
+_UNICODE_GLYPHS = Glyphs(yes="✓", no="✗", change="→", bullet="•", levels=" ▁▂▃▄▅▆▇█", bar="█", axis="│", inside="└ ")
+_ASCII_GLYPHS = Glyphs(yes="+", no="x", change=">", bullet="-", levels=" .:-=+*#%", bar="#", axis="|", inside="` ")
+
+
+def select_glyphs(encoding: str) -> Glyphs:
+    """Return the characters that *encoding* can encode."""
+    try:
+        "✓✗▁▂▃▄▅▆▇█│".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return _ASCII_GLYPHS
+    return _UNICODE_GLYPHS

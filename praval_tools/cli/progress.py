@@ -1,4 +1,4 @@
-"""A bar for what takes longer than a second."""
+"""A progress bar for what takes longer than a second."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ _ITEMS_PER_UPDATE = 500
 
 def track_progress(items: Iterable[T], total: int | None, text: str) -> Iterator[T]:
     """
-    Yield *items*; after a second a bar on stderr says how far that is, if stderr is a terminal.
+    Yield *items*; after a second a bar shows the progress, if stderr is a terminal.
 
     Args:
-        items: What is gone through.
-        total: How many there are at most; None: nobody knows.
+        items: What is iterated over.
+        total: How many there are at most, or None if that is unknown.
         text: What is being done.
     """
     if not sys.stderr.isatty():
         yield from items
         return
-    began, bar, task = time.monotonic(), _make_progress_bar(), None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=make_console(stderr=True), transient=True)
+    start, task = time.monotonic(), None
     try:
         for number, item in enumerate(items):
-            if number % _ITEMS_PER_UPDATE == 0 and time.monotonic() - began > _DELAY_SECONDS:
+            if number % _ITEMS_PER_UPDATE == 0 and time.monotonic() - start > _DELAY_SECONDS:
                 if task is None:
                     bar.start()
                     task = bar.add_task(text, total=total)
@@ -41,8 +43,3 @@ def track_progress(items: Iterable[T], total: int | None, text: str) -> Iterator
     finally:
         if task is not None:
             bar.stop()
-
-
-def _make_progress_bar() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=make_console(stderr=True), transient=True)

@@ -1,4 +1,4 @@
-"""Moments and spans of time, as people type and read them; always in UTC."""
+"""Times and time spans, as people type and read them; always in UTC."""
 
 from __future__ import annotations
 
@@ -16,85 +16,103 @@ else:
 _SPAN_PATTERN = re.compile(
     r"(?:([0-9]{1,9})w)?(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?"
 )
+_ISO_ALTERNATIVE = ", or 2026-12-31T18:00 (UTC)"
 _UNITS = ("weeks", "days", "hours", "minutes", "seconds")
 
 
 def parse_span(text: str) -> timedelta | None:
     """
-    Return the time span that *text* means: `90s`, `15m`, `2h`, `7d`, `2w`, `1h30m`; None: it means none.
+    Parse a time span: `90s`, `15m`, `2h`, `7d`, `2w`, `1h30m`.
+
+    Returns:
+        The span, or None for any other text.
 
     Raises:
-        OverflowError: It is longer than any calendar.
+        OverflowError: It is longer than a `timedelta` can be.
     """
-    found = _SPAN_PATTERN.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    match = _SPAN_PATTERN.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         return None
-    return timedelta(**{unit: int(number) for unit, number in zip(_UNITS, found.groups(), strict=True) if number})
+    return timedelta(**{unit: int(number) for unit, number in zip(_UNITS, match.groups(), strict=True) if number})
 
 
-def parse_moment(text: str) -> datetime | None:
-    """Return the moment that *text*, in ISO 8601, means; without a zone it is one of UTC. None: it means none."""
+def parse_time(text: str) -> datetime | None:
+    """
+    Parse a time in ISO 8601; without a time zone it is in UTC.
+
+    Returns:
+        The time in UTC, or None for any other text.
+    """
     try:
-        found = datetime.fromisoformat(text.strip())
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        time = datetime.fromisoformat(text.strip())
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-class SpanParam(Param):
+class _TimeParam(Param):
+    """What the types of options for times have in common: they understand time spans."""
+
+    alternatives = ""
+
+    def convert_span(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        try:
+            span = parse_span(text)
+        except OverflowError:
+            self.fail(f"{text!r} is too long.", param, ctx)
+        if span is None:
+            self.fail(f"{text!r} is not a valid time; write 90s, 15m, 2h, 7d{self.alternatives}.", param, ctx)
+        return span
+
+
+class SpanParam(_TimeParam):
     """A time span."""
 
     name = "span"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        return value if isinstance(value, timedelta) else _convert_span(value, self, param, ctx)
+    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        return value if isinstance(value, timedelta) else self.convert_span(value, param, ctx)
 
 
-class FutureTimeParam(Param):
-    """A time span from now on, or a moment."""
+class FutureTimeParam(_TimeParam):
+    """A time, or a time span from now on."""
 
-    name = "when"
+    name, alternatives = "when", _ISO_ALTERNATIVE
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | datetime:
+    def convert(
+        self, value: str | timedelta | datetime, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta | datetime:
         if isinstance(value, timedelta | datetime):
             return value
-        return parse_moment(value) or _convert_span(value, self, param, ctx)
+        return parse_time(value) or self.convert_span(value, param, ctx)
 
 
-class PastTimeParam(Param):
-    """A moment, or a time span before now."""
+class PastTimeParam(_TimeParam):
+    """A time, or a time span before now."""
 
-    name = "when"
+    name, alternatives = "when", _ISO_ALTERNATIVE
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+    def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         if isinstance(value, datetime):
             return value
-        if (found := parse_moment(value)) is not None:
-            return found
         try:
-            return datetime.now(UTC) - _convert_span(value, self, param, ctx)
+            return parse_time(value) or datetime.now(UTC) - self.convert_span(value, param, ctx)
         except OverflowError:
             self.fail(f"{value!r} is too long ago.", param, ctx)
 
 
-def _convert_span(value: str, kind: Param, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-    try:
-        found = parse_span(value)
-    except OverflowError:
-        kind.fail(f"{value!r} is too long.", param, ctx)
-    if found is None:
-        other = ", or 2026-12-31T18:00 (UTC)" if kind.name == "when" else ""
-        kind.fail(f"{value!r} is no time; write 90s, 15m, 2h, 7d{other}.", param, ctx)
-    return found
+def format_time(time: datetime) -> str:
+    """Return *time* in UTC to the second, for people."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def format_time(when: datetime) -> str:
-    """Return *when* to the second."""
-    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+def format_iso_time(time: datetime) -> str:
+    """Return *time* in UTC to the second, for programs."""
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def format_duration(milliseconds: float | None) -> str:
-    """Return a duration in the unit that suits it."""
+    """Return a duration in the unit that suits it; an empty text for None."""
     if milliseconds is None:
         return ""
     if milliseconds < 1_000:

@@ -1,116 +1,90 @@
-"""The commands about a tool as such: `transfer`, `share`, `unshare`, `disable`, `enable`."""
+"""The commands that change a tool for everybody: `transfer`, `share`, `unshare`, `disable`, `enable`."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import click
 
 from praval_tools import ToolRegistry
 from praval_tools.access.commands import resolve_switch_target
+from praval_tools.access.permissions import SwitchTarget
 from praval_tools.cli.app_option import complete_agent, complete_tool
 from praval_tools.cli.changes import (
     ChangeResult,
-    apply_change,
-    change_options,
+    change_command,
     check_tool_exists,
     collect_agent_notes,
     tool_argument,
 )
-from praval_tools.cli.common import EXIT_USAGE, CommandError
+from praval_tools.cli.common import UsageError
 from praval_tools.errors import ToolUsageError
 
-_TARGET_KINDS = ("tool", "namespace", "category", "tag")
+_new_owner_argument = click.argument("to", shell_complete=complete_agent)
+_name_argument = click.argument("name", shell_complete=complete_tool)
+_kind_option = click.option(
+    "--kind",
+    type=click.Choice(("tool", "namespace", "category", "tag")),
+    help="What NAME is, where several things have this name.",
+)
 
 
-@click.command("transfer")
-@tool_argument
-@click.argument("to", shell_complete=complete_agent)
-@change_options
-def transfer_command(ctx: click.Context, tool: str, to: str, *, reason: str, as_json: bool) -> None:
-    """Hand TOOL over to another owner, the agent TO."""
-
-    def transfer_tool(registry: ToolRegistry) -> ChangeResult:
-        check_tool_exists(registry, tool)
-        notes, old = collect_agent_notes(registry, to), _get_owner(registry, tool)
-        about = {"tool": tool, "from": old, "to": to, "reason": reason}
-        if old == to:
-            return ChangeResult(text=f"{to} owns {tool} already.", changed=False, details=about)
-        registry.transfer_ownership(tool, to, reason=reason)
-        return ChangeResult(text=f"Handed {tool} over from {old or 'nobody'} to {to}.", details=about, notes=notes)
-
-    apply_change(ctx, "transfer", transfer_tool, as_json=as_json)
-
-
-def _get_owner(registry: ToolRegistry, tool: str) -> str | None:
-    found = registry.get_tool(tool)
-    return None if found is None else found.metadata.owned_by
-
-
-@click.command("share")
-@tool_argument
-@change_options
-def share_command(ctx: click.Context, tool: str, *, reason: str, as_json: bool) -> None:
-    """Let every agent call TOOL that discovers tools by itself."""
-    apply_change(ctx, "share", lambda registry: _set_shared(registry, tool, reason, shared=True), as_json=as_json)
-
-
-@click.command("unshare")
-@tool_argument
-@change_options
-def unshare_command(ctx: click.Context, tool: str, *, reason: str, as_json: bool) -> None:
-    """Share TOOL no more; grants, lists and categories stay."""
-    apply_change(ctx, "unshare", lambda registry: _set_shared(registry, tool, reason, shared=False), as_json=as_json)
-
-
-def _set_shared(registry: ToolRegistry, tool: str, reason: str, *, shared: bool) -> ChangeResult:
+@change_command("transfer", tool_argument, _new_owner_argument)
+def transfer_command(registry: ToolRegistry, tool: str, to: str, reason: str) -> ChangeResult:
+    """Make the agent TO the owner of TOOL."""
     check_tool_exists(registry, tool)
-    about, found = {"tool": tool, "reason": reason}, registry.get_tool(tool)
-    if found is not None and found.metadata.shared is shared:
-        return ChangeResult(
-            text=f"{tool} is {'shared already' if shared else 'not shared'}.", changed=False, details=about
-        )
-    (registry.share_tool if shared else registry.unshare_tool)(tool, reason=reason)
-    return ChangeResult(
-        text=f"Shared {tool} with every agent." if shared else f"{tool} is shared no more.", details=about
-    )
+    notes, owner = collect_agent_notes(registry, to), registry.state.tools[tool].tool.metadata.owned_by
+    details = {"tool": tool, "from": owner, "to": to, "reason": reason}
+    if owner == to:
+        return ChangeResult(text=f"{to} owns {tool} already.", changed=False, details=details)
+    registry.transfer_ownership(tool, to, reason=reason)
+    return ChangeResult(text=f"Transferred {tool} from {owner or 'nobody'} to {to}.", details=details, notes=notes)
 
 
-def _switch_options(command: Any) -> Any:
-    kind = click.option(
-        "--kind", type=click.Choice(_TARGET_KINDS), help="What NAME is, where several things are called so."
-    )
-    return click.argument("name", shell_complete=complete_tool)(kind(change_options(command)))
+@change_command("share", tool_argument)
+def share_command(registry: ToolRegistry, tool: str, reason: str) -> ChangeResult:
+    """Let every agent with automatic discovery call TOOL."""
+    if _is_shared(registry, tool):
+        return ChangeResult(text=f"{tool} is shared already.", changed=False, details={"tool": tool, "reason": reason})
+    registry.share_tool(tool, reason=reason)
+    return ChangeResult(text=f"Shared {tool} with every agent.", details={"tool": tool, "reason": reason})
 
 
-@click.command("disable")
-@_switch_options
-def disable_command(ctx: click.Context, name: str, *, kind: str | None, reason: str, as_json: bool) -> None:
-    """Switch off NAME, a tool, namespace, category or tag, for everybody."""
-    apply_change(
-        ctx, "disable", lambda registry: _set_enabled(registry, name, kind, reason, enabled=False), as_json=as_json
-    )
+@change_command("unshare", tool_argument)
+def unshare_command(registry: ToolRegistry, tool: str, reason: str) -> ChangeResult:
+    """Stop sharing TOOL; grants, lists and categories stay."""
+    if not _is_shared(registry, tool):
+        return ChangeResult(text=f"{tool} is not shared.", changed=False, details={"tool": tool, "reason": reason})
+    registry.unshare_tool(tool, reason=reason)
+    return ChangeResult(text=f"Stopped sharing {tool}.", details={"tool": tool, "reason": reason})
 
 
-@click.command("enable")
-@_switch_options
-def enable_command(ctx: click.Context, name: str, *, kind: str | None, reason: str, as_json: bool) -> None:
-    """Switch NAME, a tool, namespace, category or tag, on again."""
-    apply_change(
-        ctx, "enable", lambda registry: _set_enabled(registry, name, kind, reason, enabled=True), as_json=as_json
-    )
+def _is_shared(registry: ToolRegistry, tool: str) -> bool:
+    check_tool_exists(registry, tool)
+    return registry.state.tools[tool].tool.metadata.shared
+
+
+@change_command("disable", _name_argument, _kind_option)
+def disable_command(registry: ToolRegistry, name: str, kind: str | None, reason: str) -> ChangeResult:
+    """Disable NAME, a tool, namespace, category or tag, for every agent."""
+    return _set_enabled(registry, name, kind, reason, enabled=False)
+
+
+@change_command("enable", _name_argument, _kind_option)
+def enable_command(registry: ToolRegistry, name: str, kind: str | None, reason: str) -> ChangeResult:
+    """Enable NAME, a disabled tool, namespace, category or tag."""
+    return _set_enabled(registry, name, kind, reason, enabled=True)
 
 
 def _set_enabled(registry: ToolRegistry, name: str, kind: str | None, reason: str, *, enabled: bool) -> ChangeResult:
-    state, given = registry.state, cast(Any, {} if kind is None else {kind: name})
+    target = cast(SwitchTarget, {} if kind is None else {kind: name})
     try:
-        what, text = resolve_switch_target(state, name if kind is None else None, given, enabled)
+        kind, name = resolve_switch_target(registry.state, name if kind is None else None, target, enabled)
     except ToolUsageError as error:
-        raise CommandError(f"{str(error).partition(';')[0]}; say which with --kind.", EXIT_USAGE) from error
-    about, exact = {"kind": what, "name": text, "reason": reason}, cast(Any, {what: text})
-    off = (what, text) in state.disabled
-    if off is not enabled:
-        word = "not disabled" if enabled else "disabled already"
-        return ChangeResult(text=f"The {what} {text} is {word}.", changed=False, details=about)
-    (registry.enable if enabled else registry.disable)(reason=reason, **exact)
-    return ChangeResult(text=f"{'Enabled' if enabled else 'Disabled'} the {what} {text}.", details=about)
+        raise UsageError(f"{str(error).partition(';')[0]}; say which with --kind.") from error
+    details = {"kind": kind, "name": name, "reason": reason}
+    if ((kind, name) in registry.state.disabled) is not enabled:
+        text = f"The {kind} {name} is {'not disabled' if enabled else 'disabled already'}."
+        return ChangeResult(text=text, changed=False, details=details)
+    (registry.enable if enabled else registry.disable)(reason=reason, **cast(SwitchTarget, {kind: name}))
+    return ChangeResult(text=f"{'Enabled' if enabled else 'Disabled'} the {kind} {name}.", details=details)

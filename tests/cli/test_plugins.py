@@ -165,7 +165,7 @@ class TestCommands:
         assert (0, "hello: x\n") == type_in(site, "hello", "x")[:2]
         assert "Commands of plugins" in type_in(site, "--help")[1]
         assert "hello" in type_in(site, "--help")[1].partition("Commands of plugins")[2]
-        assert "there is hello" in type_in(site, "helo", "x")[2]
+        assert "Did you mean 'hello'" in type_in(site, "helo", "x")[2]
 
     def test_names_that_are_taken(self, site: Site) -> None:
         """Neither a command of ours nor another plugin's is replaced; the others stay."""

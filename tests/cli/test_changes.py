@@ -42,7 +42,9 @@ class TestAssign:
         code, out, err = run("assign", "wire_money", "intern", "--max-calls", "2", *at)
 
         assert (code, out) == (0, "Assigned wire_money to intern: 2 calls.\n")
-        assert err.startswith("Kept in the journal 'praval_tools.db'. Your program sees it with ToolRegistry(journal=")
+        assert err.startswith(
+            "Recorded in the journal 'praval_tools.db'. Your program sees it with ToolRegistry(journal="
+        )
         assert run("why", "intern", "wire_money", *at)[0] == 0
         assert "wire_money" in run("list", "--agent", "intern", *at)[1]
         assert run("call", "intern", "wire_money", "to=a", "amount=1", *at)[0] == 0
@@ -102,7 +104,7 @@ class TestAssign:
         assert (code, out) == (3, "")
         assert err == (
             "Error: intern is blocked from wire_money (by operator: gone bad). "
-            "Lift it first: praval-tools unblock wire_money intern. Nothing was changed.\n"
+            "Unblock it first: praval-tools unblock wire_money intern. Nothing was changed.\n"
         )
         assert types_in() == ["tool_blocked"]
 
@@ -113,12 +115,12 @@ class TestAssign:
         at = app_at(app)
         grant = ("assign", "wire_money", "intern", "--key", "start", "--max-calls", "1", *at)
         run(*grant)
-        assert run(*grant)[:2] == (0, "The grant of key 'start' stands already: 1 call.\n")
+        assert run(*grant)[:2] == (0, "The grant with key 'start' exists already: 1 call.\n")
 
         run("call", "intern", "wire_money", "to=a", "amount=1", *at)
         code, _, err = run(*grant)
         assert code == 3
-        assert "The grant of key 'start' is over." in err
+        assert "The grant with key 'start' has ended." in err
         code, _, err = run("assign", "quote", "treasurer", "--key", "start", *at)
         assert code == 2
         assert "key 'start' stands for the grant of 'wire_money' to 'intern'" in err
@@ -136,12 +138,12 @@ class TestAssign:
     @pytest.mark.parametrize(
         ("options", "text"),
         [
-            (["--expires", "soon"], "'soon' is no time; write 90s, 15m, 2h, 7d, or 2026-12-31T18:00 (UTC)."),
+            (["--expires", "soon"], "'soon' is not a valid time; write 90s, 15m, 2h, 7d, or 2026-12-31T18:00 (UTC)."),
             (["--expires", "2020-01-01"], "expires is not in the future"),
             (["--expires", "999999999w"], "is too long"),
             (["--max-calls", "0"], "0 is not in the range x>=1"),
-            (["--where", "{"], "it is no JSON"),
-            (["--where", "[]"], "it is no JSON object"),
+            (["--where", "{"], "it is not valid JSON"),
+            (["--where", "[]"], "it is not a JSON object"),
             (["--where", '{"amont": {}}'], "amont"),
         ],
     )
@@ -174,16 +176,16 @@ class TestOtherVerbs:
     @pytest.mark.parametrize(
         ("command", "text", "again", "kind"),
         [
-            ("unassign quote intern", "Took quote from intern.", "quote was taken from intern already.", "unassigned"),
+            ("unassign quote intern", "Took quote from intern.", "quote was already taken from intern.", "unassigned"),
             ("block quote intern", "Blocked intern from quote.", "intern is already blocked from quote", "blocked"),
             (
                 "transfer quote intern",
-                "Handed quote over from nobody to intern.",
+                "Transferred quote from nobody to intern.",
                 "intern owns quote al",
                 "transferred",
             ),
             ("share quote", "Shared quote with every agent.", "quote is shared already.", "shared"),
-            ("unshare log", "log is shared no more.", "log is not shared.", "unshared"),
+            ("unshare log", "Stopped sharing log.", "log is not shared.", "unshared"),
             ("disable prices", "Disabled the category prices.", "The category prices is disabled", "disabled"),
         ],
     )
@@ -214,7 +216,7 @@ class TestOtherVerbs:
 
         run("block", "quote", "intern", *at)
         assert run("why", "intern", "quote", *at)[0] == 3
-        assert run("unblock", "quote", "intern", *at)[:2] == (0, "Lifted the block of intern from quote.\n")
+        assert run("unblock", "quote", "intern", *at)[:2] == (0, "Unblocked intern from quote.\n")
         assert run("why", "intern", "quote", *at)[0] == 0
 
     def test_enable(self, run: Run, app: App) -> None:
@@ -270,7 +272,7 @@ class TestOtherVerbs:
         run("block", "quote", "intern", *app_at(app))
         at = app_at(app, BANK.replace('"quote"', '"price"'))
 
-        assert run("unblock", "quote", "intern", *at)[:2] == (0, "Lifted the block of intern from quote.\n")
+        assert run("unblock", "quote", "intern", *at)[:2] == (0, "Unblocked intern from quote.\n")
 
     @pytest.mark.parametrize("verb", TWO)
     def test_a_name_that_no_agent_can_have(self, run: Run, app: App, verb: str) -> None:
@@ -308,8 +310,8 @@ class TestWhereItIsKept:
         """
         at = app_at(app, BANK.replace('(name="bank")', '(journal="own.db")'))
 
-        assert run("share", "quote", *at)[2] == "Kept in the journal 'own.db'.\n"
-        assert "the registry keeps a journal of its own, own.db" in run(
+        assert run("share", "quote", *at)[2] == "Recorded in the journal 'own.db'.\n"
+        assert "the registry has a journal of its own, own.db" in run(
             "block", "quote", "intern", "--journal", "b.db", *at)[2]  # fmt: skip
         assert types_in("own.db") == ["tool_shared", "tool_blocked"]
         assert not Path("b.db").exists() and not Path(DEFAULT).exists()
@@ -360,7 +362,7 @@ store.name = "full.db"
         code, out, err = run("share", "quote", *app_at(app, source))
 
         assert (code, out) == (1, "")
-        assert err.startswith("Error: It was not kept: Journal 'full.db': the disk is full.")
+        assert err.startswith("Error: It was not recorded: Journal 'full.db': the disk is full.")
 
     def test_a_file_of_another_program(self, run: Run, app: App) -> None:
         """

@@ -1,0 +1,195 @@
+"""`runs`: list, show, resolve, replay."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from cli_journal_rig import JOURNAL, WORK, fill_journal, list_calls_in_doubt, read_events, run_app
+from cli_rig import ENV, App, Run, app, run  # noqa: F401
+
+from praval_tools.journal import open_journal
+
+
+class TestRuns:
+    def test_list(self, run: Run, app: App) -> None:
+        """
+        Each run with its first and last event, its calls, and how many are in doubt.
+        """
+        run_app(app, "whole")
+        run_app(app, "half", crash="last")
+
+        out = run("runs", *JOURNAL)[1].splitlines()
+        assert [(line.split()[0], *line.split()[-2:]) for line in out[1:]] == [("whole", "6", "-"), ("half", "5", "1")]
+        found = json.loads(run("runs", "--json", *JOURNAL)[1])
+        assert [(one["run_id"], one["calls"], one["in_doubt"]) for one in found] == [("whole", 6, 0), ("half", 5, 1)]
+
+    def test_none(self, run: Run, app: App) -> None:
+        """
+        A journal without runs says so.
+        """
+        app()
+        fill_journal("work.db", 1)
+
+        assert run("runs", *JOURNAL) == (0, "", "No runs are recorded.\n")
+        assert run("runs", "--json", *JOURNAL) == (0, "[]\n", "")
+
+    def test_show(self, run: Run, app: App) -> None:
+        """
+        A run is a tree: what was called inside a call stands below it, hostile names and errors are escaped.
+        """
+        run_app(app, "half", crash="last")
+        (doubtful,) = list_calls_in_doubt(run, "half")
+        code, out, err = run("runs", "show", "half", *JOURNAL)
+        lines = out.splitlines()
+
+        assert (code, err) == (0, "")
+        assert lines[0] == "half: 6 calls, 5 with a result to replay, 1 in doubt"
+        assert [line[2:].split("(")[0] for line in lines[2:8]] == [
+            "both", "  look", "  pay", "look", "\\x1b[31mevil[red]", "look",
+        ]  # fmt: skip
+        assert "[red]no \\x1b[31m such" in out and "\x1b" not in out
+        assert f"praval-tools runs resolve half {doubtful} --result JSON | --error TEXT | --rerun" in out
+
+    def test_show_as_json(self, run: Run, app: App) -> None:
+        """
+        Each call with arguments, decision, outcome, result, times, and whether it is replayed or in doubt.
+        """
+        run_app(app, "half", crash="last")
+        calls = json.loads(run("runs", "show", "half", "--json", *JOURNAL)[1])["calls"]
+
+        first, last = calls[0], calls[-1]
+        assert (first["tool_name"], first["result"], first["replays"]) == ("both", "paid ANN", True)
+        assert calls[1]["parent_id"] == first["tool_call_id"]
+        assert (last["arguments"], last["outcome"], last["replays"]) == ({"name": "last"}, None, False)
+
+    def test_show_in_a_terminal_of_80_columns(self, app: App) -> None:
+        """
+        No line of the tree is wider than the terminal.
+        """
+        run_app(app, "half", crash="last")
+        done = subprocess.run(
+            [sys.executable, "-m", "praval_tools", "runs", "show", "half", *JOURNAL],
+            env={**ENV, "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "80"}, capture_output=True, text=True,
+            timeout=60,
+        )  # fmt: skip
+        text = done.stdout
+        for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m"):
+            text = text.replace(code, "")
+
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) <= 80
+
+    @pytest.mark.parametrize("command", ["show {}", "resolve {} c --rerun", "replay {} --dry"])
+    def test_unknown_run(self, run: Run, app: App, command: str) -> None:
+        """
+        A run that is not recorded is a problem that names similar ones.
+        """
+        name = run_app(app, "night-1")
+        code, out, err = run("runs", *command.format("nigth-1").split(), "--app", f"{name}:registry")
+
+        assert (code, out, err) == (1, "", "Error: No run 'nigth-1' is recorded. Did you mean 'night-1'?\n")
+
+    def test_unknown_command(self, run: Run) -> None:
+        """
+        A mistyped command of `runs` names the right one.
+        """
+        assert run("runs", "shwo") == (
+            2, "", "Error: No such command 'shwo'. Did you mean 'show'? See: praval-tools runs --help\n"
+        )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("answer", "outcome", "ran"),
+        [
+            (["--result", '"paid by hand"'], "ok", False),
+            (["--error", "the bank \x1b[31mwas closed"], "tool_error", False),
+            (["--rerun"], "ok", True),
+        ],
+    )
+    def test_resolve(self, run: Run, app: App, answer: list[str], outcome: str, ran: bool) -> None:
+        """
+        What was said of a call in doubt is what the next start of the run goes by.
+        """
+        name = run_app(app, "r", crash="ANN")
+        doubtful = list_calls_in_doubt(run, "r")
+        assert len(doubtful) == 2  # the payment, and the call around it
+        inner = doubtful[-1]
+        code, out, err = run("runs", "resolve", "r", inner, *answer, *JOURNAL)
+
+        assert (code, err) == (0, "")
+        assert out.startswith(f"Recorded: call {inner} of run r ")
+        assert list_calls_in_doubt(run, "r") == doubtful[:1]
+        assert run("runs", "resolve", "r", doubtful[0], "--rerun", *JOURNAL)[0] == 0
+        done = subprocess.run([sys.executable, f"{name}.py", "r"], env=ENV, capture_output=True, timeout=60)
+        assert done.returncode == 0
+        calls = json.loads(run("runs", "show", "r", "--json", *JOURNAL)[1])["calls"]
+        paid = next(one for one in calls if one["tool_call_id"] == inner)
+        assert paid["outcome"] == outcome
+        assert (paid["result"] == "paid ANN") is ran
+
+    def test_what_cannot_be_resolved(self, run: Run, app: App) -> None:
+        """
+        A call that is not in doubt is a problem; not exactly one answer, or no JSON, is wrong usage.
+        """
+        run_app(app, "half", crash="last")
+        (doubtful,) = list_calls_in_doubt(run, "half")
+        resolve = ("runs", "resolve", "half")
+
+        code, _, err = run(*resolve, "nope", "--rerun", *JOURNAL)
+        assert (code, f"in doubt are: '{doubtful}'" in err) == (1, True)
+        for options in ([], ["--rerun", "--error", "x"]):
+            code, _, err = run(*resolve, doubtful, *options, *JOURNAL)
+            assert (code, "Give exactly one of --result JSON, --error TEXT, --rerun." in err) == (2, True)
+        for text in ("hello", "NaN", "[" * 100_000):
+            code, _, err = run(*resolve, doubtful, "--result", text, *JOURNAL)
+            assert (code, "--result is not valid JSON" in err) == (2, True)
+        assert list_calls_in_doubt(run, "half") == [doubtful]
+
+    def test_a_run_that_is_open(self, run: Run, app: App) -> None:
+        """
+        Of a run that is open somewhere nothing can be resolved; the error says where it is open.
+        """
+        run_app(app, "half", crash="last")
+        (doubtful,) = list_calls_in_doubt(run, "half")
+        with open_journal("work.db") as journal, journal.store.open_run("half"):
+            code, _, err = run("runs", "resolve", "half", doubtful, "--rerun", *JOURNAL)
+
+        assert code == 1
+        assert f"Run 'half' is open in process {os.getpid()}" in err
+
+    def test_dry_replay(self, run: Run, app: App) -> None:
+        """
+        It says which calls get their recorded result, run again, or stop the run; nothing is run or written.
+        """
+        name = run_app(app, "idempotent", crash="last")
+        run_app(app, "stops", crash="ANN")
+        at = ("--app", f"{name}:registry")
+
+        def fates(run_id: str, *options: str) -> tuple[int, list[str]]:
+            code, out, _ = run("runs", "replay", run_id, "--dry", "--json", *options)
+            return code, [f"{one['tool']}: {one['word']}" for one in json.loads(out)["calls"]][-3:]
+
+        before = len(read_events(run))
+        assert fates("idempotent", *at)[0] == 0
+        assert fates("idempotent", *at)[1][-1] == "look: runs again"
+        assert fates("stops", *at) == (1, ["both: stops", "look: replays", "pay: stops"])
+        assert "in doubt, and its tool is not idempotent" in run("runs", "replay", "stops", "--dry", *at)[1]
+        assert len(read_events(run)) == before
+        changed = WORK.replace('name: str) -> str:\n    "Look s', 'name: str, x: int = 1) -> str:\n    "Look s')
+        other = changed.replace('"pay", owned', '"transfer", owned').replace('journal="work.db"', 'name="x"')
+        out = run("runs", "replay", "stops", "--dry", "--app", f"{app(other)}:registry", *JOURNAL)[1]
+        assert "its definition has changed; the recorded result stays" in out
+        assert "in doubt, and there is no tool 'pay' any more" in out
+
+    def test_replay_is_the_programs(self, run: Run, app: App) -> None:
+        """
+        Without --dry it is wrong usage that says who replays; without --app it is, too.
+        """
+        run_app(app, "r")
+        code, _, err = run("runs", "replay", "r", *JOURNAL)
+        assert (code, "with registry.run('r'): ..." in err) == (2, True)
+        code, _, err = run("runs", "replay", "r", "--dry", *JOURNAL)
+        assert (code, "Which registry?" in err) == (2, True)
