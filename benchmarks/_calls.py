@@ -10,6 +10,8 @@ from _measure import Case, Figure, Series, async_case, compare, sync_case
 from _peers import ARGUMENTS, TEXT, add, add_async, async_peers, bare, sync_peers
 
 from praval_tools import Agent, ToolCall, ToolRegistry, tool
+from praval_tools.execution.hooks import CallHooks
+from praval_tools.registry.registry import get_runtime
 
 
 def home() -> ToolRegistry:
@@ -48,6 +50,19 @@ def sync_cases(registry: ToolRegistry) -> Iterator[Case]:
     )
 
 
+def stepped_cases() -> Iterator[Case]:
+    """Yield the call with one policy, one limit, or one hook of a plugin, each trivial."""
+    registries = {kind: home() for kind in ("policy", "limit", "before", "after")}
+    registries["policy"].add_policy(lambda agent, tool, arguments: None)
+    registries["limit"].limits.set(tool="add", concurrent=5)
+    get_runtime(registries["before"]).install_hooks(CallHooks(before=(lambda *, call, tool, arguments: None,)))
+    get_runtime(registries["after"]).install_hooks(CallHooks(after=(lambda *, call, tool, result: None,)))
+    titles = {"policy": "a policy", "limit": "a limit", "before": "a before-call hook", "after": "an after-call hook"}
+    for kind, registry in registries.items():
+        title = f'toolset.call("add", x=…, y=…), with {titles[kind]}'
+        yield sync_case(f"call:{kind}", title, "c('add', x=1.5, y=2.5)", c=registry.toolset("calculator").call)
+
+
 def async_cases(registry: ToolRegistry, runner: asyncio.Runner) -> Iterator[Case]:
     """Yield every way of ours to an awaited call."""
     toolset = registry.toolset("calculator")
@@ -69,7 +84,7 @@ def measure(installed: dict[str, str], rounds: int) -> tuple[dict[str, Series], 
     """Time every call, ours and theirs, in one go; return the series and the figures that compare."""
     registry = home()
     with asyncio.Runner() as runner:
-        ours = [*sync_cases(registry), *async_cases(registry, runner)]
+        ours = [*sync_cases(registry), *stepped_cases(), *async_cases(registry, runner)]
         theirs = [*sync_peers(installed), *async_peers(installed, runner)]
         series = compare(bare(), ours + theirs, rounds=rounds)
     registry.close()

@@ -149,7 +149,8 @@ What a number means:
 - *× bare* is the ratio to the plain Python call `f(x=…, y=…)`, timed directly before each sample,
   so that a noisy machine hits both sides; the median of all samples counts, and the quartiles stand beside it.
 - Times are CPU time of the process, except waits, which are wall-clock time.
-- The journal, the limits and the plugin hooks are not part of these calls; journaled calls stand on their own.
+- The journal is not part of these calls, and policies, limits and hooks only where the row says so; journaled calls stand
+  on their own.
 
 Measured on {date}: {machine}; {peers}.
 
@@ -163,6 +164,8 @@ _MISSED = """
   Without one of these, tasks that a tool leaves behind would not be known as its agent's.
 - A call of a `BoundTool` costs 6.7 × before its `__call__`, which takes any keywords, does anything;
   what happens behind it is what `toolset.call` does.
+- With a policy, the policy's own frame costs 12, what it is shown of the arguments 15, and asking it 20 × bare;
+  a hook is told of the call and its result in copies of its own, and both have to be made as objects first.
 - pydantic-core's bare validator only validates, below pydantic's public interface;
   by its `TypeAdapter` the two cost the same.
 - `registry.aexecute` looks the agent up and makes a result object around the same call.
@@ -176,7 +179,7 @@ _MISSED = """
 - Loading 50 plugins looks at the metadata of everything that is installed beside them, 230 distributions here,
   which is a quarter of what it does beyond importing their modules.
 
-Frames and gauges are lists, values are `msgspec.Struct`s, and the checks of a call are generated once per tool:
+Frames and counters of calls in flight are lists, values are `msgspec.Struct`s, and the checks of a call are generated once per tool:
 each was measured against the plainer way.
 """
 

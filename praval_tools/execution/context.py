@@ -55,7 +55,8 @@ class activate_frame:  # used as a function; a class costs a third of a generato
 
     def __enter__(self) -> Frame:
         frame, outer = self._frame, current_frame.get()
-        frame[PARENT] = find_active_frame(outer)
+        if outer is not None:
+            frame[PARENT] = find_active_frame(outer)
         try:
             self._token = current_frame.set(frame)
         except BaseException:  # an interrupt, which may come before the token is kept

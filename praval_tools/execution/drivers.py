@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.approvals import ApprovalAnswer
 from praval_tools.execution.effects import (
     AppendToJournal,
     CallEffect,
-    CallPipeline,
     RequestApproval,
     RunFastFunction,
     RunTool,
@@ -18,7 +17,7 @@ from praval_tools.execution.effects import (
     WaitForCall,
 )
 from praval_tools.execution.engines.custom import EngineError, resolve_engine, submit_call
-from praval_tools.execution.engines.threads import NoFreeThreadError, wait_for_job
+from praval_tools.execution.engines.threads import Job, NoFreeThreadError, wait_for_job
 from praval_tools.execution.event_loops import (
     DeadlineExpiredError,
     is_event_loop_running,
@@ -27,6 +26,7 @@ from praval_tools.execution.event_loops import (
 )
 from praval_tools.execution.exclusive import ExclusiveTimeoutError
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, describe_error
+from praval_tools.execution.progress import CallPipeline
 from praval_tools.execution.results import (
     build_not_run_result,
     build_run_cancelled_result,
@@ -34,13 +34,10 @@ from praval_tools.execution.results import (
     build_timeout_result,
     build_tool_error_result,
 )
+from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.decision import ApprovalRequest, Deny
-
-if TYPE_CHECKING:
-    from praval_tools.execution.engines.threads import Job
-    from praval_tools.execution.runtime import Runtime
 
 
 def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
@@ -62,7 +59,7 @@ def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
 
 def _perform_effect(runtime: Runtime, step: CallEffect) -> Any:
     if isinstance(step, AppendToJournal):
-        return runtime.recorder.store.append([step.item])[0]
+        return step.store.append([step.item])[0]
     if isinstance(step, RunFastFunction):
         return step.fast_function(step.arguments, step.frame)
     if isinstance(step, RunTool):
@@ -85,7 +82,7 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
         while True:
             try:
                 if isinstance(step, AppendToJournal):
-                    answer = (await runtime.recorder.store.aappend((step.item,)))[0]
+                    answer = (await step.store.aappend((step.item,)))[0]
                 elif isinstance(step, RunFastFunction):
                     answer = await step.fast_function(step.arguments, step.frame)
                 elif isinstance(step, RunTool):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Sequence
 from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -15,15 +15,13 @@ from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import CALL, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.failures import StaleDecisionError
+from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
-from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.call import ToolCall
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.decision import ApprovalRequest
 from praval_tools.tools.implementation import MISS, BoundArguments
 from praval_tools.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from praval_tools.execution.runtime import Runtime
 
 
 class RunTool(msgspec.Struct, eq=False):
@@ -184,7 +182,7 @@ def collect_return_value(value: Any, name: str) -> Any:
 
 
 class RunFastFunction(msgspec.Struct, eq=False):
-    """A call on the short road: the driver calls *lane*, and sends back its value; MISS: it must be decided again."""
+    """A call on the fast path: the driver calls *fast_function*, and sends back its value."""
 
     fast_function: Any
     arguments: dict[str, Any]
@@ -203,9 +201,22 @@ class Sleep(msgspec.Struct, eq=False):
     seconds: float
 
 
-class AppendToJournal(msgspec.Struct, eq=False, gc=False):
-    """Something that is to be durable before the call goes on; the driver sends back what the store answers."""
+class RecordStore(Protocol):
+    """Where records of calls are appended; `journal.storage.protocol.Store`."""
 
+    def append(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Append each item, all or none of its records; return the answers."""
+        ...
+
+    def aappend(self, items: Sequence[Any]) -> Awaitable[Sequence[Any]]:
+        """Append without blocking the loop."""
+        ...
+
+
+class AppendToJournal(msgspec.Struct, eq=False, gc=False):
+    """Records that are to be durable before the call goes on; the driver sends back what the store answers."""
+
+    store: RecordStore
     item: Any
 
 
@@ -217,4 +228,3 @@ class WaitForCall(msgspec.Struct, eq=False):
 
 
 CallEffect = RunTool | RunFastFunction | RequestApproval | Sleep | AppendToJournal | WaitForCall
-CallPipeline = Generator[CallEffect, Any, ToolResult]

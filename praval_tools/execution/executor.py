@@ -1,12 +1,14 @@
-"""The executor: lanes where nothing waits, the pipeline otherwise, with a sync and an async driver."""
+"""Runs calls: on the fast path where nothing waits, else through the pipeline, with a sync and an async driver."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from praval_tools.access.records import Principal
-from praval_tools.execution.context import CALL, Frame
+from praval_tools.execution.context import ARGUMENTS, CALL, Frame
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import (
@@ -15,39 +17,61 @@ from praval_tools.execution.failures import (
     make_encoding_error,
     make_typed_error,
 )
-from praval_tools.execution.fast_path import FastFunction, FastPath
-from praval_tools.execution.fast_path_rules import build_fast_function
+from praval_tools.execution.fast_path import (
+    FastFunction,
+    FastPath,
+    FastPathMiss,
+    build_fast_function,
+    find_fast_path,
+)
 from praval_tools.execution.pipeline import make_pipeline
+from praval_tools.execution.progress import CallProgress
 from praval_tools.execution.results import build_cancelled_result, build_timeout_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.implementation import MISS
 
 _MAX_FAST_FUNCTIONS: Final = 16_384
 _OK: Final = Outcome.OK  # a member of an enumeration is looked up by code of its own
 
 
+class FastFunctionBuilder(Protocol):
+    """What builds fast functions: the executor, or one whose calls belong to a run."""
+
+    def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
+        """Return the fast function for the present state, and whether it counts as long as the state does."""
+        ...
+
+
 class FastFunctionCache:
-    """The lanes of one agent by tool name, sync and awaited ones; each carries the `decision` that it stands for."""
+    """
+    The fast functions of one agent by tool name: `sync_functions` for `call`, `async_functions` for `acall`.
 
-    __slots__ = ("__weakref__", "async_functions", "sync_functions")
+    One that is missing is built when asked for. Where calls of a tool need the pipeline in the present state, a
+    function that says so is kept as well.
+    """
 
-    def __init__(self) -> None:
-        self.sync_functions: dict[str, FastFunction] = {}
-        self.async_functions: dict[str, FastFunction] = {}
+    __slots__ = ("__weakref__", "_builder", "_principal", "async_functions", "sync_functions")
 
-    def clear(self) -> None:
-        """Forget all lanes."""
-        self.sync_functions.clear()
-        self.async_functions.clear()
+    def __init__(self, builder: FastFunctionBuilder, principal: Principal) -> None:
+        self._builder, self._principal = builder, principal
+        self.sync_functions: dict[Any, FastFunction] = {}
+        self.async_functions: dict[Any, FastFunction] = {}
 
-    def drop(self, name: str) -> None:
-        """Forget the lane of *name*."""
-        self.sync_functions.pop(name, None)
-        self.async_functions.pop(name, None)
+    def build(self, tool: object, *, is_async: bool = False) -> FastFunction:
+        """Return the function of a tool, or of its name, for the present state."""
+        name: Any = getattr(tool, "name", tool)
+        functions = self.async_functions if is_async else self.sync_functions
+        function, is_lasting = self._builder.build_fast_function(self._principal, name, is_async=is_async)
+        if is_lasting:
+            if len(functions) >= _MAX_FAST_FUNCTIONS:
+                functions.clear()
+            functions[name] = function
+        else:
+            functions.pop(name, None)
+        return function
 
 
 class Executor:
@@ -58,67 +82,52 @@ class Executor:
         self._monotonic = runtime.clock.monotonic
         self._fast_caches: WeakValueDictionary[Principal, FastFunctionCache] = WeakValueDictionary()
 
-    # ── lanes ────────────────────────────────────────────────────────────────────────────────────
+    # ── fast functions ───────────────────────────────────────────────────────────────────────────
 
-    def get_fast_cache(self, who: Principal) -> FastFunctionCache:
-        """Return the agent's lanes, which fill as it calls."""
-        mine = self._fast_caches.get(who)
-        return mine if mine is not None else self._fast_caches.setdefault(who, FastFunctionCache())
+    def get_fast_cache(self, principal: Principal) -> FastFunctionCache:
+        """Return the agent's fast functions, which are built as it calls."""
+        cache = self._fast_caches.get(principal)
+        return cache if cache is not None else self._fast_caches.setdefault(principal, FastFunctionCache(self, principal))
 
-    def refresh_fast_cache(self, who: Principal, name: str, lanes: FastFunctionCache) -> FastFunctionCache:
-        """Make the lane of *name* for the present state, where the call can take one; return *lanes*."""
-        state = self.access_store.state
-        known = lanes.sync_functions.get(name) or lanes.async_functions.get(name)
-        if known is not None:
-            if known.road.state is state:
-                return lanes
-            lanes.drop(name)
-        if self.runtime.recorder is not None:
-            return lanes
-        made = build_fast_function(self.runtime, who, name)
-        if made is None:
-            return lanes
-        if len(lanes.sync_functions) + len(lanes.async_functions) > _MAX_FAST_FUNCTIONS:
-            lanes.clear()
-        (lanes.async_functions if made.road.tool.is_async else lanes.sync_functions)[name] = made
-        return lanes
+    def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
+        """Return the fast function for the present state, and whether it counts as long as the state does."""
+        runtime = self.runtime
+        is_temporary = self.access_store.has_open_change or runtime.exclusive_gate.is_closed or type(name) is not str
+        path = FastPath(name, principal, self.access_store.state)
+        if runtime.recorder is None and not is_temporary:
+            path = find_fast_path(runtime, principal, name)
+        finish: Callable[..., Any] = partial(self.afinish_call if is_async else self.finish_call, path)
+        if path.tool is not None and path.tool.is_async is is_async:
+            return build_fast_function(runtime, path, finish), True
+        is_lasting = not is_temporary and path.state.find_tool_record(name) is not None  # unknown names have no end
+        return build_refusing_function(path, finish), is_lasting
 
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
-    def call(self, who: Principal, name: str, arguments: Any, lanes: FastFunctionCache) -> Any:
-        """Call a tool and return its value, or raise the typed error; the long way of `Toolset.call`."""
-        lane = self.refresh_fast_cache(who, name, lanes).sync_functions.get(name)
-        if lane is not None and type(arguments) is dict:
-            try:
-                value = lane(arguments)
-            except (Exception, SystemExit) as error:
-                raise self.make_error(lane, error) from error
-            if value is not MISS:
-                return value
-        result = self.run_pipeline(
-            ToolCall(None, name, self._to_json_arguments(name, arguments), who.agent, None, who.chain), who
-        )
-        if result.outcome is not _OK:
-            raise make_typed_error(result)
-        return result.result
+    def finish_call(self, path: FastPath, arguments: Any, error: BaseException) -> Any:
+        """Return the value of a whole call that its fast function gave up, or raise the typed error."""
+        call, progress = self._make_missed_call(path, arguments, error)
+        if progress is None:
+            return get_value(self.execute(call, path.principal, self.get_fast_cache(path.principal)))
+        return get_value(self.run_pipeline(call, path.principal, progress=progress))
 
-    async def acall(self, who: Principal, name: str, arguments: Any, lanes: FastFunctionCache) -> Any:
-        """Call a tool from async code and return its value, or raise the typed error; the long way of `acall`."""
-        lane = self.refresh_fast_cache(who, name, lanes).async_functions.get(name)
-        if lane is not None and type(arguments) is dict:
-            try:
-                value = await lane(arguments)
-            except (Exception, SystemExit) as error:
-                raise self.make_error(lane, error) from error
-            if value is not MISS:
-                return value
-        given = self._to_json_arguments(name, arguments)
-        call = ToolCall(None, name, given, who.agent, None, who.chain)
-        result = self._find_replayed_result(call, who, awaited=True)
-        result = result or await drive_async(self.runtime, make_pipeline(self.runtime, call, who, is_async=True))
-        if result.outcome is not _OK:
-            raise make_typed_error(result)
-        return result.result
+    async def afinish_call(self, path: FastPath, arguments: Any, error: BaseException) -> Any:
+        """Return the value of a whole awaited call that its fast function gave up, or raise the typed error."""
+        call, progress = self._make_missed_call(path, arguments, error)
+        if progress is None:
+            return get_value(await self.aexecute(call, path.principal, self.get_fast_cache(path.principal)))
+        return get_value(await self.run_pipeline_async(call, path.principal, progress=progress))
+
+    def _make_missed_call(
+        self, path: FastPath, arguments: Any, error: BaseException
+    ) -> tuple[ToolCall, CallProgress | None]:
+        """Return a call that its fast function gave up, and what was done for it; raise what its tool raised."""
+        if not isinstance(error, FastPathMiss):
+            raise make_typed_error(self._build_failure_result(path, error, None, None)) from error
+        principal = path.principal
+        given = self._to_json_arguments(path.name, arguments)
+        call = ToolCall(None, path.name, given, principal.agent, None, principal.chain)
+        return call, error.make_progress(call, principal)
 
     def _to_json_arguments(self, name: str, arguments: Any) -> Any:
         """Return arguments that may be of the function's own Python types as JSON; what is JSON stays."""
@@ -130,106 +139,131 @@ class Executor:
         except Exception:  # the seam to whatever objects a caller gave: the call says what is wrong with them
             return arguments
 
-    def make_error(self, lane: FastFunction, error: BaseException) -> BaseException:
-        """Return the typed error for what came out of a lane."""
-        return make_typed_error(self._build_failure_result(lane, error, None, None))
-
-    def _build_failure_result(
-        self, lane: FastFunction, error: BaseException, call_id: str | None, started: float | None
-    ) -> ToolResult:
-        tool, decision, site = lane.road.tool, lane.road.decision, lane.road.scope
-        if isinstance(error, DeadlineExpiredError):
-            return build_timeout_result(call_id, tool, decision.agent, self.runtime.get_timeout(tool) or 0.0, decision)
-        taken = None if started is None else (self._monotonic() - started) * 1000
-        if isinstance(error, CallCancelledError):
-            return build_cancelled_result(call_id, tool, decision.agent, taken, decision)
-        return ToolResult(
-            call_id, tool.name, decision.agent, Outcome.TOOL_ERROR, None, self.runtime.render_error(tool, error, site),
-            get_error_type_name(error), taken, 1, (), False, decision, error,
-        )  # fmt: skip
-
-    def encode_result(self, name: str, value: Any) -> bytes:
+    def encode_result(self, path: FastPath, value: Any) -> bytes:
         """Return a tool's value as JSON text, or raise the error that says why it has none."""
-        record = self.access_store.state.find_tool_record(name)
+        encode_json = path.encode_json
         try:
-            return (
-                to_json_bytes(encode(value))
-                if record is None
-                else record.tool.implementation.compiled.encode_result_text(value)
-            )
+            if encode_json is None:  # the call went through the pipeline, in a state that may be another one now
+                record = self.access_store.state.find_tool_record(path.name)
+                if record is None:
+                    return to_json_bytes(encode(value))
+                encode_json = record.tool.implementation.compiled.encode_result_text
+            return encode_json(value)
         except (Exception, SystemExit) as error:  # the tool seam: what it returned may run code of its own
-            raise make_encoding_error(name, error) from error
+            raise make_encoding_error(path.name, error) from error
 
     # ── results ──────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, call: ToolCall, who: Principal | None, lanes: FastFunctionCache | None = None) -> ToolResult:
+    def execute(self, call: ToolCall, who: Principal | None, cache: FastFunctionCache | None = None) -> ToolResult:
         """Run one call; every failure of the tool, the arguments or the access is a result."""
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
-        if arguments is None or lanes is None or who is None or type(name) is not str or call.engine is not None:
+        if arguments is None or cache is None or type(name) is not str or call.engine is not None:
             return self.run_pipeline(call, who)
-        result, lane = None, lanes.sync_functions.get(name)
-        if lane is not None:
-            result = self._try_fast_path(lane, call, arguments)
-        if result is None and (lane := self.refresh_fast_cache(who, name, lanes).sync_functions.get(name)) is not None:
-            result = self._try_fast_path(lane, call, arguments)
-        return self.run_pipeline(call, who) if result is None else result
-
-    def _try_fast_path(self, lane: FastFunction, call: ToolCall, arguments: dict[str, Any]) -> ToolResult | None:
-        started, road = self._monotonic(), lane.road
-        frame: Frame = [road.scope, arguments, None, call, False]
+        function = cache.sync_functions.get(name)
+        if function is None or function.path.state is not self.access_store.state:
+            function = cache.build(name)
+        started, path = self._monotonic(), function.path
+        frame = [path.scope, arguments, None, call, False]
         try:
-            value = lane(arguments, frame)
+            value = function(arguments, frame)
+        except FastPathMiss as miss:
+            progress = miss.make_progress(call, who)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-            return self._build_failure_result(lane, error, frame[CALL].tool_call_id, started)
-        return None if value is MISS else self._build_success_result(frame[CALL], road, value, started)
+            return self._build_failure_result(path, error, frame, started)
+        else:
+            return self._build_success_result(path, value, frame, started)
+        return self.run_pipeline(call, who, progress=progress)
 
     async def aexecute(
-        self, call: ToolCall, who: Principal | None, lanes: FastFunctionCache | None = None
+        self, call: ToolCall, who: Principal | None, cache: FastFunctionCache | None = None
     ) -> ToolResult:
         """Run one call from async code; every failure of the tool, the arguments or the access is a result."""
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
-        if arguments is None or lanes is None or who is None or type(name) is not str or call.engine is not None:
+        if arguments is None or cache is None or type(name) is not str or call.engine is not None:
             return await self.run_pipeline_async(call, who)
-        lane = lanes.async_functions.get(name) or self.refresh_fast_cache(who, name, lanes).async_functions.get(name)
-        if lane is None:
-            return await self.run_pipeline_async(call, who)
-        started, road = self._monotonic(), lane.road
-        frame: Frame = [road.scope, arguments, None, call, False]
+        function = cache.async_functions.get(name)
+        if function is None or function.path.state is not self.access_store.state:
+            function = cache.build(name, is_async=True)
+        started, path = self._monotonic(), function.path
+        frame = [path.scope, arguments, None, call, False]
         try:
-            value = await lane(arguments, frame)
+            value = await function(arguments, frame)
+        except FastPathMiss as miss:
+            progress = miss.make_progress(call, who)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-            return self._build_failure_result(lane, error, frame[CALL].tool_call_id, started)
-        if value is not MISS:
-            return self._build_success_result(frame[CALL], road, value, started)
-        self.refresh_fast_cache(who, name, lanes)
-        return await self.run_pipeline_async(call, who)
+            return self._build_failure_result(path, error, frame, started)
+        else:
+            return self._build_success_result(path, value, frame, started)
+        return await self.run_pipeline_async(call, who, progress=progress)
 
-    def _build_success_result(self, call: ToolCall, road: FastPath, value: Any, started: float) -> ToolResult:
-        decision = road.decision
-        return ToolResult(
-            call.tool_call_id, decision.tool, decision.agent, _OK, value, None, None,
-            (self._monotonic() - started) * 1000, 1, (), False, decision, None, road.max_result_size,
+    def _build_success_result(self, path: FastPath, value: Any, frame: Frame, started: float) -> ToolResult:
+        decision: Any = path.decision
+        result = ToolResult(
+            frame[CALL].tool_call_id, decision.tool, decision.agent, _OK, value, None, None,
+            (self._monotonic() - started) * 1000, 1, (), False, decision, None, path.max_result_size,
         )  # fmt: skip
+        if path.notifies_after:
+            self.runtime.notify_after_call(frame[CALL], result)
+        return result
 
-    def run_pipeline(self, call: ToolCall, who: Principal | None, known: ToolResult | None = None) -> ToolResult:
+    def _build_failure_result(
+        self, path: FastPath, error: BaseException, frame: Frame | None, started: float | None
+    ) -> ToolResult:
+        tool, decision = path.tool, path.decision
+        if tool is None or decision is None or path.scope is None:
+            raise AssertionError("a path without a tool enters no function")
+        call_id = None if frame is None else frame[CALL].tool_call_id
+        latency = None if started is None else (self._monotonic() - started) * 1000
+        if isinstance(error, DeadlineExpiredError):
+            seconds = self.runtime.get_timeout(tool) or 0.0
+            result = build_timeout_result(call_id, tool, decision.agent, seconds, decision)
+        elif isinstance(error, CallCancelledError):
+            result = build_cancelled_result(call_id, tool, decision.agent, latency, decision)
+        else:
+            text = self.runtime.render_error(tool, error, path.scope)
+            result = ToolResult(
+                call_id, tool.name, decision.agent, Outcome.TOOL_ERROR, None, text, get_error_type_name(error),
+                latency, 1, (), False, decision, error,
+            )  # fmt: skip
+        if path.notifies_after and frame is not None:
+            self.runtime.notify_after_call(frame[CALL], result)
+        return result
+
+    def run_pipeline(
+        self, call: ToolCall, who: Principal | None, known: ToolResult | None = None,
+        *, progress: CallProgress | None = None,
+    ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from sync code; *known*: what came of the call already."""
-        result = None if known is not None else self._find_replayed_result(call, who, awaited=False)
-        return result or drive(self.runtime, make_pipeline(self.runtime, call, who, known_result=known))
+        return drive(self.runtime, make_pipeline(self.runtime, call, who, known_result=known, progress=progress))
 
     async def run_pipeline_async(
-        self, call: ToolCall, who: Principal | None, known: ToolResult | None = None
-    ) -> ToolResult:
+        self, call: ToolCall, who: Principal | None, known: ToolResult | None = None,
+        *, progress: CallProgress | None = None,
+    ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from async code; *known*: what came of the call already."""
-        result = None if known is not None else self._find_replayed_result(call, who, awaited=True)
-        return result or await drive_async(
-            self.runtime, make_pipeline(self.runtime, call, who, known_result=known, is_async=True)
-        )
+        steps = make_pipeline(self.runtime, call, who, known_result=known, progress=progress, is_async=True)
+        return await drive_async(self.runtime, steps)
 
-    def _find_replayed_result(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> ToolResult | None:
-        """Return what the call came to in an earlier life of its run, where that is quickly known."""
-        recorder = self.runtime.recorder
-        return None if recorder is None else recorder.try_replay(call, who, awaited=awaited)
+
+def get_value(result: ToolResult) -> Any:
+    """Return the value of a result, or raise the typed error."""
+    if result.outcome is not _OK:
+        raise make_typed_error(result)
+    return result.result
+
+
+def build_refusing_function(path: FastPath, finish: Callable[..., Any]) -> FastFunction:
+    """Return the function of a path whose calls need the pipeline."""
+
+    def refuse(arguments: dict[str, Any], frame: Frame | None = None) -> Any:
+        if frame is not None:
+            raise FastPathMiss
+        return finish(arguments, FastPathMiss())
+
+    function: Any = refuse
+    function.path = path
+    return function  # type: ignore[no-any-return]

@@ -1,180 +1,319 @@
 """
-The short road of a call where no step waits: check arguments, admit, run, in one generated function per tool.
+The fast path: one generated function per tool for calls in which no step has to wait.
 
-A lane belongs to one agent, one tool and one state: it answers `MISS` when the state is another one,
-or the arguments are not a strict match, and the pipeline takes over.
-The gauge is raised before the state is read, so that whoever changes the state and then drains
-waits for every call that was admitted before.
+It checks the arguments, takes the steps that are plain functions (policies, limits, hooks), sets the context, admits
+the call and runs it. It belongs to one agent, one tool and one state. Where the state is another one, the arguments
+are no exact match, or a step answers something unusual, it raises `FastPathMiss`, and the pipeline takes over.
+The calls in flight are counted before the state is read, so that whoever changes the state and then drains waits for
+every call that was admitted before.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
-from praval_tools.execution.context import FrameScope, current_frame, find_active_frame
+from praval_tools.access.records import Principal
+from praval_tools.access.rules import AccessResolution, resolve_access
+from praval_tools.access.state import AccessState
+from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame
 from praval_tools.execution.effects import collect_return_value
 from praval_tools.execution.event_loops import DONE, is_self_cancelled, make_deadline_resumer, store_result
 from praval_tools.execution.failures import CallCancelledError
+from praval_tools.execution.limits import LimitUsage
+from praval_tools.execution.policies import check_policies
+from praval_tools.execution.progress import CallProgress, PolicyAnswers
+from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.schema.type_hints import unwrap_return_hint
-from praval_tools.tools.implementation import MISS, ToolImplementation
-
-if TYPE_CHECKING:
-    from praval_tools.access.rules import AccessResolution
-    from praval_tools.access.state import AccessState
-    from praval_tools.access.store import StateStore
-    from praval_tools.execution.in_flight import InFlightCounter
-    from praval_tools.tools.decision import Decision
-    from praval_tools.tools.tool import Tool
-
-FastFunction = Any
-"""A function of the arguments and, where the caller has made one, the frame; its attribute `road` is what it is for."""
+from praval_tools.tools.call import ToolCall
+from praval_tools.tools.decision import Decision
+from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.tool import Tool
 
 
 class FastPath(msgspec.Struct, frozen=True, eq=False):
-    """What a lane stands for, `json` for its value, and the `most` of it to show."""
+    """What a fast function stands for; without a tool, each of its calls needs the pipeline."""
 
-    tool: Tool[..., Any]
-    verdict: AccessResolution
-    decision: Decision
+    name: str
+    principal: Principal
     state: AccessState
-    scope: FrameScope
-    encode_json: Callable[[Any], bytes]
-    max_result_size: int | None
+    tool: Tool[..., Any] | None = None
+    resolution: AccessResolution = AccessResolution(None)
+    decision: Decision | None = None
+    scope: FrameScope | None = None
+    max_result_size: int | None = None
+    encode_json: Callable[[Any], bytes] | None = None
+    has_steps: bool = False
+    notifies_after: bool = False
 
 
-_SYNC_TEMPLATE = """\
-def make(ledger, state, gauge, site):
-    enter, leave = gauge.append, gauge.pop
-    def lane(arguments, frame=None):
-{before}
-        if frame is None: frame = [site, arguments, None, None, False]
-        outer = get_frame()
-        if outer is not None: frame[2] = settled(outer)
-        token = None
+class FastFunction(Protocol):
+    """
+    Calls the tool: with a frame, as a step of a longer way, it returns the value or raises what the tool raised,
+    or `FastPathMiss`; without one, it is the whole call, and returns the value or raises the typed error.
+    """
+
+    path: FastPath
+
+    def __call__(self, arguments: dict[str, Any], frame: Frame | None = None) -> Any:
+        """Run one call; an awaitable, where the tool is async."""
+        ...
+
+
+class StartedCall(msgspec.Struct, eq=False):
+    """What the steps of the fast path did for a call before its function."""
+
+    implementation: ToolImplementation
+    reviewed_arguments: dict[str, Any] | None = None
+    policy_answers: PolicyAnswers | None = None
+    before_hooks_called: bool = False
+
+
+class FastPathMiss(Exception):
+    """The call needs the pipeline, and its function was not entered; *started_call* tells which steps were taken."""
+
+    def __init__(self, started_call: StartedCall | None = None) -> None:
+        self.started_call = started_call
+
+    def make_progress(self, call: ToolCall, principal: Principal | None) -> CallProgress | None:
+        """Return with what the pipeline goes on, so that no step is taken twice; None: none was taken."""
+        started = self.started_call
+        if started is None:
+            return None
+        arguments = started.reviewed_arguments
+        return CallProgress(
+            call, principal, coerced_arguments=None if arguments is None else (started.implementation, arguments, ()),
+            policy_answers=started.policy_answers, before_hooks_called=started.before_hooks_called,
+        )  # fmt: skip
+
+
+_TEMPLATE = """\
+def make(store, state, counter, scope, finish, rest, begin, give_up, release):
+    enter, leave = counter.append, counter.pop
+    {ASYNC}def fast(arguments, frame=None):
+        {PREPARE}
         try:
-            token = set_frame(frame)
-{within}
+            {BEGIN}
+            {CHECKS}
+            {BEGIN_UNREVIEWED}
+            running = [scope, arguments, None, None, False] if frame is None else frame
+            outer = get_frame()
+            if outer is not None: running[2] = find_active_frame(outer)
+            token = None
             try:
-                enter(None)
-                if ledger.state is not state: return MISS
-                return {call}
+                token = set_frame(running)
+                {CHECKS_AS_AGENT}
+                try:
+                    enter(None)
+                    if store.state is not state: raise {MISS}
+                    {RUN}
+                {CANCELLED}
+                finally:
+                    running[4] = True
+                    leave()
             finally:
-                frame[4] = True
-                leave()
-        finally:
-            if token is None: set_frame(outer)  # an interrupt was faster
-            else: reset_frame(token)
-    return lane
+                {RESET}
+        except (Exception, SystemExit) as error:
+            if frame is not None: raise
+            outcome = error
+        {RELEASE}
+        try: return {AWAIT}finish(arguments, outcome)
+        finally: del outcome
+    return fast
 """
-_ASYNC_TEMPLATE = """\
-def make(ledger, state, gauge, site, rest):
-    enter, leave = gauge.append, gauge.pop
-    async def lane(arguments, frame=None):
-{before}
-        if frame is None: frame = [site, arguments, None, None, False]
-        outer = get_frame()
-        if outer is not None: frame[2] = settled(outer)
-        token = None
-        try:
-            token = set_frame(frame)
-{within}
-            try:
-                enter(None)
-                if ledger.state is not state: return MISS
-                if rest is None: return await {call}
-                work = into(place := [None], {call})
-                waiting = next(work, DONE)
-                if waiting is not DONE: await rest(work, waiting)
-                return place[0]
-            except CancelledError:
-                if interrupted(): raise StoppedError from None
-                raise
-            finally:
-                frame[4] = True
-                leave()
-        finally:
-            try:
-                if token is None: set_frame(outer)  # an interrupt was faster
-                else: reset_frame(token)
-            except ValueError: pass  # collected with its loop, in another context
-    return lane
+_RUN_ASYNC = """if rest is None: return await {call}
+work = store_result(place := [None], {call})
+waiting = next(work, DONE)
+if waiting is not DONE: await rest(work, waiting)
+return place[0]
+"""
+_CANCELLED = """except CancelledError:
+    if is_self_cancelled(): raise CallCancelledError from None
+    raise
+"""
+_RESET = """if token is None: set_frame(outer)  # an interrupt came before the token was kept
+else: reset_frame(token)
+"""
+_RESET_ASYNC = """try:
+    if token is None: set_frame(outer)
+    else: reset_frame(token)
+except ValueError: pass  # collected with its loop, in another context
 """
 
 
-def build_sync_function(
-    definition: ToolImplementation, ledger: StateStore, state: AccessState, gauge: InFlightCounter, site: FrameScope
-) -> FastFunction:
-    """Return the lane of a sync tool."""
-    make = definition.fast_path_factory or _compile_factory(definition, _SYNC_TEMPLATE)
-    return make(ledger, state, gauge, site)
+def _fill_template(**parts: str) -> str:
+    """Return the source with each part in its place, as deep as its place is; empty ones leave no line behind."""
+    lines = []
+    for line in _TEMPLATE.split("\n"):
+        name = line.strip()[1:-1]
+        if line.strip().startswith("{") and name in parts:
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += [indent + part for part in parts[name].splitlines()]
+        else:
+            lines.append(line.format(**parts))
+    return "\n".join(lines)
 
 
-def build_async_function(
-    definition: ToolImplementation,
-    ledger: StateStore,
-    state: AccessState,
-    gauge: InFlightCounter,
-    site: FrameScope,
-    seconds: float | None,
-) -> FastFunction:
-    """Return the lane of an async tool, awaited in place under a shared deadline timer."""
-    from asyncio import CancelledError
-
-    make = definition.fast_path_factory or _compile_factory(
-        definition, _ASYNC_TEMPLATE, CancelledError=CancelledError, StoppedError=CallCancelledError, interrupted=is_self_cancelled,
-        into=store_result, DONE=DONE,
-    )  # fmt: skip
-    return make(ledger, state, gauge, site, make_deadline_resumer(seconds))
-
-
-def _compile_factory(definition: ToolImplementation, template: str, **more: Any) -> Any:
-    """Generate the maker of lanes; the source holds only names of our own and the parameters' identifiers."""
-    fast = definition.compiled.fast_path_code
-    checks = [line for block in fast.lines for line in block.split("\n")]
-    before, inside = checks, ["pass"]
-    if definition.runs_user_code:  # as the agent, though not yet inside of the tool
-        before, inside = ["pass"], ["frame[4] = True", *checks, "frame[4] = False"]
-    scope: dict[str, Any] = {
-        **fast.namespace,
-        **more,
-        "MISS": MISS,
-        "function": definition.function,
+def _compile_factory(
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, needs_call: bool
+) -> Callable[..., Any]:
+    """Generate what makes fast functions; the source holds only names of our own and the parameters' identifiers."""
+    body, is_async = implementation.compiled.fast_path_code, implementation.signature.is_async
+    checks = "\n".join(body.lines).replace("return MISS", "raise FastPathMiss")
+    checks_as_agent = f"running[4] = True\n{checks}\nrunning[4] = False" if implementation.runs_user_code else ""
+    call = body.call
+    if not is_async and not _is_concrete_return_type(implementation.signature.returns):
+        call = f"collect_return_value({call}, {implementation.name!r})"
+    wait, begin = "await " if is_async else "", "started_call = begin(arguments, frame, places)"
+    prepare = f"if frame is None: return {wait}finish(arguments, FastPathMiss())\n" if needs_call else ""
+    source = _fill_template(
+        ASYNC="async " if is_async else "",
+        AWAIT=wait,
+        PREPARE=f"{prepare}places = []" if has_steps else "",
+        BEGIN=f"{begin}\narguments = started_call.reviewed_arguments" if has_review else "",
+        BEGIN_UNREVIEWED=begin if has_steps and not has_review else "",
+        CHECKS="" if checks_as_agent else checks,
+        CHECKS_AS_AGENT=checks_as_agent,
+        MISS="give_up(started_call, places)" if has_steps else "FastPathMiss",
+        RUN=_RUN_ASYNC.format(call=call) if is_async else f"return {call}",
+        CANCELLED=_CANCELLED if is_async else "",
+        RESET=_RESET_ASYNC if is_async else _RESET,
+        RELEASE="finally:\n    if places: release(places)" if has_steps else "",
+    )
+    namespace: dict[str, Any] = {
+        **body.namespace,
+        "FastPathMiss": FastPathMiss,
+        "function": implementation.function,
         "get_frame": current_frame.get,
         "set_frame": current_frame.set,
-        "settled": find_active_frame,
-        "whole": collect_return_value,
         "reset_frame": current_frame.reset,
+        "find_active_frame": find_active_frame,
+        "collect_return_value": collect_return_value,
     }
-    call = fast.call
-    if not definition.signature.is_async and not _is_concrete_return_type(definition.signature.returns):
-        call = f"whole({call}, {definition.name!r})"
-    source = template.format(
-        before="\n".join(f"        {line}" for line in before or ["pass"]),
-        within="\n".join(f"            {line}" for line in inside),
-        call=call,
-    )
-    exec(compile(source, f"<lane of {definition.name}>", "exec"), scope)  # noqa: S102
-    definition.fast_path_factory = scope["make"]
-    return definition.fast_path_factory
+    if is_async:
+        from asyncio import CancelledError
+
+        namespace |= {"CancelledError": CancelledError, "CallCancelledError": CallCancelledError, "DONE": DONE,
+                      "is_self_cancelled": is_self_cancelled, "store_result": store_result}  # fmt: skip
+    exec(compile(source, f"<fast path of {implementation.name}>", "exec"), namespace)  # noqa: S102
+    return namespace["make"]  # type: ignore[no-any-return]
 
 
-def _is_concrete_return_type(returns: Any) -> bool:
-    """Tell whether the return hint says that it is neither a generator nor a coroutine."""
+def _is_concrete_return_type(returns: object) -> bool:
+    """Tell whether the return hint says that the value is neither a generator nor a coroutine."""
     return isinstance(returns, type) and returns is not object and returns is not Any
 
 
-def is_plain_function(definition: ToolImplementation) -> bool:
-    """Tell whether the function can run in a lane: no generator, nothing to await behind it, no context parameter."""
-    function: Any = definition.function
+def _is_plain_function(implementation: ToolImplementation) -> bool:
+    """Tell whether nothing has to be awaited or read to its end behind the function, and it takes no context."""
+    function: Any = implementation.function
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    if code is None or code.co_flags & 0x220 or definition.context_parameters:
+    if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         return False
-    if not definition.signature.is_async and is_async_callable(inspect.unwrap(function)):
+    if implementation.context_parameters:
         return False
-    returns = definition.signature.returns
-    return unwrap_return_hint(returns) is returns or definition.signature.is_async
+    if implementation.signature.is_async:
+        return True
+    returns = implementation.signature.returns
+    return not is_async_callable(inspect.unwrap(function)) and unwrap_return_hint(returns) is returns
+
+
+def _has_waiting_step(runtime: Runtime, tool: Tool[..., Any]) -> bool:
+    """Tell whether calls of *tool* may wait for something but the function, or run elsewhere."""
+    metadata = tool.metadata
+    return (
+        metadata.requires_approval
+        or not metadata.concurrency_safe
+        or runtime.get_retries(tool) > 0
+        or (metadata.engine or runtime.options.engine) not in (None, "inline")
+        or (metadata.timeout is not None and not tool.is_async)
+    )
+
+
+def find_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPath:
+    """Return the fast path of *principal* to the tool *name* in the present state, without a tool where it has none."""
+    store, hooks = runtime.access_store, runtime.hooks
+    state = store.state
+    path = FastPath(name, principal, state)
+    if store.closed or not runtime.options.has_default_argument_limits:
+        return path
+    resolution = resolve_access(state, principal, name, runtime.clock.now())
+    tool = resolution.record.tool if resolution.record is not None else None
+    if tool is None or resolution.refusal is not None or not resolution.paths[0].is_unconditional:
+        return path
+    implementation = tool.implementation
+    has_steps = bool(
+        state.policies or hooks.before or hooks.after or runtime.limits.list_usages(principal.agent, name)
+    )
+    if (
+        _has_waiting_step(runtime, tool)
+        or not _is_plain_function(implementation)
+        or not implementation.is_compilable
+        or (has_steps and implementation.runs_user_code)
+    ):
+        return path
+    scope = FrameScope(runtime.registry, principal, principal.agent, name)
+    return FastPath(
+        name, principal, state, tool, resolution, resolution.paths[0].decision, scope, runtime.get_max_result_size(tool),
+        implementation.compiled.encode_result_text, has_steps, bool(hooks.after),
+    )  # fmt: skip
+
+
+def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., Any]) -> FastFunction:
+    """
+    Return the fast function of *path*.
+
+    Args:
+        runtime: The registry's.
+        path: With its tool.
+        finish: Ends a whole call that the function gave up: takes the arguments and the error, `FastPathMiss` or what
+            the tool raised; awaitable, where the tool is async.
+    """
+    tool, store, limits, hooks = path.tool, runtime.access_store, runtime.limits, runtime.hooks
+    if tool is None:
+        raise AssertionError("a path without a tool has no function")
+    implementation, agent = tool.implementation, path.principal.agent
+    factories = implementation.fast_path_factories
+    policies, usages = path.state.policies, limits.list_usages(agent, path.name)
+    has_review, needs_call = bool(policies or hooks.before), bool(hooks.before or hooks.after)
+    key = (path.has_steps, has_review, needs_call)
+    make = factories.get(key)
+    if make is None:
+        make = factories[key] = _compile_factory(
+            implementation, has_steps=path.has_steps, has_review=has_review, needs_call=needs_call
+        )
+
+    def begin(arguments: dict[str, Any], frame: Frame | None, places: list[LimitUsage]) -> StartedCall:
+        started_call, shown = StartedCall(implementation), arguments
+        call: ToolCall | None = None if frame is None else frame[CALL]
+        if has_review:
+            started_call.reviewed_arguments, shown = implementation.copy_for_review(arguments)
+            if started_call.reviewed_arguments is None:
+                raise FastPathMiss
+        if policies:
+            answers = check_policies(runtime.registry, policies, agent, tool, shown)
+            started_call.policy_answers = answers
+            if answers.refusal is not None or answers.approval is not None:
+                raise FastPathMiss(started_call)
+        if usages and limits.acquire(usages, None if call is None else call.run_id, places):
+            raise FastPathMiss(started_call)
+        if call is not None and hooks.before:
+            hooks.notify_before_call(call, tool, shown)
+            started_call.before_hooks_called = True
+        return started_call
+
+    def give_up(started_call: StartedCall, places: list[LimitUsage]) -> FastPathMiss:
+        limits.cancel(places)  # the pipeline takes them anew
+        return FastPathMiss(started_call)
+
+    rest = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
+    counter = runtime.in_flight.get_counter(agent, path.name)
+    function: FastFunction = make(
+        store, path.state, counter, path.scope, finish, rest, begin, give_up, limits.release
+    )
+    function.path = path
+    return function

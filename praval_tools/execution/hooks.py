@@ -14,10 +14,10 @@ from praval_tools.schema.json_input import copy_json
 
 if TYPE_CHECKING:
     from praval_tools.access.records import AgentProfile
-    from praval_tools.execution.effects import CallPipeline, RunTool
-    from praval_tools.execution.pipeline import CallProgress
     from praval_tools.formats import Format
+    from praval_tools.tools.call import ToolCall, ToolResult
     from praval_tools.tools.decision import ApprovalRequest
+    from praval_tools.tools.tool import Tool
 
 HookFunction = Callable[..., object]
 """A hook that takes note of something, in its plugin's name; what it raises is contained there."""
@@ -70,9 +70,9 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
     journals: Mapping[str, Callable[[str], Any]] = {}
 
     @classmethod
-    def from_contributions(cls, plugged: Iterable[PluginContribution]) -> CallHooks:
+    def from_contributions(cls, contributions: Iterable[PluginContribution]) -> CallHooks:
         """Return the hooks of these plugins; by distribution, then entry point."""
-        mine = tuple(sorted(plugged, key=contribution_key))
+        mine = tuple(sorted(contributions, key=contribution_key))
         noted = {
             kind: _sort_by_turn(one for plugin in mine for one in getattr(plugin, kind)) for kind in _FUNCTION_KINDS
         }
@@ -90,21 +90,31 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
             return CallHooks.from_contributions(mine)
         return replace(self, contributions=tuple(mine))
 
-    @property
-    def has_observers(self) -> bool:
-        """Whether calls are told to anybody, so that none may take the short road."""
-        return bool(self.before or self.after)
+    def notify_before_call(self, call: ToolCall, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> None:
+        """Tell that a call is about to run, with these arguments after repairs."""
+        for hook in self.before:
+            hook(call=_copy_call(call), tool=tool, arguments=copy_json(arguments))
 
-    def notify_before_call(self, run: RunTool, arguments: Mapping[str, Any]) -> None:
-        """Tell that a call is about to run."""
-        for noted in self.before:
-            call = replace(run.call, arguments=_copy_containers(run.call.arguments, {}))
-            noted(call=call, tool=run.tool, arguments=copy_json(arguments))
+    def notify_after_call(self, call: ToolCall, tool: Tool[..., Any] | None, result: ToolResult) -> None:
+        """Tell what came of a call, unless a replay gives it again."""
+        if result.replayed:
+            return
+        for hook in self.after:
+            copied = replace(result, result=_copy_containers(result.result, {}))
+            hook(call=_copy_call(call), tool=tool, result=copied)
 
     def ask_approval(self, request: ApprovalRequest) -> Any:
         """Return the first answer of a plugin to a call that needs an approval."""
         answers = (approve(request=request) for approve in self.approve)
         return next((one for one in answers if one is not None), UNANSWERED)
+
+    def shut_down_engines(self) -> None:
+        """End the engines of plugins, by whichever method each has for that."""
+        for engine in self.engines.values():
+            for method in ("shutdown", "close"):
+                if callable(end := getattr(engine, method, None)):
+                    end()
+                    break
 
 
 _FUNCTION_KINDS = ("before", "after", "approve")
@@ -116,16 +126,8 @@ def _sort_by_turn(noted: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
     return tuple(sorted(noted, key=lambda one: getattr(one, "turn", 0)))
 
 
-def notify_after_call(course: CallProgress, steps: CallPipeline) -> CallPipeline:
-    """Drive *steps*, and tell what came of the call, unless a replay gives it again."""
-    result = yield from steps
-    if not result.replayed:
-        record = course.runtime.access_store.state.find_tool_record(result.name)
-        for noted in course.runtime.hooks.after:
-            call = replace(course.call, arguments=_copy_containers(course.call.arguments, {}))
-            told = replace(result, result=_copy_containers(result.result, {}))
-            noted(call=call, tool=None if record is None else record.tool, result=told)
-    return result
+def _copy_call(call: ToolCall) -> ToolCall:
+    return replace(call, arguments=_copy_containers(call.arguments, {}))
 
 
 def _copy_containers(value: Any, known: dict[int, Any], deep: int = 64) -> Any:

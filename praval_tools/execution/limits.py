@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -35,7 +35,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     per_run: int | None = None
 
 
-class _LimitUsage:
+class LimitUsage:
     """What has been used of one limit."""
 
     __slots__ = ("in_flight", "limit", "recent_starts", "calls_by_run")
@@ -59,9 +59,10 @@ class _LimitUsage:
             return f"at most {limit.per_run} in one run"
         return ""
 
-    def count_call(self, run: str | None, now: float) -> None:
-        """Count a call."""
+    def count_call(self, run: str | None, now: float, places: list[LimitUsage]) -> None:
+        """Count a call, whose place goes into *places*."""
         self.in_flight += 1
+        places.append(self)  # directly behind: an interrupt comes before both or after both
         if self.limit.per_minute is not None:
             self.recent_starts.append(now)
         if self.limit.per_run is not None and run is not None:
@@ -78,7 +79,7 @@ class Limits:
     def __init__(self, operator: Callable[[str], None], changed: Callable[[], None], tick: Callable[[], float]) -> None:
         self._require_operator, self._on_change, self._monotonic = operator, changed, tick
         self.reset_after_fork()
-        self._usages: dict[LimitKey, _LimitUsage] = {}
+        self._usages: dict[LimitKey, LimitUsage] = {}
 
     def reset_after_fork(self) -> None:
         """Take a new lock; in a forked process another thread of the parent may have held the old one."""
@@ -112,7 +113,7 @@ class Limits:
             if all(one is None for one in numbers.values()):
                 self._usages.pop(key, None)
             elif use is None:
-                self._usages[key] = _LimitUsage(limit)
+                self._usages[key] = LimitUsage(limit)
             else:
                 use.limit = limit
         self._on_change()
@@ -127,21 +128,36 @@ class Limits:
         """Whether no limit is set."""
         return not self._usages
 
-    def has_limit_for(self, agent: str | None, tool: str) -> bool:
-        """Tell whether any limit fits calls of *tool* by *agent*."""
-        return bool(self._usages) and any(True for _ in self._iter_matching(agent, tool))
+    def acquire(self, usages: Iterable[LimitUsage], run: str | None, places: list[LimitUsage]) -> str:
+        """
+        Take a call's *places* under all limits whose *usages* these are, to be released when it has ended.
 
-    def acquire(self, agent: str | None, tool: str, run: str | None) -> tuple[str, Callable[[], None] | None]:
-        """Count a call: return why it may not begin, or what is to be called when it has ended."""
+        Returns:
+            Why the call may not begin; empty: it may.
+        """
         now = self._monotonic()
         with self._lock:
-            uses = list(self._iter_matching(agent, tool))
-            for one in uses:
-                if refusal := one.explain_refusal(run, now):
-                    return f"{_describe_subject(one.limit)}: {refusal}", None
-            for one in uses:
-                one.count_call(run, now)
-        return "", self._make_release(uses) if uses else None
+            for usage in usages:
+                if refusal := usage.explain_refusal(run, now):
+                    return f"{_describe_subject(usage.limit)}: {refusal}"
+            for usage in usages:
+                usage.count_call(run, now, places)
+        return ""
+
+    def release(self, places: list[LimitUsage]) -> None:
+        """Give *places* back, which are empty then; no place is given back twice."""
+        with self._lock:
+            while places:
+                places[-1].in_flight -= 1
+                places.pop()
+
+    def cancel(self, places: list[LimitUsage]) -> None:
+        """Give *places* back of a call that did not begin, so that the latest one counts no more at all."""
+        with self._lock:
+            for usage in places:
+                if usage.limit.per_minute is not None and usage.recent_starts:
+                    usage.recent_starts.pop()
+            self.release(places)
 
     def restore_run_usage(self, run: str, begun: Iterable[tuple[str | None, str]]) -> None:
         """Let *run* have used what those calls of it used that are recorded: agent and tool of each."""
@@ -149,21 +165,15 @@ class Limits:
             for use in self._usages.values():
                 use.calls_by_run.pop(run, None)
             for agent, tool in begun if self._usages else ():
-                for use in self._iter_matching(agent, tool):
+                for use in self.list_usages(agent, tool):
                     use.calls_by_run[run] = use.calls_by_run.get(run, 0) + 1
 
-    def _make_release(self, uses: list[_LimitUsage]) -> Callable[[], None]:
-        def release() -> None:
-            with self._lock:
-                for one in uses:
-                    one.in_flight -= 1
-
-        return release
-
-    def _iter_matching(self, agent: str | None, tool: str) -> Iterator[_LimitUsage]:
-        for key in ((agent, tool), (agent, None), (None, tool)):
-            if key != (None, None) and (found := self._usages.get(key)) is not None:
-                yield found
+    def list_usages(self, agent: str | None, tool: str) -> list[LimitUsage]:
+        """Return what is used of each limit that fits calls of *tool* by *agent*."""
+        if not self._usages:
+            return []
+        keys = ((None, tool),) if agent is None else ((agent, tool), (agent, None), (None, tool))
+        return [self._usages[key] for key in keys if key in self._usages]
 
 
 def _to_name(one: Any) -> str | None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from praval_tools.access.records import Principal
 from praval_tools.execution.context import SCOPE
+from praval_tools.execution.effects import RunTool
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import CallCancelledError, get_error_type_name
+from praval_tools.execution.runtime import Runtime
 from praval_tools.names import find_similar_names, shorten_repr
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import BoundArguments
-
-if TYPE_CHECKING:
-    from praval_tools.execution.effects import RunTool
-    from praval_tools.execution.runtime import Runtime
 
 
 def build_refused_result(

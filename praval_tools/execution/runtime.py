@@ -29,7 +29,6 @@ from praval_tools.execution.context import (
     make_frame,
     resolve_actor,
 )
-from praval_tools.execution.engines.custom import shut_down_engine
 from praval_tools.execution.engines.threads import ThreadEngine
 from praval_tools.execution.event_loops import BackgroundLoop, is_event_loop_running
 from praval_tools.execution.exclusive import ExclusiveGate
@@ -37,10 +36,12 @@ from praval_tools.execution.failures import describe_error
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
+from praval_tools.execution.progress import CallRecorder
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.names import OPERATOR
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
+from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.metadata import iter_invalid_values
 from praval_tools.tools.tool import Tool
 
@@ -85,7 +86,7 @@ class RegistryOptions(msgspec.Struct, frozen=True):
 
     @property
     def has_default_argument_limits(self) -> bool:
-        """Whether the limits of arguments are those that the short road keeps."""
+        """Whether the limits of arguments are those that the fast path keeps."""
         return self.max_argument_bytes >= MAX_BYTES and self.max_argument_depth == MAX_DEPTH
 
 
@@ -109,12 +110,12 @@ class Runtime:
         self.in_flight = InFlightCounters()
         self.threads = ThreadEngine()
         self.background_loop = BackgroundLoop()
-        # a new pointer makes every lane ask the pipeline, which waits at the turnstile
+        # a new pointer to the state sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, ledger.invalidate_snapshots, home, options.timeout)
         self.limits = Limits(_require_operator, ledger.invalidate_snapshots, clock.monotonic)
         self.approvals = Approvals(_require_operator, clock.now)
         self.closing_event = threading.Event()
-        self.recorder: Any = None
+        self.recorder: CallRecorder | None = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None
         self.dispatcher: Dispatcher
@@ -155,12 +156,17 @@ class Runtime:
             return describe_error(error)
 
     def install_hooks(self, hooks: CallHooks) -> None:
-        """Have *hooks* in force from now on; every short road looks again."""
+        """Have *hooks* in force from now on; every fast path is built anew."""
         before, self.hooks = self.hooks, hooks
         if before.before is hooks.before and before.formats is hooks.formats:  # nothing that calls would meet
             return
         self.approvals.fallback_handler = hooks.ask_approval if hooks.approve else None
         self.access_store.invalidate_snapshots()
+
+    def notify_after_call(self, call: ToolCall, result: ToolResult) -> None:
+        """Tell the plugins what came of a call."""
+        record = self.access_store.state.find_tool_record(result.name)
+        self.hooks.notify_after_call(call, None if record is None else record.tool, result)
 
     def get_engine_timeout(self, tool: Tool[..., Any]) -> float | None:
         """Return the seconds after which a call on the thread engine is given up: its own, else the registry's."""
@@ -216,5 +222,4 @@ class Runtime:
         self.drain(None, None, self.options.timeout)
         self.threads.close()
         self.background_loop.close()
-        for one in self.hooks.engines.values():
-            shut_down_engine(one)
+        self.hooks.shut_down_engines()

@@ -201,7 +201,7 @@ class ToolLoop:
         try:
             outer_call = current_call()
             parent_id = None if outer_call is None else outer_call.tool_call_id
-            model_log = ModelLog(recorder, open_run, self.agent.name, parent_id)
+            model_log = ModelLog(open_run.recorder, open_run, self.agent.name, parent_id)
             conversation, first_item = model_log.begin_loop(
                 conversation, self._get_model_name(), owns_run=own_run is not None
             )

@@ -10,12 +10,12 @@ from attrs import NOTHING
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
-from praval_tools.tools.implementation import MISS, ToolImplementation
+from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AnyTool, Tool
 
 if TYPE_CHECKING:
-    from praval_tools.execution.executor import Executor, FastFunctionCache
+    from praval_tools.execution.executor import FastFunctionCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,32 +29,27 @@ class BoundTool(Generic[P, R]):
     Raises what `Toolset.call` raises.
     """
 
-    __slots__ = ("_executor", "_fast_cache", "_implementation", "_principal", "_sync_functions", "name", "tool")
+    __slots__ = ("_fast_cache", "_implementation", "_principal", "_sync_functions", "name", "tool")
 
-    def __init__(self, executor: Executor, principal: Principal, tool: Tool[P, R], cache: FastFunctionCache) -> None:
-        self._executor, self._principal = executor, principal
+    def __init__(self, principal: Principal, tool: Tool[P, R], cache: FastFunctionCache) -> None:
+        self._principal = principal
         self._fast_cache, self._sync_functions = cache, cache.sync_functions
         self.tool, self.name, self._implementation = _ToolDescription(tool), tool.name, tool.implementation
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         arguments: dict[str, object] = self._to_keywords(args, kwargs) if args else kwargs
         try:
-            fast_function = self._sync_functions[self.name]
-        except KeyError:  # the pipeline runs outside of this block: a tool must not see the error in `sys.exc_info()`
-            value = MISS
-        else:
-            try:
-                value = fast_function(arguments)
-            except (Exception, SystemExit) as error:
-                raise self._executor.make_error(fast_function, error) from error
-        if value is not MISS:
-            return value  # type: ignore[no-any-return]
-        return self._executor.call(self._principal, self.name, arguments, self._fast_cache)  # type: ignore[no-any-return]
+            function = self._sync_functions[self.name]
+        except KeyError:
+            function = self._fast_cache.build(self.name)
+        return function(arguments)  # type: ignore[no-any-return]
 
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
         arguments = self._to_keywords(args, kwargs) if args else kwargs
-        return await self._executor.acall(self._principal, self.name, arguments, self._fast_cache)
+        cache = self._fast_cache
+        function = cache.async_functions.get(self.name) or cache.build(self.name, is_async=True)
+        return await function(arguments)
 
     def _to_keywords(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         names = _list_positional_names(self._implementation)

@@ -8,8 +8,7 @@ from typing import Any, Final
 from praval_tools.access.records import Principal, with_delegators
 from praval_tools.errors import InvalidNameError
 from praval_tools.execution.context import get_current_principal
-from praval_tools.execution.executor import Executor
-from praval_tools.execution.failures import make_typed_error
+from praval_tools.execution.executor import Executor, get_value
 from praval_tools.execution.results import build_no_agent_result
 from praval_tools.names import check_agent_name, get_name
 from praval_tools.registry.export_cache import ToolExportCache
@@ -83,10 +82,7 @@ class CallDispatcher:
         principal = get_current_principal(self._registry)
         if principal is not None:
             return self.get_toolset(principal).call(name, **arguments)
-        result = self._executor.run_pipeline(ToolCall(None, name, arguments), None)
-        if not result.success:
-            raise make_typed_error(result)
-        return result.result
+        return get_value(self._executor.run_pipeline(ToolCall(None, name, arguments), None))
 
     def _get_by_name(self, name: str) -> Toolset:
         toolset = self._toolsets_by_name.get(name)

@@ -15,6 +15,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.executor import Executor
+from praval_tools.execution.fast_path import FastPathMiss
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import check_policies
 from praval_tools.execution.protocols import Dispatcher
@@ -24,7 +25,7 @@ from praval_tools.registry.export_cache import AgentExporter, ToolExportCache
 from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.implementation import MISS, ToolImplementation
+from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Toolset(Mapping[str, AnyBoundTool]):
         return None if isinstance(name, Tool) and name.implementation is not entry[1] else entry[0]
 
     def _bind(self, tool: AnyTool) -> AnyBoundTool:
-        return BoundTool(self._executor, self._principal, tool, self._fast_cache)
+        return BoundTool(self._principal, tool, self._fast_cache)
 
     def items(self) -> ItemsView[str, AnyBoundTool]:
         """Return the pairs of one consistent moment."""
@@ -144,50 +145,35 @@ class Toolset(Mapping[str, AnyBoundTool]):
             ToolExecutionError: It raised; also an instance of the built-in class that it raised.
         """
         try:
-            fast_function = self._sync_functions[name]  # type: ignore[index]  # a tool is not a key: no fast path
+            function = self._sync_functions[name]
         except KeyError:
-            value = MISS
-        else:
-            try:
-                value = fast_function(arguments)
-            except (Exception, SystemExit) as error:
-                raise self._executor.make_error(fast_function, error) from error
-        if value is not MISS:
-            return value
-        return self._executor.call(self._principal, _to_name(name), arguments, self._fast_cache)
+            function = self._fast_cache.build(name)
+        return function(arguments)
 
     async def acall(self, name: str | AnyTool, /, **arguments: object) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
-        fast_function = self._async_functions.get(name)  # type: ignore[arg-type]
-        if fast_function is not None:
-            try:
-                value = await fast_function(arguments)
-            except (Exception, SystemExit) as error:
-                raise self._executor.make_error(fast_function, error) from error
-            if value is not MISS:
-                return value
-        return await self._executor.acall(self._principal, _to_name(name), arguments, self._fast_cache)
+        function = self._async_functions.get(name) or self._fast_cache.build(name, is_async=True)
+        return await function(arguments)
 
     def call_json(self, name: str, arguments: str | bytes) -> bytes:
         """Call a tool with JSON text and return its value as JSON text; raises what `call` raises."""
-        parsed, fast_function = try_parse_simple(arguments), self._sync_functions.get(name)
-        if fast_function is not None and parsed is not None:
-            try:
-                value = fast_function(parsed)
-                if value is not MISS:
-                    return fast_function.road.encode_json(value)  # type: ignore[no-any-return]
-            except (Exception, SystemExit) as error:
-                raise self._executor.make_error(fast_function, error) from error
-        value = self._executor.call(self._principal, name, arguments if parsed is None else parsed, self._fast_cache)
-        return self._executor.encode_result(name, value)
+        parsed = try_parse_simple(arguments)
+        function = self._sync_functions.get(name) or self._fast_cache.build(name)
+        if parsed is None:
+            value = self._executor.finish_call(function.path, arguments, FastPathMiss())
+        else:
+            value = function(parsed)
+        return self._executor.encode_result(function.path, value)
 
     async def acall_json(self, name: str, arguments: str | bytes) -> bytes:
         """Call a tool from async code with JSON text and return its value as JSON text."""
         parsed = try_parse_simple(arguments)
-        value = await self._executor.acall(
-            self._principal, name, arguments if parsed is None else parsed, self._fast_cache
-        )
-        return self._executor.encode_result(name, value)
+        function = self._async_functions.get(name) or self._fast_cache.build(name, is_async=True)
+        if parsed is None:
+            value = await self._executor.afinish_call(function.path, arguments, FastPathMiss())
+        else:
+            value = await function(parsed)
+        return self._executor.encode_result(function.path, value)
 
     def execute(self, call: ToolCall) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
@@ -252,8 +238,8 @@ class Toolset(Mapping[str, AnyBoundTool]):
             arguments,
             lambda tool, raw: bind_arguments(runtime, tool, raw),
             lambda tool, bound: check_policies(
-                runtime.registry, state, principal.agent, tool, tool.implementation.render_for_review(bound)
-            )[0],
+                runtime.registry, state.policies, principal.agent, tool, tool.implementation.render_for_review(bound)
+            ).refusal,
         )
 
     # ── exports ──────────────────────────────────────────────────────────────────────────────────
@@ -336,6 +322,3 @@ async def refuse_call_async(toolset: Toolset, call: ToolCall, result: ToolResult
     """Record a call that is not made from async code."""
     return await toolset._executor.run_pipeline_async(toolset._complete_call(call), toolset.principal, result)
 
-
-def _to_name(tool: Any) -> Any:
-    return getattr(tool, "name", tool)

@@ -149,7 +149,7 @@ class EventWriter:
         try:
             if isinstance(append_outcome, BaseException):
                 raise append_outcome
-            answer: Answer = append_outcome or (yield AppendToJournal(item))
+            answer: Answer = append_outcome or (yield AppendToJournal(self.store, item))
             if answer.status is Status.FAILED and answer.error is not None:
                 raise answer.error
         except JournalError as error:

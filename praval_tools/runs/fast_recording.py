@@ -11,13 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import asdict
 
 from praval_tools.access.records import Principal
-from praval_tools.execution.context import activate_frame, make_frame
+from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.execution.effects import RunFastFunction, RunTool
-from praval_tools.execution.fast_path import FastFunction, FastPath
-from praval_tools.execution.fast_path_rules import build_fast_function
+from praval_tools.execution.fast_path import FastFunction, FastPath, build_fast_function, find_fast_path
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
@@ -31,6 +29,7 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.tool import Tool
 
 _MAX_PATHS: Final = 16_384
 _UNSEEN_TOOL: Final[bool | None] = None
@@ -38,7 +37,7 @@ _UNSEEN_TOOL: Final[bool | None] = None
 _OK: Final = Outcome.OK
 
 
-class JournaledFastPath(FastPath, frozen=True, eq=False):
+class JournaledFastPath(msgspec.Struct, frozen=True, eq=False):
     """
     A road, and what is the same for all calls on it that are plain and quick to write.
 
@@ -52,6 +51,9 @@ class JournaledFastPath(FastPath, frozen=True, eq=False):
         encode: Gives the tool's value as JSON.
     """
 
+    fast_path: FastPath
+    tool: Tool[..., Any]
+    scope: FrameScope
     runtime: Runtime
     fast_function: FastFunction
     definition: ToolImplementation
@@ -110,7 +112,7 @@ class JournaledFastCall(msgspec.Struct, eq=False):
         road = self.fast_path
         return ToolResult(
             call.tool_call_id, call.name, call.agent, _OK, value, None, None, seconds * 1000, 1, (), False,
-            road.decision, None, road.max_result_size,
+            road.fast_path.decision, None, road.fast_path.max_result_size,
         )  # fmt: skip
 
     def build_end_record(self, call: ToolCall, result: ToolResult) -> Record | None:
@@ -134,12 +136,17 @@ class JournaledFastCall(msgspec.Struct, eq=False):
 
     def build_execution(self, call: ToolCall, attempts: int) -> RunTool:
         """Return the call as the long way would have decided it, and entered it so often."""
-        road = self.fast_path
-        bound = road.definition.bind_coerced(self.arguments, ())
+        path = self.fast_path
+        bound = path.definition.bind_coerced(self.arguments, ())
+        resolution, state = path.fast_path.resolution, path.fast_path.state
         return RunTool(
-            road.runtime, call, road.scope.principal, road.tool, bound, road.verdict, road.verdict.paths[0], road.state,
+            path.runtime, call, path.scope.principal, path.tool, bound, resolution, resolution.paths[0], state,
             attempts=attempts,
         )  # fmt: skip
+
+
+def _raise_error(_: object, error: BaseException) -> None:
+    raise error
 
 
 class JournaledFastPaths:
@@ -179,16 +186,16 @@ class JournaledFastPaths:
         return None if arguments is None else JournaledFastCall(road, arguments)
 
     def _build_path(self, who: Principal, name: str) -> JournaledFastPath | None:
-        lane = build_fast_function(self._runtime, who, name)
-        if (
-            lane is None
-            or lane.road.tool.implementation.runs_user_code
-            or not call_records.is_encodable_text(who.agent)
-        ):
+        path = find_fast_path(self._runtime, who, name)
+        tool, scope, decision = path.tool, path.scope, path.decision
+        if tool is None or scope is None or decision is None or path.has_steps:
             return None
-        tool, decided = lane.road.tool, call_records.to_decision_fields(lane.road.decision)
+        if tool.implementation.runs_user_code or not call_records.is_encodable_text(who.agent):
+            return None
+        function = build_fast_function(self._runtime, path, _raise_error)
         return JournaledFastPath(
-            **asdict(lane.road), runtime=self._runtime, fast_function=lane, definition=tool.implementation,
-            redaction_plan=self._matcher.get_redaction_plan(tool), fingerprint=tool.fingerprint, decision_fields=decided,
+            fast_path=path, tool=tool, scope=scope, runtime=self._runtime, fast_function=function,
+            definition=tool.implementation, redaction_plan=self._matcher.get_redaction_plan(tool),
+            fingerprint=tool.fingerprint, decision_fields=call_records.to_decision_fields(decision),
             encode_result=tool.implementation.compiled.encode_result,
         )  # fmt: skip

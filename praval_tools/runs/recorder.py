@@ -12,9 +12,10 @@ from praval_tools.access import events
 from praval_tools.access.records import Principal
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.execution.context import SCOPE, activate_frame, make_frame
-from praval_tools.execution.effects import AppendToJournal, CallPipeline, RequestApproval, RunTool
+from praval_tools.execution.effects import AppendToJournal, RequestApproval, RunTool
 from praval_tools.execution.failures import describe_error, get_error_type_name
-from praval_tools.execution.pipeline import CallProgress
+from praval_tools.execution.fast_path import FastPathMiss
+from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.results import build_failure_result, build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
@@ -30,13 +31,11 @@ from praval_tools.runs.event_writer import (
     warn_of_lost_result,
 )
 from praval_tools.runs.fast_recording import JournaledFastCall, JournaledFastPaths, ReplayContext
-from praval_tools.runs.fast_replay import try_replay
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, with_parent_id
 from praval_tools.runs.open_run import OpenRun, use_run
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
-from praval_tools.tools.implementation import MISS
 from praval_tools.tools.tool import Tool
 
 Durability = Literal["full", "intent"]
@@ -92,10 +91,6 @@ class Recorder:
         if call is given or given.tool_call_id is None:
             return result
         return replace(result, tool_call_id=given.tool_call_id)
-
-    def try_replay(self, call: ToolCall, who: Principal | None, *, awaited: bool) -> ToolResult | None:
-        """Return the recorded result of a call that repeats one of its run; None: see `recorded`."""
-        return try_replay(self, self._fast_paths, call, who, awaited=awaited)
 
     def _record_outside_run(
         self, course: CallProgress, steps: CallPipeline, short: JournaledFastCall | None
@@ -190,9 +185,9 @@ class Recorder:
         if record is None:
             return (yield from self._drive_and_record(course, steps, self._build_fallback_state(course, short, place)))
         met: Any = None
-        item = Item((record,), short.fast_path.state.revision)
+        item = Item((record,), short.fast_path.fast_path.state.revision)
         try:
-            met = yield AppendToJournal(item)
+            met = yield AppendToJournal(self.store, item)
         except BaseException as error:  # looked at below
             met = error
         if type(met) is not Answer or met.status is not Status.DONE:
@@ -205,8 +200,9 @@ class Recorder:
                 value = yield short.build_enter_effect(call)
         except BaseException as error:  # looked at below
             value, failed = None, error
-        if failed is not None or value is MISS:
-            return (yield from self._recover_execution(course, steps, short, place, failed, started))
+        if failed is not None:
+            raised = None if isinstance(failed, FastPathMiss) else failed
+            return (yield from self._recover_execution(course, steps, short, place, raised, started))
         result = short.build_result(call, value, self.runtime.clock.monotonic() - started)
         record = short.build_end_record(call, result)
         if record is None:
@@ -217,7 +213,7 @@ class Recorder:
             )
         item = Item((record,))
         try:
-            met = yield AppendToJournal(item)
+            met = yield AppendToJournal(self.store, item)
         except BaseException as error:  # looked at below
             met = error
         if type(met) is not Answer or met.status is not Status.DONE:

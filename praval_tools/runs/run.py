@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from contextvars import Token
+from functools import partial
 from typing import Any, Final, Self
 
 from praval_tools.access import commands
+from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError, UnusedCallsError
 from praval_tools.execution.context import resolve_actor
+from praval_tools.execution.executor import FastFunctionCache, build_refusing_function
+from praval_tools.execution.fast_path import FastFunction, FastPath
 from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, build_recorded_call
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
 from praval_tools.names import shorten_repr
@@ -168,13 +172,21 @@ class _RunScoped:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def call(self, *request: Any) -> Any:
-        with use_run(self._run):
-            return self._inner.call(*request)
+    def get_fast_cache(self, principal: Principal) -> FastFunctionCache:
+        """Return fast functions of the run's own: each sends its calls into the run."""
+        return FastFunctionCache(self, principal)
 
-    async def acall(self, *request: Any) -> Any:
+    def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
+        path = FastPath(name, principal, self._inner.access_store.state)
+        return build_refusing_function(path, partial(self.afinish_call if is_async else self.finish_call, path)), False
+
+    def finish_call(self, *request: Any) -> Any:
         with use_run(self._run):
-            return await self._inner.acall(*request)
+            return self._inner.finish_call(*request)
+
+    async def afinish_call(self, *request: Any) -> Any:
+        with use_run(self._run):
+            return await self._inner.afinish_call(*request)
 
     def execute(self, *request: Any) -> ToolResult:
         with use_run(self._run):

@@ -109,7 +109,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     strict: bool = True
     discoverable: bool = True
     fallback_schema: JsonSchema | None = None
-    fast_path_factory: Callable[..., Any] | None = None
+    fast_path_factories: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
     _compiled: CompiledSignature | SuppliedSchema | None = None
     _fingerprints: dict[tuple[str, str], str] | None = None
     _runs_user_code: bool | None = None
@@ -287,6 +287,8 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     def render_for_review(self, bound: BoundArguments) -> Arguments:
         """Return what policies and approvers see: the arguments with defaults, as given where they have no JSON form."""
+        if self._is_shown_as_given(bound.arguments, bound.values):
+            return bound.arguments
         try:
             return {**bound.arguments, **self.fill_defaults(bound)}
         except Unencodable:
@@ -297,6 +299,26 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         if SCALAR_TYPES.issuperset(map(type, values.values())) or not self.is_compilable:
             return dict(values)
         return {name: self.compiled.try_encode_argument(name, value) for name, value in values.items()}
+
+    def copy_for_review(self, raw: Arguments) -> tuple[Arguments | None, Arguments]:
+        """Return a copy of arguments that match exactly, None for others, and what policies are shown of it."""
+        copied: Arguments = raw.copy()
+        values = self.bind_exact_match(copied)
+        if values is not MISS and self._is_shown_as_given(copied, values):
+            return copied, copied
+        if values is MISS or (exact := self.copy_exact_match(raw)) is None:
+            return None, raw
+        return exact, self.render_for_review(self.bind_coerced(exact, ()))
+
+    def _is_shown_as_given(self, given: Arguments, values: Arguments) -> bool:
+        """Tell whether every parameter is given as a plain value, which is its own JSON."""
+        if self.supplied_schema is not None or not len(self.signature.parameters) == len(values) == len(given):
+            return False
+        for parameter in self.signature.parameters:
+            value = given.get(parameter.name, MISS)
+            if type(value) not in SCALAR_TYPES or values[parameter.name] is not value:
+                return False
+        return True
 
     @property
     def runs_user_code(self) -> bool:

@@ -67,12 +67,12 @@ def _nobody_runs() -> bool:
     return current_call() is None
 
 
-def _in_lanes(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith("<lane of")
+def _is_fast_function(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith("<fast path of")
 
 
-def _in_running(frame: FrameType) -> bool:
-    return frame.f_code.co_qualname == "running.__enter__"
+def _is_activation(frame: FrameType) -> bool:
+    return frame.f_code.co_qualname == "activate_frame.__enter__"
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ class TestWhoRuns:
         """The thread is the operator's again, wherever the call was interrupted."""
         tools = registry.toolset("ann")
         times = 0
-        for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), _in_lanes):
+        for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), _is_fast_function):
             times += 1
             assert _nobody_runs()
         assert times > 5
@@ -121,7 +121,7 @@ class TestWhoRuns:
             finally:
                 assert _nobody_runs()
 
-        times = sum(1 for _ in _interrupted_everywhere(lambda: asyncio.run(work()), _in_lanes))
+        times = sum(1 for _ in _interrupted_everywhere(lambda: asyncio.run(work()), _is_fast_function))
         assert times > 5
 
     def test_after_the_longer_way(self, registry: ToolRegistry) -> None:
@@ -133,7 +133,7 @@ class TestWhoRuns:
             """Send something."""
             return "sent"
 
-        for _ in _interrupted_everywhere(lambda: registry.toolset("ann").call("send"), _in_running):
+        for _ in _interrupted_everywhere(lambda: registry.toolset("ann").call("send"), _is_activation):
             assert _nobody_runs()
 
 

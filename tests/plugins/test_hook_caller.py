@@ -203,25 +203,26 @@ def praval_tools_after_call(call, tool, result):
 
     def test_without_hooks_nothing_is_looked_up(self, site: Site, registry: ToolRegistry) -> None:
         """
-        A plugin of tools alone leaves calls on the short road, which knows no hooks: its code has no word of them.
+        A plugin of tools alone adds nothing to the fast path: its code has no word of hooks.
 
-        One that notes calls takes them off it as soon as it is loaded.
+        One that observes calls is a step of it as soon as it is loaded.
         """
         site.good("other")
         load_plugins(registry)
         ann = registry.agent("ann")
         ann.call("add", x=1)
-        lane = ann.tools._fast_cache.sync_functions["add"]
+        function = ann.tools._fast_cache.sync_functions["add"]
         state = registry.state
         load_plugins(registry)
-        words = {*lane.__code__.co_names, *lane.__code__.co_freevars, *lane.__code__.co_varnames}
+        words = {*function.__code__.co_names, *function.__code__.co_freevars, *function.__code__.co_varnames}
 
         assert [] == [one for one in words if "hook" in one or "plug" in one]
         assert registry._runtime.hooks.before is NO_HOOKS.before
         site.install("acme", self.SOURCE)
         load_plugins(registry)
         ann.call("add", x=1)
-        assert ({}, True) == (ann.tools._fast_cache.sync_functions, state is not registry.state)
+        assert state is not registry.state
+        assert [False, True] == [one.path.has_steps for one in (function, ann.tools._fast_cache.sync_functions["add"])]
         assert 2 == len(log())
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
+from praval_tools.execution.effects import RunTool
 from praval_tools.execution.engines.threads import Job
 from praval_tools.execution.failures import describe_error
+from praval_tools.execution.runtime import Runtime
 from praval_tools.names import shorten_repr
 from praval_tools.tools.call import Outcome
-
-if TYPE_CHECKING:
-    from praval_tools.execution.effects import RunTool
-    from praval_tools.execution.runtime import Runtime
 
 
 class EngineError(Exception):
@@ -52,11 +50,3 @@ def submit_call(runtime: Runtime, run: RunTool) -> Job:
             EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {describe_error(error)}")
         )
     return job
-
-
-def shut_down_engine(engine: Any) -> None:
-    """End an engine with its registry, by whichever way it has for that."""
-    for way in ("shutdown", "close"):
-        if callable(end := getattr(engine, way, None)):
-            end()
-            return

@@ -1,0 +1,89 @@
+"""What is known of one call through all its attempts, and the recorder that may follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol
+
+import msgspec
+
+from praval_tools.access.records import Principal
+from praval_tools.access.state import RegisteredPolicy
+from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.limits import Limits, LimitUsage
+from praval_tools.schema.coercion import Repair
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.decision import Ask, Decision
+from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.tool import Tool
+
+CallPipeline = Generator[Any, Any, ToolResult]
+"""The steps of one call: yields what a driver has to do for it (`effects`), and returns the result."""
+
+
+class PolicyAnswers(msgspec.Struct, frozen=True, eq=False):
+    """What the policies answered to one call: a refusal, or the last request for an approval, or neither."""
+
+    tool: Tool[..., Any]
+    policies: tuple[RegisteredPolicy, ...]
+    refusal: Decision | None
+    approval: Ask | None
+
+
+class CallProgress(msgspec.Struct, eq=False):
+    """
+    What is known of one call through all its attempts.
+
+    Args:
+        call: The call; it gets an id where something needs one.
+        principal: Who calls; None: the operator.
+        attempts: How often the function was entered.
+        spent_grants: Grants that the call has spent.
+        stored_grants: Those of them that the journal's store has counted.
+        limits_acquired: Whether it has its places under limits.
+        limit_places: These places, to be given back.
+        approval: Fingerprint of the tool, and the arguments, with which it was approved.
+        shown_arguments: What policies and approvers are shown.
+        coerced_arguments: The arguments after repairs, where somebody has coerced them already.
+        policy_answers: What the policies said, where they were asked before the pipeline began.
+        refresh_state: Loads what other processes changed; returns whether there was anything.
+        before_hooks_called: Whether plugins know that it is about to run.
+        is_async: Whether async code drives it; None: its result was known before.
+    """
+
+    call: ToolCall
+    principal: Principal | None
+    attempts: int = 0
+    spent_grants: frozenset[str] = frozenset()
+    stored_grants: frozenset[str] = frozenset()
+    limits_acquired: bool = False
+    limit_places: list[LimitUsage] = []
+    approval: tuple[str, dict[str, Any]] | None = None
+    shown_arguments: dict[str, Any] = {}
+    coerced_arguments: tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]] | None = None
+    policy_answers: PolicyAnswers | None = None
+    refresh_state: Any = None
+    before_hooks_called: bool = False
+    is_async: bool | None = False
+
+    def get_approved_arguments(self, tool: Tool[..., Any]) -> dict[str, Any] | None:
+        """Return the arguments with which *tool*, as it is defined now, was approved; None: it was not."""
+        if self.approval is None or self.approval[0] != tool.fingerprint:
+            return None
+        return self.approval[1]
+
+    def release_limits(self, limits: Limits, job: Job | None) -> None:
+        """Give its places under limits back, once its function has ended."""
+        places = self.limit_places
+        if places and job is not None:
+            job.add_done_callback(lambda: limits.release(places))
+        elif places:
+            limits.release(places)
+
+
+class CallRecorder(Protocol):
+    """Follows the calls of a registry: writes them into a journal, or counts them."""
+
+    def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
+        """Drive *steps*, the pipeline of one call, and record what they come to."""
+        ...
