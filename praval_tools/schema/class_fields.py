@@ -49,7 +49,7 @@ class ClassField(msgspec.Struct, frozen=True):
     readable: bool = True
 
 
-def get_class_origin(hint: Hint) -> Any:
+def get_class_origin(hint: Hint) -> Hint:
     """Return the class that *hint* is, or is a parametrised form of."""
     return get_origin(hint) or hint
 
@@ -95,7 +95,7 @@ def get_fields(hint: Hint) -> tuple[ClassField, ...]:
     )
 
 
-def _bind_type_parameters(hint: Hint, kind: type) -> dict[Any, Any]:
+def _bind_type_parameters(hint: Hint, kind: type) -> dict[Hint, Hint]:
     bound: dict[Any, Any] = {}
     if hint is not kind:
         bound.update(zip(getattr(kind, "__parameters__", ()), hint.__args__, strict=False))
@@ -137,7 +137,7 @@ def _read_lazy_annotations(base: type) -> Mapping[str, Any]:
         raise UnresolvedHintError(str(error)) from None
 
 
-def _strip_qualifiers(hint: Hint) -> tuple[Any, set[str]]:
+def _strip_qualifiers(hint: Hint) -> tuple[Hint, set[str]]:
     """Return *hint* without `Required`, `NotRequired`, `ReadOnly` and `Final`, and the names of those."""
     qualifiers: set[str] = set()
     metadata: tuple[Any, ...] = ()

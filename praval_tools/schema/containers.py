@@ -29,11 +29,11 @@ SCALAR_ITEMS_SCHEMA: Final[JsonSchema] = {"type": ["string", "number", "boolean"
 """The items of a set without an item hint: whatever Python can hash."""
 
 
-def _get_type_arguments(hint: Hint) -> tuple[Any, ...]:
+def _get_type_arguments(hint: Hint) -> tuple[Hint, ...]:
     return getattr(hint, "__args__", ()) if get_origin(hint) is not None else ()
 
 
-def get_item_hint(hint: Hint) -> Any:
+def get_item_hint(hint: Hint) -> Hint:
     """Return the hint of the items of a list-like *hint*; `Any` where it has none."""
     args = _get_type_arguments(hint)
     return args[0] if args else Any
@@ -94,7 +94,7 @@ def _is_variadic(hint: Hint) -> bool:
     return hint is tuple or hint is typing.Tuple or (len(args) == 2 and args[1] is ...)  # noqa: UP006
 
 
-def _get_tuple_item_hints(hint: Hint) -> tuple[Any, ...]:
+def _get_tuple_item_hints(hint: Hint) -> tuple[Hint, ...]:
     return tuple(part for part in _get_type_arguments(hint) if part is not ...)
 
 
@@ -198,7 +198,7 @@ def explain_unhashable(hint: Hint) -> str | None:
 # ── dicts ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _get_key_and_value_hints(hint: Hint) -> tuple[Any, Any]:
+def _get_key_and_value_hints(hint: Hint) -> tuple[Hint, Hint]:
     args = _get_type_arguments(hint)
     return (args[0], args[1]) if len(args) == 2 else (str, Any)
 

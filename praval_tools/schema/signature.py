@@ -177,7 +177,7 @@ def _is_context_hint(hint: Hint, context_types: tuple[type, ...]) -> bool:
 
 
 def read_signature(
-    function: Any,
+    function: object,
     *,
     strict: bool = True,
     context_types: tuple[type, ...] = (),
@@ -264,7 +264,7 @@ _UNBOUND_SELF: Final = (
 _UnwrappedCallable = tuple[types.FunctionType, int, Mapping[str, Any]]
 
 
-def _unwrap_callable(function: Any) -> _UnwrappedCallable | str:
+def _unwrap_callable(function: object) -> _UnwrappedCallable | str:
     """
     Return the function under wrappers, how many leading parameters are bound, and which others are.
 
@@ -298,7 +298,7 @@ def _unwrap_callable(function: Any) -> _UnwrappedCallable | str:
     return "it wraps itself; give a function"
 
 
-def _get_code_flags(function: Any) -> int:
+def _get_code_flags(function: object) -> int:
     """Return the code flags of what is called in the end, wrappers not looked through."""
     while True:
         if isinstance(function, functools.partial):
@@ -314,7 +314,7 @@ def _get_code_flags(function: Any) -> int:
             return 0
 
 
-def is_async_callable(function: Any) -> bool:
+def is_async_callable(function: object) -> bool:
     """Tell whether calling *function* gives an awaitable or an asynchronous iterator."""
     return bool(_get_code_flags(function) & _ASYNC_FLAGS)
 

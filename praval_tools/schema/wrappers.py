@@ -33,7 +33,7 @@ from praval_tools.schema.type_hints import (
 # ── Annotated ────────────────────────────────────────────────────────────────────────────────────
 
 
-def make_annotated_handler(get_json_types: Callable[[Any], frozenset[str]]) -> TypeHandler:
+def make_annotated_handler(get_json_types: Callable[[Hint], frozenset[str]]) -> TypeHandler:
     """Return the row for `Annotated`; *takes_of* tells which JSON types can be constrained in a hint."""
 
     def read_keywords(hint: Hint) -> JsonSchema:
@@ -75,7 +75,7 @@ def make_annotated_handler(get_json_types: Callable[[Any], frozenset[str]]) -> T
 
 
 def _find_annotated_problem(
-    constraints: Constraints, inner: Any, get_json_types: Callable[[Any], frozenset[str]]
+    constraints: Constraints, inner: Hint, get_json_types: Callable[[Hint], frozenset[str]]
 ) -> str | None:
     if constraints.problems:
         return "; ".join(constraints.problems)
@@ -204,7 +204,7 @@ def _make_union_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     return encode
 
 
-def _get_runtime_type(hint: Hint) -> Any:
+def _get_runtime_type(hint: Hint) -> Hint:
     inner = unwrap_hint(hint)
     return get_origin(inner) or inner
 
