@@ -276,7 +276,7 @@ def list_lineage(records: AccessRecords, grant_id: str | None) -> list[GrantReco
 def list_live_lineage(records: AccessRecords, grant_id: str, now: datetime) -> tuple[GrantRecord, ...]:
     """Return a grant and all that it came from; nothing where one of them has ended or is not known."""
     lineage = list_lineage(records, grant_id)
-    if not lineage or lineage[-1].grant.parent is not None or any(get_end_reason(one, now) for one in lineage):
+    if not lineage or lineage[-1].grant.parent is not None or any(get_end_reason(grant, now) for grant in lineage):
         return ()
     return tuple(lineage)
 

@@ -351,7 +351,7 @@ class StateStore:
             try:
                 with context():
                     subscriber(event)
-            except Exception as error:  # isolation: the change stands, whoever listens
+            except Exception as error:  # isolation: a subscriber cannot undo the change
                 problem = f"{shorten_repr(subscriber)} raised {shorten_repr(error)} on {type(event).__name__}"
                 text = f"{problem}; the change itself stands."
                 warnings.warn(text, SubscriberWarning, stacklevel=get_user_stacklevel())

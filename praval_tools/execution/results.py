@@ -10,7 +10,7 @@ from praval_tools.execution.effects import RunTool
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import CallCancelledError, get_error_type_name
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import find_similar_names, shorten_repr
+from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import BoundArguments
@@ -25,9 +25,7 @@ def build_refused_result(
     outcome = {"unknown": Outcome.UNKNOWN_TOOL, "disabled": Outcome.DISABLED}.get(decision.outcome, Outcome.FORBIDDEN)
     if outcome is Outcome.UNKNOWN_TOOL or runtime.options.refusals == "hide":
         own = runtime.list_callable_names(who) if who is not None else ()
-        match = find_similar_names(name, own)
-        hint = f" Did you mean {' or '.join(map(repr, match))}?" if match else ""
-        outcome, text, code = Outcome.UNKNOWN_TOOL, f"Tool {shown} not found.{hint}", "unknown-tool"
+        outcome, text, code = Outcome.UNKNOWN_TOOL, f"Tool {shown} not found.{suggest_names(name, own)}", "unknown-tool"
     elif outcome is Outcome.DISABLED:
         text, code = f"Tool {shown} is disabled.", "disabled"
     else:

@@ -21,7 +21,7 @@ from praval_tools.errors import EventFormatError
 from praval_tools.journal.events import EVENT_CLASSES, EVENT_TYPES, EventType, JournalEvent, get_subject
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.journal.value_codec import pack_value, unpack_value
-from praval_tools.names import find_similar_names, shorten_repr
+from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.schema.encode import to_json_bytes
 
 EVENT_VERSION: Final = 1
@@ -101,8 +101,7 @@ def from_json(data: bytes | str, *, event_id: str = "") -> JournalEvent:
         problem = f"its version is {shorten_repr(version)}, and this release reads {EVENT_VERSION}"
         raise EventFormatError(event_id, ("it has no version" if version is None else problem,), _UPGRADE_FIX)
     if type(name) is not str or name not in _TYPE_NAMES:
-        similar = find_similar_names(name, _TYPE_NAMES) if type(name) is str else ()
-        fix = f"Did you mean {similar[0]!r}?" if similar else _UPGRADE_FIX
+        fix = suggest_names(name, _TYPE_NAMES, "Did you mean ") or _UPGRADE_FIX
         raise EventFormatError(event_id, (f"its type is {shorten_repr(name)}",), fix)
     try:
         event: JournalEvent = _get_codec(EVENT_CLASSES[EventType(name)]).read(body)
