@@ -61,7 +61,10 @@ class PluginsConfig:
     def get_table_key(self, distribution: str) -> tuple[str, ...]:
         """Return the key of the table of a distribution, as it is spelled there."""
         tables = self.document.data.get("plugins", {})
-        return ("plugins", next((name for name in tables if normalize_distribution_name(str(name)) == distribution), distribution))
+        return (
+            "plugins",
+            next((name for name in tables if normalize_distribution_name(str(name)) == distribution), distribution),
+        )
 
 
 def read_plugins_config(config: str | Path | Mapping[str, Any] | None = None) -> PluginsConfig:

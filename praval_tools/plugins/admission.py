@@ -38,13 +38,13 @@ class Admission:
     Args:
         tools: The tools as they are to be registered.
         withheld: The tools that the operator does not allow, by the plugin's names.
-        wishes: What is requested and not granted.
+        requests: What is requested and not granted.
         registered_names: The name of each allowed tool in the registry, by the plugin's name.
     """
 
     tools: tuple[AnyTool, ...] = ()
     withheld: tuple[str, ...] = ()
-    wishes: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
     registered_names: Mapping[str, str] = field(factory=dict)
 
 
@@ -109,7 +109,7 @@ def admit_tools(
     return Admission(
         tools=admitted,
         withheld=tuple(name for name in names if name not in allowed_names),
-        wishes=() if table.trust else tuple(wish for tool in allowed for wish in _list_wishes(tool, table)),
+        requests=() if table.trust else tuple(request for tool in allowed for request in _list_requests(tool, table)),
         registered_names={tool.name: new.name for tool, new in zip(allowed, admitted, strict=True)},
     )
 
@@ -152,7 +152,7 @@ def _admit_tool(plugin: InstalledPlugin, tool: AnyTool, table: PluginTable, kind
     return admitted if table.namespace is None else admitted.with_namespace(table.namespace, force=True)
 
 
-def _list_wishes(tool: AnyTool, table: PluginTable) -> Iterator[str]:
+def _list_requests(tool: AnyTool, table: PluginTable) -> Iterator[str]:
     metadata = tool.metadata
     if metadata.owned_by is not None and metadata.owned_by != table.owned_by:
         yield f"{tool.name}: owned by {metadata.owned_by!r}"

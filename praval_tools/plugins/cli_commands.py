@@ -10,7 +10,7 @@ from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
 from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.report import CONTAINED_ERRORS, PluginReport, build_failure_report
 from praval_tools.plugins.selection import PluginSelection
-from praval_tools.plugins.staging import PluginModules, StagingRegistry, act_as_plugin, import_plugin
+from praval_tools.plugins.staging import PluginModules, StagingRegistry, import_plugin, run_as_plugin
 
 if TYPE_CHECKING:
     import click
@@ -41,7 +41,7 @@ def load_plugin_commands(
             continue
         stage = "import"
         try:
-            with act_as_plugin(plugin, StagingRegistry(plugin)) as staging:
+            with run_as_plugin(plugin, StagingRegistry(plugin)) as staging:
                 plugin_object, _ = import_plugin(plugin, staging, modules)
                 hook = collect_hooks(plugin, plugin_object).get(_COMMANDS_HOOK)
                 if hook is not None:

@@ -18,7 +18,7 @@ from praval_tools.plugins.admission import REGISTER_TOOLS_HOOK, extract_tools
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.settings import build_settings
-from praval_tools.plugins.staging import PluginModules, RequestedAgent, StagingRegistry, act_as_plugin, import_plugin
+from praval_tools.plugins.staging import PluginModules, RequestedAgent, StagingRegistry, import_plugin, run_as_plugin
 from praval_tools.tools.tool import AnyTool
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ def collect_plugin_contents(
     Raises:
         Exception: Whatever the plugin raises, `SystemExit` too; *progress* says where.
     """
-    with act_as_plugin(plugin, StagingRegistry(plugin)) as staging:
+    with run_as_plugin(plugin, StagingRegistry(plugin)) as staging:
         progress.stage = "import"
         plugin_object, declared = import_plugin(plugin, staging, modules)
         progress.stage = "hooks"
@@ -103,7 +103,7 @@ def collect_source_contents(
     plugin: InstalledPlugin, loader: Callable[[dict[str, object]], object], table: Mapping[str, object]
 ) -> PluginContents:
     """Return the tools that a plugin's loader makes of one `[[sources]]` table."""
-    with act_as_plugin(plugin, StagingRegistry(plugin)) as staging:
+    with run_as_plugin(plugin, StagingRegistry(plugin)) as staging:
         tools = [*extract_tools(plugin, loader(copy.deepcopy(dict(table)))), *staging.list_all_tools()]
     return PluginContents(tools=tuple(dict.fromkeys(tools)))
 

@@ -60,7 +60,7 @@ class InstalledPlugin:
 
     @property
     def principal(self) -> str:
-        """The name in which the plugin acts, and which owns its tools; no agent can have it."""
+        """The name that the plugin runs under, and that owns its tools; no agent can have it."""
         return f"plugin:{self.distribution}"
 
     def error(self, stage: str, problem: str) -> PluginError:
@@ -76,7 +76,11 @@ def read_allow_list() -> frozenset[str] | None:
         Normalized names of distributions or entry points; None where the variable is not set, and all are allowed.
     """
     text = os.environ.get(ALLOW_LIST_VARIABLE)
-    return None if text is None else frozenset(normalize_distribution_name(name.strip()) for name in text.split(",") if name.strip())
+    return (
+        None
+        if text is None
+        else frozenset(normalize_distribution_name(name.strip()) for name in text.split(",") if name.strip())
+    )
 
 
 def find_plugins(distributions: Iterable[Distribution] | None = None) -> tuple[InstalledPlugin, ...]:
@@ -144,7 +148,10 @@ def _read_distribution(distribution: Distribution) -> Iterator[tuple[str, str, l
     elif not has_valid_version:
         invalid = f"its metadata give the version {shorten_repr(version)}, which is not a valid one"
         problem = invalid if version else "its metadata have no version"
-    name, version = normalize_distribution_name(declared) if has_valid_name else name, version if has_valid_version else ""
+    name, version = (
+        normalize_distribution_name(declared) if has_valid_name else name,
+        version if has_valid_version else "",
+    )
     yield name, folder, [_build_plugin(name, version, point, problem) for point in points]
 
 

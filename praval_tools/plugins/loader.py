@@ -219,18 +219,18 @@ class _LoadSession:
 def _build_loaded_report(
     plugin: InstalledPlugin, contents: PluginContents, admission: Admission, table: PluginTable
 ) -> PluginReport:
-    wishes = list(admission.wishes)
+    requests = list(admission.requests)
     if not table.trust:
         for requested in contents.agents:
             listed = ", ".join(requested.profile.tools)
-            wishes.append(f"agent {requested.profile.name!r}" + (f", listing {listed}" if listed else ""))
+            requests.append(f"agent {requested.profile.name!r}" + (f", listing {listed}" if listed else ""))
         if f"{HOOK_PREFIX}approve" in contents.hooks:
-            wishes.append("answering approvals")
+            requests.append("answering approvals")
     return _build_report(
         plugin,
         tools=tuple(tool.name for tool in admission.tools),
         withheld=admission.withheld,
-        wishes=tuple(wishes),
+        wishes=tuple(requests),
         hooks=tuple(sorted(contents.hooks)),
     )
 

@@ -65,8 +65,8 @@ class ModuleDeclarations:
 
 
 @contextmanager
-def act_as_plugin(plugin: InstalledPlugin, staging: StagingRegistry) -> Iterator[StagingRegistry]:
-    """Act as the plugin inside, with *staging* as the default registry, which is sealed at the end."""
+def run_as_plugin(plugin: InstalledPlugin, staging: StagingRegistry) -> Iterator[StagingRegistry]:
+    """Run code as the plugin, with *staging* as the default registry, which is sealed at the end."""
     try:
         with use_registry(staging), activate_frame(make_frame(FrameScope(staging, None, plugin.principal))):
             yield staging
@@ -92,7 +92,7 @@ class PluginModules:
         return modules
 
     def find_owner(self, module: str, default: str) -> str:
-        """Return the distribution whose entry point is nearest to *module*; *default* where that is no other's."""
+        """Return the distribution whose entry point is nearest to *module*; *default* where no other is nearer."""
         nearest, most = {default}, 0
         for plugin in self.plugins_by_package.get(module.partition(".")[0], ()):
             common = _count_common_packages(module, plugin.value.partition(":")[0])

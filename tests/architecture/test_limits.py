@@ -21,6 +21,7 @@ SEED_SIGNATURES = {
     "Tool.from_function": 7,  # (function, name, description, namespace, method_name, metadata, strict)
     "ToolCatalogue.register_object": 1,
     "ToolCatalogue.search_tools": 5,  # Praval's
+    "ToolRegistry.search_tools": 5,  # compat.praval's
     "ToolCatalogue.register": 3,  # PyWorkflow's
     "ToolRegistry.execute": 3,
     "ToolRegistry.aexecute": 3,

@@ -221,12 +221,12 @@ class TestSideBySide:
                 "unregister_owned": lambda: registry.unregister_owned_tool(name, tool.func, "calculator"),
                 "clear": lambda: registry.clear_registry(),
             }
-            told = [
+            output = [
                 (outcome(acts[step]), len(registry.get_tools_for_agent("calculator")),
                  len(registry.get_tools_for_agent("other")), registry.get_registry_stats())
                 for step in steps
             ]  # fmt: skip
-            said.append(told)
+            said.append(output)
 
         assert said[0] == said[1]
 
@@ -241,11 +241,11 @@ class TestSideBySide:
             first = outcome(lambda: module.tool(**fields)(function) is function)
             second = outcome(lambda: module.tool(**fields)(make()) is None) if twice else None
             marks = {name for name in vars(function) if name not in ("__signature__", "__wrapped__")}
-            seen.append((first, second, sorted(marks), self.told(module, function)))
+            seen.append((first, second, sorted(marks), self.received(module, function)))
 
         assert seen[0] == seen[1]
 
-    def told(self, module: Any, function: Any) -> Any:
+    def output(self, module: Any, function: Any) -> Any:
         """Return everything that a decorated function tells, and what comes of running it."""
         return [
             outcome(act)
@@ -365,7 +365,7 @@ class TestOnOurRegistry:
             assert ["my tool"] == [one["tool_name"] for one in compat.list_tools(agent_name="ann")]
 
     def test_a_tool_may_not_register_for_another(self) -> None:
-        """Whoever runs inside of an agent acts in its name, and is told with Praval's error class."""
+        """Whoever runs inside of an agent acts in its name, and is reported with Praval's error class."""
 
         @praval_tools.tool("sneak", owned_by="intern")
         def sneak() -> str:

@@ -153,7 +153,7 @@ class TestPrograms:
         assert isinstance(again, theirs_tools.ToolError)
 
     def test_two_threads_register_one_name(self) -> None:
-        """Of threads that register one name at once, one succeeds, and the others are told as one alone would be."""
+        """Of threads that register one name at once, one succeeds, and the others get the error of a taken name."""
         for name in ("same", "not legal"):
             registry, said, gate = compat.ToolRegistry(), [], threading.Barrier(8)
 

@@ -64,14 +64,14 @@ def praval_tools_settings():
 
 @hookimpl
 def praval_tools_register_tools(settings):
-    def told() -> str:
+    def output() -> str:
         "Tell."
         return repr(settings)
     if settings.url == "fail":
         raise ValueError(f"no connection with {settings.password} and {settings.code!r} at {settings.url}")
     if settings.url.startswith("postgresql:"):
         raise ValueError(f"no connection to {settings.url}")
-    return [told]
+    return [output]
 """
 
 
@@ -131,7 +131,7 @@ name = "nameless"
 
     @pytest.mark.parametrize("text", ["plugins = 3", "[plugins", "sources = 3", "\x00"])
     def test_files_that_are_none(self, site: Site, registry: ToolRegistry, text: str) -> None:
-        """What is no TOML, or no table, is told with the file."""
+        """What is no TOML, or no table, is reported with the file."""
         path = write_config(text)
         with pytest.raises(ConfigError, match=str(path)):
             load_plugins(registry)

@@ -67,7 +67,7 @@ class TestNames:
 
             assert ["my tool.v2"] == work.list_tools()
             assert work.has_tool("my tool.v2")
-            assert "2" == model.told[0]
+            assert "2" == model.received[0]
             assert [[wire], [wire]] == model.offered
             assert [(held.agent.name, "ok"), (held.agent.name, "unknown_tool")] == [
                 (one[0], one[2]) for one in ended(registry)
@@ -85,7 +85,7 @@ class TestNames:
         with attach(analyst(), registry) as held:
             held.theirs.chat("go")
             assert "math.add" in held.theirs.tools
-        assert ["3"] == model.told
+        assert ["3"] == model.received
 
     def test_under_every_formatter_of_praval(self, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
         """OpenAI's two, Anthropic's, both of Cohere's and Gemini's adapters offer the registered names and schemas."""
@@ -163,7 +163,7 @@ class TestApproval:
         expected = {"approve": [1, 2, 3], "edit": [1, 5, 3], "reject": [1, 3], "revoked meanwhile": [1]}[answer]
         assert expected == sent
         assert (["Praval"] if answer in ("approve", "edit") else []) == [one.by for one in answered]
-        assert (answer == "reject") == ("too much" in model.told[1])
+        assert (answer == "reject") == ("too much" in model.received[1])
 
     def test_nobody_to_ask(self, registry: ToolRegistry) -> None:
         """Without HITL a tool that needs an approval ends the chat, as in Praval; the registry's handler is asked."""
@@ -180,8 +180,8 @@ class TestApproval:
         with attach(praval.Agent("analyst", provider="script"), registry) as held:
             held.theirs.chat("go")
         assert ["abc", "xyz"] == [one["text"] for one in asked]
-        assert "3" == model.told[0]
-        assert "denied" in model.told[1]
+        assert "3" == model.received[0]
+        assert "denied" in model.received[1]
 
     def test_a_policy_that_asks(self, registry: ToolRegistry) -> None:
         """What only a policy wants approved was put before nobody in Praval: it waits in the registry, and runs not."""
@@ -190,8 +190,8 @@ class TestApproval:
         theirs = praval.Agent("analyst", provider="script", hitl_enabled=True)
         with attach(theirs, registry):
             theirs.chat("go")
-        assert "needs an approval (odd)" in model.told[0]
-        assert "2" == model.told[1]
+        assert "needs an approval (odd)" in model.received[0]
+        assert "2" == model.received[1]
         assert ["count"] == [one.tool for one in registry.approvals.pending()]
 
     @pytest.mark.parametrize("hitl", [False, True])
@@ -214,7 +214,7 @@ class TestApproval:
                 theirs.tools["count"]["function"](text="abc")
             options = theirs._runtime_call_options({}, entry_point="chat")
             theirs.runtime.invoke(messages=[{"role": "user", "content": "go"}], tools=options.tools)
-        assert "needs an approval" in model.told[0]
+        assert "needs an approval" in model.received[0]
         assert ["approval_required", "approval_required"] == [one[2] for one in ended(registry)]
 
 
@@ -257,9 +257,9 @@ class TestAgentsOwnTools:
         theirs.chat("go")
 
         assert "breaking-change" not in [one.kind for one in registry.problems()]
-        assert ["11", "2", "remote {'q': 7}"] == model.told[:3]
+        assert ["11", "2", "remote {'q': 7}"] == model.received[:3]
         assert [False, False, False, True, False, False] == model.errors
-        assert ["3", "3"] == model.told[4:]
+        assert ["3", "3"] == model.received[4:]
         assert {"analyst"} == {one[0] for one in ended(registry)}
 
         def redeclared() -> Any:

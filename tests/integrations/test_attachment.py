@@ -63,10 +63,10 @@ class TestRounds:
         first, after = ["count", "later"], ["later", "lend", "made_later"]
         assert first == sorted(model.offered[0])
         assert [first, after, after] == [sorted(one) for one in model.offered[1:]]
-        assert ["3", True, True, True] == [model.told[0], *model.errors[1:4]]
-        assert "analyst" in model.told[4] or "count" in model.told[4]
+        assert ["3", True, True, True] == [model.received[0], *model.errors[1:4]]
+        assert "analyst" in model.received[4] or "count" in model.received[4]
         assert [True, False, False, False] == model.errors[4:]
-        assert ["lent b", "8", '{"days":3}'] == model.told[5:]
+        assert ["lent b", "8", '{"days":3}'] == model.received[5:]
         assert [
             ("analyst", "count", "ok"), ("analyst", "lend", "forbidden"), ("analyst", "wire", "forbidden"),
             ("analyst", "nope", "unknown_tool"), ("analyst", "count", "forbidden"), ("analyst", "lend", "ok"),
@@ -75,7 +75,7 @@ class TestRounds:
 
     @pytest.mark.parametrize("way", WAYS)
     def test_arguments_are_checked_here(self, registry: ToolRegistry, way: str) -> None:
-        """What nearly fits is repaired, what does not is told with every problem, and bounds of a grant hold."""
+        """What nearly fits is repaired, what does not is reported with every problem, and bounds of a grant hold."""
         registry.assign_tool_to_agent("lend", "analyst", where={"book": {"enum": ["Emma"]}})
         model = scripted(
             "script",
@@ -86,15 +86,15 @@ class TestRounds:
         with attach(analyst(), registry) as held:
             chat(SimpleNamespace(_praval_agent=held.theirs), way)
 
-        assert "2" == model.told[0]
-        assert "$.txt" in model.told[1] or "txt" in model.told[1]
-        assert "book is none of ['Emma']" in model.told[3]
-        assert "lent Emma" == model.told[4]
+        assert "2" == model.received[0]
+        assert "$.txt" in model.received[1] or "txt" in model.received[1]
+        assert "book is none of ['Emma']" in model.received[3]
+        assert "lent Emma" == model.received[4]
         outcomes = [one[2] for one in ended(registry)]
         assert ["ok", *["invalid_arguments"] * 2, "forbidden", "ok", "invalid_arguments"] == outcomes
 
     def test_exceptions_of_tools(self, registry: ToolRegistry) -> None:
-        """What a tool raises, `SystemExit` among it, is told to the model as its error, and the chat goes on."""
+        """What a tool raises, `SystemExit` among it, is reported to the model as its error, and the chat goes on."""
 
         @registry.tool("fails", owned_by="analyst")
         def fails(how: str) -> str:
@@ -105,8 +105,8 @@ class TestRounds:
         with attach(analyst(), registry) as held:
             assert "done" == held.theirs.chat("go")
 
-        assert "Error: ValueError: no such thing" == model.told[0]
-        assert model.told[1].startswith("Error: SystemExit")
+        assert "Error: ValueError: no such thing" == model.received[0]
+        assert model.received[1].startswith("Error: SystemExit")
         assert [True, True] == model.errors
 
     def test_tools_that_are_declared_again(self, registry: ToolRegistry) -> None:
@@ -128,8 +128,8 @@ class TestRounds:
         with attach(analyst(), registry) as held:
             held.theirs.chat("go")
 
-        assert ["5", "3 words"] == model.told[:2]
-        assert "not found" in model.told[2]
+        assert ["5", "3 words"] == model.received[:2]
+        assert "not found" in model.received[2]
 
     def test_narrowed_chats_stay_narrow(self, registry: ToolRegistry) -> None:
         """`allowed_tool_names` holds for the whole chat; what it names can be taken away, and nothing comes to it."""
@@ -148,7 +148,7 @@ class TestRounds:
                 held.theirs.chat("go", allowed_tool_names=["wire"])
 
         assert [["count"], ["count"], []] == model.offered
-        assert ["3", "Unknown function: later", "Unknown function: lend"] == model.told[:3]
+        assert ["3", "Unknown function: later", "Unknown function: lend"] == model.received[:3]
         assert [False, True, True, True] == model.errors
 
     def test_two_chats_while_grants_change(self, registry: ToolRegistry) -> None:
@@ -176,9 +176,9 @@ class TestRounds:
         for one in threads:
             one.join()
 
-        assert [f"lent {name}" for name in ["bob"] * rounds] == models["bob"].told
-        assert {"lent ann"} | {one for one in models["ann"].told if one.startswith("Error: ")} == {
-            "lent ann", *models["ann"].told
+        assert [f"lent {name}" for name in ["bob"] * rounds] == models["bob"].received
+        assert {"lent ann"} | {one for one in models["ann"].received if one.startswith("Error: ")} == {
+            "lent ann", *models["ann"].received
         }  # fmt: skip
         assert 2 * rounds == len(ended(registry))
         assert {"ann", "bob"} == {one[0] for one in ended(registry)}
@@ -190,7 +190,7 @@ class TestRounds:
             model = scripted("script", [("count", {"text": "abc"}), ("later", {"days": 1})], "done")
             with attach(praval.Agent("analyst", provider="script"), registry) as held, registry.run("night"):
                 chat(SimpleNamespace(_praval_agent=held.theirs), way)
-            assert ["3", '{"days":1}'] == model.told
+            assert ["3", '{"days":1}'] == model.received
         assert registry.journal is not None
         assert ["night", "night"] == [one.run_id for one in registry.journal.events() if isinstance(one, AgentToolCall)]
 
@@ -271,7 +271,7 @@ class TestBeginAndEnd:
         install(registry)
         held = attach(analyst())
         assert "done" == held.theirs.chat("go")
-        assert ["3"] == model.told
+        assert ["3"] == model.received
         assert [("analyst", "count", "ok")] == ended(registry)
 
     def test_detaching_while_a_chat_runs(self, registry: ToolRegistry) -> None:
@@ -281,7 +281,7 @@ class TestBeginAndEnd:
         )
         held = attach(analyst(), registry)
         assert "done" == held.theirs.chat("go")
-        assert "3" == model.told[0]
+        assert "3" == model.received[0]
         assert model.errors[1]
 
     def test_two_threads_attach_one_agent(self, registry: ToolRegistry) -> None:
@@ -324,7 +324,7 @@ class TestBeginAndEnd:
         other = ToolRegistry(name="other")
         work = analyst()
         with attach(work, registry):
-            with pytest.raises(ToolUsageError, match="'house'.*detach"):
+            with pytest.raises(ToolUsageError, match="'main'.*detach"):
                 attach(work, other)
         with attach(work, other):
             assert [] == work.list_tools()

@@ -25,7 +25,7 @@ from praval_tools.integrations.praval import TESTED, attach, install, uninstall
 @pytest.fixture
 def registry() -> Iterator[ToolRegistry]:
     """An empty registry."""
-    with ToolRegistry(name="house") as made:
+    with ToolRegistry(name="main") as made:
         yield made
 
 
@@ -121,14 +121,14 @@ said.append((get_tool_registry() is registry, registry.list_all_tools(), get_too
 
 
 def run_program(path: Path) -> Any:
-    """Run the program with a model that follows a script; returns what it says and what the model was told."""
+    """Run the program with a model that follows a script; returns what it says and what the model was reported."""
     path.mkdir()
     model = scripted(
         "script", [("add", {"x": 1, "y": 2}), ("add_numbers", {"x": 1, "y": 2})], "three", [("pay", {"n": 1})], "done"
     )
     scope: dict[str, Any] = {"DB": str(path / "hitl.db"), "__name__": "program"}
     exec(compile(PROGRAM, "program", "exec", dont_inherit=True), scope)
-    return scope["said"], model.told, model.errors, [sorted(one) for one in model.offered]
+    return scope["said"], model.received, model.errors, [sorted(one) for one in model.offered]
 
 
 class TestUnchanged:
@@ -186,7 +186,7 @@ class TestUnchanged:
             return model
 
         model = asyncio.run(main())
-        assert "find {'q': 3}" == model.told[0]
+        assert "find {'q': 3}" == model.received[0]
         assert [False, True] == model.errors
         assert ["q"] == list(registry.get_tool("far__find").parameters["properties"])  # type: ignore[union-attr]
 
@@ -260,7 +260,7 @@ class TestInstalling:
                 ]
 
     def test_a_clash_installs_nothing(self, registry: ToolRegistry) -> None:
-        """Another tool has the name: an error that names both, nothing installed, nothing brought; or as told."""
+        """Another tool has the name: an error that names both, nothing installed, nothing brought; or as output."""
         registry.register_tool(Tool.from_function(add, name="second", owned_by="host"))
         for name in ("first", "second"):
             praval.tool(name, owned_by="ann")(copied(add))
@@ -322,7 +322,7 @@ class TestInstalling:
         """The same registry twice is once; another one is refused with the fix; two threads agree on one."""
         with install(registry) as first:
             install(registry)
-            with pytest.raises(ToolUsageError, match="'house'.*uninstall"):
+            with pytest.raises(ToolUsageError, match="'main'.*uninstall"):
                 install(ToolRegistry(name="other"))
             assert first.registry is registry
             assert uninstall()

@@ -52,8 +52,8 @@ class TestProviders:
 
         names = [sorted(one["function"]["name"] for one in params["tools"]) for params in sent]
         assert [["count", "later"], ["count", "later"], ["later", "lend"]] == names
-        told = [one["content"] for one in sent[-1]["messages"] if one["role"] == "tool"]
-        assert "3" == told[0]
+        output = [one["content"] for one in sent[-1]["messages"] if one["role"] == "tool"]
+        assert "3" == output[0]
         assert ["ok", "forbidden", "invalid_arguments"] == [one[2] for one in ended(registry)]
 
     def test_gemini_offers_what_is_so_now(self, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`migrate`: the tools of Praval's old system are brought in; nothing is lost, nothing doubled, and it is told."""
+"""`migrate`: the tools of Praval's old system are brought in; nothing is lost, nothing doubled, and it is reported."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class TestMigrate:
         ],
     )
     def test_collisions(self, collisions: Any, names: list[str], mine: list[str]) -> None:
-        """Another tool has the name: renamed after where it comes from, left out, or put in its place, and told."""
+        """Another tool has the name: renamed after where it comes from, left out, or put in its place, and output."""
         declared("run")
         theirs = praval.Agent("ann", provider="script")
         theirs.tool(work("run"))
@@ -213,7 +213,7 @@ class TestMigrate:
         collisions=st.sampled_from(["rename", "keep", "replace"]),
     )  # fmt: skip
     def test_nothing_is_lost_and_nothing_doubled(self, tools: Any, own: Any, host: Any, collisions: Any) -> None:
-        """Whatever is declared where: each function is here once, or told as left out; each row names a tool."""
+        """Whatever is declared where: each function is here once, or reported as left out; each row names a tool."""
         with clean():
             functions: dict[int, Any] = {}
             for name, owner, shared in tools:

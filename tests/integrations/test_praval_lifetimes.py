@@ -24,7 +24,7 @@ HOME = Path(__file__).parents[1] / "support"
 @pytest.fixture
 def registry() -> Iterator[ToolRegistry]:
     """A registry with one tool of the host's."""
-    with ToolRegistry(name="house", journal="memory") as made:
+    with ToolRegistry(name="main", journal="memory") as made:
         made.register_tool(Tool.from_function(returning("host"), name="host", owned_by="clerk"))
         yield made
 
@@ -67,7 +67,7 @@ class TestAgentsOfOneName:
             with attach(agent, registry):
                 agent.chat("go")
             assert [["host", "look"]] * 2 == [sorted(one) for one in model.offered]
-            assert [f"request {at}"] == model.told
+            assert [f"request {at}"] == model.received
             if closed:
                 agent.close()
             if held is not None:
@@ -113,7 +113,7 @@ class TestAgentsOfOneName:
         assert ["host", "shown"] == [registry.agent("clerk").call(name, x=1) for name in ("host", "shown")]
 
     def test_long_names_end(self, registry: ToolRegistry) -> None:
-        """Names that are cut to the same beginning are told apart, and migrating them ends."""
+        """Names that are cut to the same beginning are distinguished, and migrating them ends."""
         name = "x" * 128
         registry.register_tool(Tool.from_function(returning("host"), name=name, owned_by="clerk"))
         agents = []
@@ -156,7 +156,7 @@ class TestChangedByOthers:
 
         assert [1, 1] == seen
         assert [["look"], ["look"]] == model.offered
-        assert ["mine", "Unknown function: host"] == model.told
+        assert ["mine", "Unknown function: host"] == model.received
         with attach(agent, registry):
             assert ["host", "look"] == sorted(agent.tools)
         assert agent.runtime._build_request is watched
@@ -221,7 +221,7 @@ class TestChangedByOthers:
         with attach(agent, registry):
             agent.chat("go", allowed_tool_names=iter(["look"]))
         assert [["look"], ["look"]] == model.offered
-        assert ["mine", "Unknown function: host"] == model.told
+        assert ["mine", "Unknown function: host"] == model.received
 
     def test_a_subclass(self, registry: ToolRegistry) -> None:
         """A subclass of Praval's agent that changes what is attached to is called, and restored."""
@@ -237,7 +237,7 @@ class TestChangedByOthers:
         with attach(agent, registry):
             agent.chat("go")
         assert 1 == len(asked)
-        assert ["host"] == model.told
+        assert ["host"] == model.received
         assert "_runtime_call_options" not in vars(agent)
 
     def test_a_chat_that_begins_with_nothing(self, registry: ToolRegistry) -> None:
@@ -257,7 +257,7 @@ class TestChangedByOthers:
 
 class TestEnds:
     def test_a_closed_registry(self, registry: ToolRegistry) -> None:
-        """A running agent's calls are told that it is closed; nothing is brought into it, and detaching works."""
+        """A running agent's calls are reported that it is closed; nothing is brought into it, and detaching works."""
         model = scripted("script", [("host", {"x": 1})], "done")
         agent, other = clerk("mine"), clerk("late")
         own = dict(vars(other.runtime))
@@ -265,7 +265,7 @@ class TestEnds:
         registry.close()
 
         assert "done" == agent.chat("go")
-        assert "Registry 'house' is closed" in model.told[0]
+        assert "Registry 'main' is closed" in model.received[0]
         assert [True] == model.errors
         held.detach()
         assert ["look"] == list(agent.tools)
@@ -297,7 +297,7 @@ class TestEnds:
         assert ["cancelled"] == [str(one.outcome) for one in registry.journal.events() if hasattr(one, "outcome")]
 
     def test_a_message_that_cannot_be_shown(self, registry: ToolRegistry) -> None:
-        """An exception that cannot say what it is, an `InterventionRequired` and a `StopIteration` are told."""
+        """An exception that cannot say what it is, an `InterventionRequired` and a `StopIteration` are reported."""
 
         class Mute(Exception):
             def __str__(self) -> str:
@@ -318,5 +318,5 @@ class TestEnds:
         with attach(agent, registry):
             assert "done" == agent.chat("go")
         assert ["Mute", "InterventionRequired", "StopIteration", "ExceptionGroup"] == [
-            one.split(": ")[1] for one in model.told
+            one.split(": ")[1] for one in model.received
         ]

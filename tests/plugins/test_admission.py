@@ -214,7 +214,7 @@ def ask() -> str:
         assert {"PRAVAL_TOOLS_PLUGINS does not list it"} >= {one.reason for one in reports if not one.loaded}
 
     def test_only_narrows_and_names_what_is_missing(self, site: Site, registry: ToolRegistry) -> None:
-        """`only=` loads those alone; a name that nothing installed has is told, with what was meant."""
+        """`only=` loads those alone; a name that nothing installed has is reported, with what was meant."""
         site.good("alpha")
         site.good("beta")
 

@@ -38,7 +38,7 @@ class TestMetadata:
         ({"points": "[praval_tools]\nwithout an equals sign\n"}, "broken"),
     ])  # fmt: skip
     def test_hostile_metadata(self, site: Site, registry: ToolRegistry, more: dict[str, str], said: str) -> None:
-        """A distribution whose metadata are broken or hostile is told of, and harms no other."""
+        """A distribution whose metadata are broken or hostile is reported, and harms no other."""
         site.install("odd", "f = 1", **more)
         site.good("zzz")
 
@@ -50,7 +50,7 @@ class TestMetadata:
         assert ["zzz_query", "zzz_count"] == names(registry)
 
     def test_two_versions_in_one_folder(self, site: Site, registry: ToolRegistry) -> None:
-        """Nobody knows whose the files are: it is kept out, and told how to mend it."""
+        """Nobody knows whose the files are: it is kept out, and its report says how to repair it."""
         site.good("acme", version="1.0")
         site.good("acme", version="2.0")
         reports = load_and_list(registry)

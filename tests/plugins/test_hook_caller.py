@@ -134,7 +134,7 @@ def praval_tools_after_call(call, tool, result):
 
     @pytest.mark.parametrize("way", ["call", "execute", "async", "bound"])
     def test_every_call_is_noted(self, site: Site, registry: ToolRegistry, way: str) -> None:
-        """Whichever way a call takes, before and after are told once; the arguments are a copy."""
+        """Whichever way a call takes, before and after are reported once; the arguments are a copy."""
         site.install("acme", self.SOURCE)
         ann = registry.agent("ann")
         assert 2 == ann.call("add", x=1) == ann.tools["add"](x=1)  # short roads are made before the hooks come
@@ -149,7 +149,7 @@ def praval_tools_after_call(call, tool, result):
         assert [("before", "ann", "add", {"x": 1, "y": 1}), ("after", "add", "add", "ok", 2)] == log()
 
     def test_refusals_are_noted_afterwards(self, site: Site, registry: ToolRegistry) -> None:
-        """What never ran was never about to run; what came of it is told all the same."""
+        """What never ran was never about to run; what came of it is reported all the same."""
         site.install("acme", self.SOURCE)
         load_plugins(registry)
         for name in ("nope", "add", "wire"):
@@ -160,7 +160,7 @@ def praval_tools_after_call(call, tool, result):
             ("after", "wire", "wire", "approval_required", None),
         ] == log()  # fmt: skip
 
-    def test_a_replayed_result_is_not_told_again(self, site: Site, registry: ToolRegistry) -> None:
+    def test_a_replayed_result_is_not_reported_again(self, site: Site, registry: ToolRegistry) -> None:
         """A replay runs nothing, and tells nobody."""
         site.install("acme", self.SOURCE)
         registry.journal = "memory"
@@ -173,10 +173,10 @@ def praval_tools_after_call(call, tool, result):
 
     @pytest.mark.parametrize("hook", ["before_call(call)", "after_call(result)"])
     @pytest.mark.parametrize("body", ["raise ValueError('broken')", "return 1", "raise SystemExit(3)"])
-    def test_one_that_fails_is_told_once_and_stops_nothing(
+    def test_one_that_fails_is_reported_once_and_stops_nothing(
         self, site: Site, registry: ToolRegistry, hook: str, body: str
     ) -> None:
-        """The call goes on, other plugins are told, and the failure is reported the first time."""
+        """The call goes on, other plugins are reported, and the failure is reported the first time."""
         site.install("aaa", HEAD + f"@hookimpl\ndef praval_tools_{hook}:\n    {body}\n", version="6.6")
         site.install("acme", self.SOURCE)
         load_plugins(registry)

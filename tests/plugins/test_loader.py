@@ -313,7 +313,7 @@ def host(site: Site) -> ToolRegistry:
 class TestZoo:
     @pytest.mark.parametrize("name", BAD)
     def test_a_bad_plugin_is_kept_out_whole(self, site: Site, host: ToolRegistry, name: str) -> None:
-        """It is stopped at its stage, told with distribution, version and traceback, and nothing of it stays."""
+        """It is stopped at its stage, reported with distribution, version and traceback, and nothing of it stays."""
         source, stage, said = BAD[name]
         site.good("aaa")
         site.install(name, source, version="6.6")
@@ -332,7 +332,7 @@ class TestZoo:
         assert [] == host.agents
 
     def test_all_of_them_together(self, site: Site, host: ToolRegistry) -> None:
-        """One load of the whole zoo: the good ones work, each bad one is told by itself."""
+        """One load of the whole zoo: the good ones work, each bad one is reported by itself."""
         for name, (source, _, _) in BAD.items():
             site.install(name, source)
         site.good("good")
@@ -344,7 +344,7 @@ class TestZoo:
         assert {stage for _, stage, _ in BAD.values()} == {reports[name].stage for name in BAD}
 
     def test_two_plugins_that_clash(self, site: Site, registry: ToolRegistry) -> None:
-        """The first by name has the tool, in every process; the other is kept out whole and told the fix."""
+        """The first by name has the tool, in every process; the other is kept out whole, its report says the fix."""
         source = HEAD + "@tool\ndef same() -> str:\n    'Same.'\n    return __name__\n"
         for name in ("bbb", "aaa"):
             site.install(name, source + write_tool(f"own_{name}"))
@@ -390,14 +390,14 @@ class TestZoo:
             "reports = load_plugins(r, config={})\n"
             "import json; print(json.dumps([[(str(x), x.stage, x.tools) for x in reports], [t.name for t in r]]))"
         )
-        told = []
+        output = []
         for folder, seed in ((site.folder, "1"), (site.folder, "2"), (again, "3")):
             env = {**build_environment(site), "PYTHONHASHSEED": seed, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
             done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
-            told.append(done.stdout.splitlines()[-1].replace(str(folder), "<site>"))
+            output.append(done.stdout.splitlines()[-1].replace(str(folder), "<site>"))
 
-        assert 1 == len(set(told))
-        assert ["aaa_query", "aaa_count", "users_tool", "zzz_query", "zzz_count"] == json.loads(told[0])[1]
+        assert 1 == len(set(output))
+        assert ["aaa_query", "aaa_count", "users_tool", "zzz_query", "zzz_count"] == json.loads(output[0])[1]
 
     def test_it_is_warned_of_and_strict_raises(self, site: Site, registry: ToolRegistry) -> None:
         """A failure is never silent: a warning, and with `strict` a group of errors once the rest is loaded."""

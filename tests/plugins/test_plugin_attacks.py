@@ -181,7 +181,7 @@ class TestExceptions:
     @pytest.mark.parametrize("journal", [None, "memory"])
     @pytest.mark.parametrize("name", RAISES)
     def test_whatever_an_import_raises(self, site: Site, host: ToolRegistry, name: str, journal: Any) -> None:
-        """It is reported, the report can be told as JSON, and the next plugin is loaded."""
+        """It is reported, the report can be reported as JSON, and the next plugin is loaded."""
         host.journal = journal
         site.install("acme", HEAD + RAISES[name])
         site.good("zzz")
@@ -233,7 +233,7 @@ class TestExceptions:
 class TestRecursion:
     @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
     def test_a_hook_that_calls_tools(self, site: Site, host: ToolRegistry, hook: str) -> None:
-        """It is not told of the calls that it makes itself, nor asked about them for ever."""
+        """It is not reported the calls that it makes itself, nor asked about them for ever."""
         source = (
             HEAD
             + MINE
@@ -285,7 +285,9 @@ class TestAllOrNone:
 
     def test_loaded_inside_of_a_change(self, site: Site, host: ToolRegistry) -> None:
         """Inside of a `change()`, which may yet be taken back, no plugin is loaded, not by half either."""
-        site.install("acme", HEAD + MINE + "told = []\n@hookimpl\ndef praval_tools_after_call():\n    told.append(1)\n")
+        site.install(
+            "acme", HEAD + MINE + "output = []\n@hookimpl\ndef praval_tools_after_call():\n    output.append(1)\n"
+        )
         with pytest.raises(ToolUsageError, match=r"before or after") as raised, host.change():
             loaded(host)
         host.execute("1", "hosts_sum", {"items": [1]})
@@ -309,7 +311,7 @@ class TestAllOrNone:
 class TestSecrets:
     @pytest.mark.parametrize("way", ["source", "settings"])
     def test_in_what_a_source_raises(self, site: Site, host: ToolRegistry, way: str) -> None:
-        """Neither the secrets of its table nor those of the plugin's settings are told."""
+        """Neither the secrets of its table nor those of the plugin's settings are reported."""
         source = HEAD + (
             "from attrs import frozen\nkept = []\n@frozen\nclass S:\n    token: str\n"
             "@hookimpl\ndef praval_tools_settings():\n    return S\n"
@@ -326,13 +328,13 @@ class TestSecrets:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             load_plugins(host, config=config)
-        told = "".join(map(repr, [*plugin_reports(host), *host.journal.events(), *(one.message for one in warned)]))
+        output = "".join(map(repr, [*plugin_reports(host), *host.journal.events(), *(one.message for one in warned)]))
 
-        assert "ValueError" in told
-        assert {"source": "of-source-456", "settings": "of-settings-123"}[way] not in told
+        assert "ValueError" in output
+        assert {"source": "of-source-456", "settings": "of-settings-123"}[way] not in output
 
     def test_spelled_otherwise(self, site: Site, host: ToolRegistry) -> None:
-        """A secret that an error shows as JSON, as a part of a URL or escaped is not told either."""
+        """A secret that an error shows as JSON, as a part of a URL or escaped is not reported either."""
         secret = 'pä"ss/wörd 12'
         source = HEAD + (
             "import json, urllib.parse\nfrom attrs import frozen\n@frozen\nclass S:\n    token: str\n"

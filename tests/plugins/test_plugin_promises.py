@@ -180,10 +180,10 @@ class TestChecking:
         ))  # fmt: skip
         tables = {"acme": {"settings": {"token": "tok-12345"}}}
         load = loaded(registry, config={"plugins": tables, "sources": [{"kind": "acme", "api_key": "key-67890"}]})
-        told = [*map(str, plugin_reports(registry)), *(one.traceback for one in plugin_reports(registry))]
+        output = [*map(str, plugin_reports(registry)), *(one.traceback for one in plugin_reports(registry))]
 
         assert load["acme"].failed
-        assert [] == [text for text in told if "tok-12345" in text or "key-67890" in text]
+        assert [] == [text for text in output if "tok-12345" in text or "key-67890" in text]
 
     def test_a_source_of_a_plugin_that_is_gone(self, site: Site, registry: ToolRegistry) -> None:
         """Uninstalled while the program runs: its tables cannot be loaded again, and say so."""
@@ -223,7 +223,7 @@ class TestPluginsAgainstEachOther:
     def test_one_does_not_touch_the_tools_of_another(
         self, site: Site, registry: ToolRegistry, attack: str, moment: str
     ) -> None:
-        """Whatever public verb it tries, it is refused in its own name, kept out and told of."""
+        """Whatever public verb it tries, it is refused in its own name, kept out and reported."""
         site.good("victim")
         load_plugins(registry)
         victim, before = registry.get_tool("victim_count"), in_force(registry)
@@ -371,9 +371,9 @@ class TestThreads:
         site.install("acme", HEAD + f'''
 import kept
 def at(name, version):
-    def told() -> int:
+    def output() -> int:
         return version
-    return Tool.from_function(told, name, description="T.")
+    return Tool.from_function(output, name, description="T.")
 @hookimpl
 def praval_tools_register_tools():
     return [at(f"t{{at_}}", kept.version) for at_ in range({count})]

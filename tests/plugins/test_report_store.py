@@ -58,18 +58,18 @@ class TestJournal:
         assert ("praval_tools_after_call", "ZeroDivisionError") == (event.stage, event.error_type)
 
     def test_an_upgrade_that_changes_a_tool_is_reported(self, site: Site, tmp_path: Path) -> None:
-        """The journal remembers what tools were: in the next process a changed fingerprint is told, once."""
-        told = []
+        """The journal remembers what tools were: in the next process a changed fingerprint is reported, once."""
+        output = []
         for version, hint in (("1.0", "int"), ("1.1", "int"), ("2.0", "str"), ("2.0", "str")):
             site.remove("acme")
             site.install("acme", TOOLS.format(hint=hint), version=version)
             with ToolRegistry(journal=tmp_path / "runs.db") as registry:
                 report = loaded(registry)["acme"]
                 assert (report,) == plugin_reports(registry)
-            told.append((report.changed, report.upgraded_from))
+            output.append((report.changed, report.upgraded_from))
             site.forget()
 
-        assert [((), ""), ((), "1.0"), (("one",), "1.1"), ((), "")] == told
+        assert [((), ""), ((), "1.0"), (("one",), "1.1"), ((), "")] == output
 
     def test_a_changed_tool_warns(self, site: Site, registry: ToolRegistry) -> None:
         """Who does not look at reports is warned."""

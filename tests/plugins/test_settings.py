@@ -46,14 +46,14 @@ def praval_tools_settings():
 
 @hookimpl
 def praval_tools_register_tools(settings):
-    def told() -> str:
+    def output() -> str:
         "Tell."
         return repr(settings)
     if settings.url == "fail":
         raise ValueError(f"no connection with {settings.password} and {settings.code!r} at {settings.url}")
     if settings.url.startswith("postgresql:"):
         raise ValueError(f"no connection to {settings.url}")
-    return [told]
+    return [output]
 """
 
 
@@ -76,10 +76,10 @@ inner = { hosts = ["a", "b"], ports = { a = 1 } }
 ''')  # fmt: skip
         load_plugins(registry)
 
-        told = registry.execute_tool("told")
-        assert "url='sqlite:///x', rows=3, ratio=1.0" in told
-        assert "root=PosixPath('/data')" in told or "root=WindowsPath" in told
-        assert "Inner(hosts=['a', 'b'], ports={'a': 1})" in told
+        output = registry.execute_tool("output")
+        assert "url='sqlite:///x', rows=3, ratio=1.0" in output
+        assert "root=PosixPath('/data')" in output or "root=WindowsPath" in output
+        assert "Inner(hosts=['a', 'b'], ports={'a': 1})" in output
 
     def test_every_problem_of_the_settings(self, site: Site, registry: ToolRegistry) -> None:
         """Wrong types, refused values, unknown and missing keys, at any depth; the plugin is kept out."""
@@ -104,7 +104,7 @@ ports = { a = "s3cret-port" }
         assert "s3cret" not in str(report.error) + report.traceback
 
     def test_a_value_that_the_class_refuses(self, site: Site, registry: ToolRegistry) -> None:
-        """What the plugin's own validator says is told with the place of its table."""
+        """What the plugin's own validator says is reported with the place of its table."""
         site.install("acme", PLUGIN)
         path = write_config("[plugins.acme.settings]\nurl = ''\nrows = -8642\n")
         report = loaded(registry)["acme"]
@@ -132,11 +132,11 @@ ports = { a = "s3cret-port" }
         """`settings=` takes a table or an instance, instead of the configuration's."""
         site.install("acme", PLUGIN)
         load_plugins(registry, settings={"Acme": {"url": "by table"}})
-        assert "by table" in registry.execute_tool("told")
+        assert "by table" in registry.execute_tool("output")
         import acme
 
         load_plugins(registry, settings={"acme": acme.Settings(url="by instance")})
-        assert "by instance" in registry.execute_tool("told")
+        assert "by instance" in registry.execute_tool("output")
 
     def test_from_the_environment(self, site: Site, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
         """`${NAME}` is that variable; one that is not set is a problem like others."""
@@ -149,7 +149,7 @@ ports = { a = "s3cret-port" }
         monkeypatch.setenv("ACME_URL", "from-there")
         load_plugins(registry)
 
-        assert "from-there" in registry.execute_tool("told")
+        assert "from-there" in registry.execute_tool("output")
 
     @pytest.mark.parametrize(("settings", "secrets"), [
         ({"url": "fail", "password": "hunter2-hunter2", "code": "c0de\nin two"}, ["hunter2", "c0de", "in two"]),
@@ -169,8 +169,8 @@ ports = { a = "s3cret-port" }
         with pytest.warns(PluginWarning) as warned:
             reports = load_plugins(registry, config={"plugins": {"acme": {"settings": settings}}})
 
-        told = [str(reports), str(reports[0]), reports[0].traceback, *(str(one.message) for one in warned)]
-        told += [str(one) for one in registry.journal.events()]
-        told += [repr(read_plugins_config({"plugins": {"acme": {"settings": settings}}}))]
-        assert [] == [secret for secret in secrets for text in told if secret in text]
+        output = [str(reports), str(reports[0]), reports[0].traceback, *(str(one.message) for one in warned)]
+        output += [str(one) for one in registry.journal.events()]
+        output += [repr(read_plugins_config({"plugins": {"acme": {"settings": settings}}}))]
+        assert [] == [secret for secret in secrets for text in output if secret in text]
         assert "[secret]" in str(reports[0].error) or "expected a text" in str(reports[0].error)

@@ -96,8 +96,8 @@ class TestAttacks:
         with pytest.warns(PluginWarning, match=r"\[secret\]") as warned:
             registry.execute("1", "nope", {})
 
-        told = [*map(str, plugin_reports(registry)), *map(str, registry.journal.events()), str(warned[0].message)]
-        assert [] == [text for text in told if "tok-12345" in text]
+        output = [*map(str, plugin_reports(registry)), *map(str, registry.journal.events()), str(warned[0].message)]
+        assert [] == [text for text in output if "tok-12345" in text]
 
     def test_a_module_of_another_plugin_is_imported_early(self, site: Site, registry: ToolRegistry) -> None:
         """Each plugin has its own tools, whoever imported its module first."""

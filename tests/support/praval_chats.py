@@ -20,7 +20,7 @@ HOME = Path(__file__).parent
 @pytest.fixture
 def registry() -> Iterator[ToolRegistry]:
     """A journaled registry with tools of several owners."""
-    with ToolRegistry(name="house", journal="memory") as made:
+    with ToolRegistry(name="main", journal="memory") as made:
 
         @made.tool("count", owned_by="analyst")
         def count(text: str, most: int = 100) -> int:

@@ -25,15 +25,15 @@ def said() -> list[str]:
     """Chat once, and return what the tools said."""
     agent.provider = agent.runtime.provider = model = Model([("host", {"x": 1})], "done")
     agent.chat("go")
-    return model.told
+    return model.received
 
 
 child = os.fork()
 if not child:
     praval.reset_tool_registry()
-    told = said()
+    output = said()
     held.detach()
-    print("child", told, list(agent.tools), flush=True)
+    print("child", output, list(agent.tools), flush=True)
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 print("parent", said(), list(agent.tools))

@@ -31,7 +31,7 @@ Step = str | list[tuple[str, Any]] | Callable[[], Any]
 
 class Model:
     """
-    A provider of Praval's that follows a script and remembers what it was offered and told.
+    A provider of Praval's that follows a script and remembers what it was offered and output.
 
     Args:
         steps: What it does, round by round.
@@ -42,7 +42,7 @@ class Model:
     def __init__(self, *steps: Step) -> None:
         self.steps = iter(steps)
         self.offered: list[list[str]] = []
-        self.told: list[str] = []
+        self.received: list[str] = []
         self.errors: list[bool] = []
         self.ids = itertools.count(1)
 
@@ -55,7 +55,7 @@ class Model:
     def continue_with_tool_results(self, request: Any, response: Any, results: Any) -> ModelResponse:
         """Go on with what the tools gave."""
         self.offered.append([one.name for one in request.tools])
-        self.told += [one.content for one in results]
+        self.received += [one.content for one in results]
         self.errors += [one.is_error for one in results]
         return self._next()
 

@@ -25,4 +25,4 @@ with clean(), ToolRegistry() as registry, install(registry):
 
     with attach(work):
         work._praval_agent.chat("go")
-    print(model.offered[0], model.told)
+    print(model.offered[0], model.received)

@@ -1,4 +1,4 @@
-"""From values of a table to values of JSON."""
+"""Encodes the values of a table as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from base64 import b64encode
 from collections.abc import Iterable
 from datetime import date, datetime, time
-from typing import Any
 
 from attrs import define
 
@@ -17,17 +16,18 @@ class Encoder:
     Turns values into JSON: dates in ISO 8601, decimals and what JSON has no number for as text, bytes in base64.
 
     Args:
-        most: Characters of a text at most; `cut` counts those that were longer.
+        max_length: Characters of a text at most.
+        cut_count: How many texts were longer, and were cut.
     """
 
     max_length: int
     cut_count: int = 0
 
-    def encode_row(self, values: Iterable[Any]) -> list[Any]:
+    def encode_row(self, values: Iterable[object]) -> list[object]:
         """Return the values of a row."""
         return [self.encode_value(value) for value in values]
 
-    def encode_value(self, value: Any) -> Any:
+    def encode_value(self, value: object) -> object:
         """Return one value."""
         if value is None or isinstance(value, bool):
             return value
@@ -46,7 +46,7 @@ class Encoder:
         if isinstance(value, list | tuple):
             return self.encode_row(value)
         if isinstance(value, dict):
-            return {self._encode_text(str(key)): self.encode_value(one) for key, one in value.items()}
+            return {self._encode_text(str(key)): self.encode_value(item) for key, item in value.items()}
         return self._encode_text(str(value))
 
     def _encode_text(self, text: str) -> str:

@@ -1,11 +1,11 @@
-"""What the process does for a plot, by matplotlib's objects; text of a file is shown as it is, never as a formula."""
+"""Draws plots with matplotlib; text of a file is shown as it is, never as a formula."""
 
 from __future__ import annotations
 
 import io
 import warnings
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import matplotlib
@@ -13,7 +13,7 @@ import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from praval_tools_data.problem import Problem
+from praval_tools_data.protocol import Answer, Problem, Request
 from praval_tools_data.tables import Table, read_table, summarize_error, to_numeric
 
 _MAX_BARS: Final = 100
@@ -21,12 +21,14 @@ _BIN_COUNT: Final = 30
 _MAX_LABELS: Final = 20
 
 
-def run(request: Mapping[str, Any]) -> dict[str, Any]:
+def run(request: Request) -> Answer:
     """Return the picture as PNG in base64, and how many points it shows."""
     try:
         shown = _select_columns(read_table(request), request)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise Problem("column", f"the columns do not fit what was asked for: {summarize_error(error)}", "Use others.") from None
+        raise Problem(
+            "column", f"the columns do not fit what was asked for: {summarize_error(error)}", "Use others."
+        ) from None
     _check_size(shown.height, request)
     matplotlib.rcdefaults()  # settings of somebody else could have LaTeX read the text
     figure = Figure(figsize=(request["width"] / 100, request["height"] / 100), dpi=100, layout="constrained")
@@ -36,7 +38,11 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a letter that the font lacks, labels that take much room
             warnings.simplefilter("error", RuntimeWarning)
-            drawn = _draw_histogram(axes, shown) if request["kind"] == "histogram" else _draw_columns(axes, shown, request["kind"])
+            drawn = (
+                _draw_histogram(axes, shown)
+                if request["kind"] == "histogram"
+                else _draw_columns(axes, shown, request["kind"])
+            )
             _add_labels(axes, request, drawn, along=_format_x_label(shown, request))
             out = io.BytesIO()
             figure.savefig(out, format="png", metadata={"Software": None})
@@ -47,8 +53,9 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"png": b64encode(out.getvalue()).decode(), "points": points}
 
 
-def _check_size(height: int, request: Mapping[str, Any]) -> None:
-    most = {"bar": _MAX_BARS, "histogram": request["rows"]}.get(request["kind"], request["points"])
+def _check_size(height: int, request: Request) -> None:
+    limits: dict[str, int] = {"bar": _MAX_BARS, "histogram": request["rows"]}
+    most = limits.get(request["kind"], request["points"])
     if height * len(request["y"]) > most:
         fix = "Pass aggregate, to have one point for each value of x, or use a smaller file."
         problem = f"a {request['kind']} plot of it has {height * len(request['y'])} points, and {most} are allowed"
@@ -57,7 +64,7 @@ def _check_size(height: int, request: Mapping[str, Any]) -> None:
         raise Problem("column", "there is nothing to plot", "Use columns that hold values.")
 
 
-def _select_columns(table: Table, request: Mapping[str, Any]) -> pl.DataFrame:
+def _select_columns(table: Table, request: Request) -> pl.DataFrame:
     """Return the columns to plot: x first, where there is one, then those of y as numbers."""
     x, function = request["x"], request["aggregate"]
     if x is None and request["kind"] != "histogram":
@@ -66,7 +73,9 @@ def _select_columns(table: Table, request: Mapping[str, Any]) -> pl.DataFrame:
         raise Problem("column", "a histogram takes neither x nor aggregate", "Leave them out.")
     counted = function == "count"
     columns = [
-        (table.get_column(name) if counted else _to_floats(table.get_column(name), name, request["kind"])).alias(f"y{at}")
+        (table.get_column(name) if counted else _to_floats(table.get_column(name), name, request["kind"])).alias(
+            f"y{at}"
+        )
         for at, name in enumerate(request["y"])
     ]
     if x is None:
@@ -120,14 +129,14 @@ def _draw_columns(axes: Any, shown: pl.DataFrame, kind: str) -> list[Any]:
     return drawn
 
 
-def _format_x_label(shown: pl.DataFrame, request: Mapping[str, Any]) -> str:
+def _format_x_label(shown: pl.DataFrame, request: Request) -> str:
     if request["x"] is None:
         return to_plain_line(request["y"][0])
     in_seconds = request["kind"] != "bar" and _is_time_or_duration(shown.dtypes[0])
     return to_plain_line(request["x"]) + (" (seconds)" if in_seconds else "")
 
 
-def _add_labels(axes: Any, request: Mapping[str, Any], drawn: Sequence[Any], *, along: str) -> None:
+def _add_labels(axes: Any, request: Request, drawn: Sequence[Any], *, along: str) -> None:
     words, names = {"parse_math": False}, [to_plain_line(name) for name in request["y"]]
     axes.set_title(to_plain_line(request["title"]), **words)
     axes.set_xlabel(along, **words)

@@ -1,10 +1,10 @@
-"""What the host loads: the settings and the tools."""
+"""The plugin that the host loads: its settings and its tools."""
 
 from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import pluggy
 from annotated_types import Ge, Le, MaxLen, MinLen
@@ -13,9 +13,12 @@ from praval_tools import Tool, ToolContext, tool
 from praval_tools_files.roots import Roots
 
 from praval_tools_data.errors import DataFormatError, DataLimitError
+from praval_tools_data.protocol import Answer
 from praval_tools_data.results import Aggregation, ColumnName, ColumnSummary, Groups, Page, Picture, Summary
 from praval_tools_data.settings import DataSettings
 from praval_tools_data.worker_process import GRACE_SECONDS, run_in_worker
+
+AnyTool: TypeAlias = Tool[..., Any]
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 
@@ -39,7 +42,7 @@ def praval_tools_settings() -> type[DataSettings]:
 
 
 @hookimpl
-def praval_tools_register_tools(settings: DataSettings) -> Iterable[Tool[..., Any]]:
+def praval_tools_register_tools(settings: DataSettings) -> Iterable[AnyTool]:
     """Return the tools, which read under the folders that *settings* declares."""
     made = DataTools(Roots(settings.roots, PACKAGE), settings)
     return (made.build_read_tool(), made.build_describe_tool(), made.build_aggregate_tool(), made.build_plot_tool())
@@ -75,7 +78,9 @@ class DataTools:
                 **more,
             }
             module = "praval_tools_data.plots" if more["do"] == "plot" else "praval_tools_data.operations"
-            return run_in_worker(module, request, file, timeout=limits.timeout + GRACE_SECONDS, cancelled=lambda: context.cancelled)
+            return run_in_worker(
+                module, request, file, timeout=limits.timeout + GRACE_SECONDS, cancelled=lambda: context.cancelled
+            )
 
     def _get_common_options(self) -> dict[str, Any]:
         return {
@@ -88,7 +93,7 @@ class DataTools:
             "timeout": self.settings.timeout + GRACE_SECONDS + _TIMEOUT_MARGIN,
         }
 
-    def build_read_tool(self) -> Tool[..., Any]:
+    def build_read_tool(self) -> AnyTool:
         """Return the tool that reads rows."""
         most = self.settings.max_result_rows
 
@@ -119,7 +124,7 @@ class DataTools:
 
         return data_read
 
-    def build_describe_tool(self) -> Tool[..., Any]:
+    def build_describe_tool(self) -> AnyTool:
         """Return the tool that describes."""
 
         @tool("data_describe", read_only=True, title="Describe data", **self._get_common_options())
@@ -134,12 +139,12 @@ class DataTools:
                 format: What the file is; its ending says so where left out.
                 separator: What stands between the values of a CSV file.
             """
-            told = self._run_request(context, path, format, separator, do="describe")
-            return Summary(rows=told["rows"], columns=[ColumnSummary(**one) for one in told["columns"]])
+            answer = self._run_request(context, path, format, separator, do="describe")
+            return Summary(rows=answer["rows"], columns=[ColumnSummary(**item) for item in answer["columns"]])
 
         return data_describe
 
-    def build_aggregate_tool(self) -> Tool[..., Any]:
+    def build_aggregate_tool(self) -> AnyTool:
         """Return the tool that aggregates."""
         most = self.settings.max_result_rows
 
@@ -169,14 +174,15 @@ class DataTools:
                 format: What the file is; its ending says so where left out.
                 separator: What stands between the values of a CSV file.
             """
-            more: dict[str, Any] = {"by": group_by or [], "sort": sort, "descending": descending}
-            more |= {"aggregations": [asdict(one) for one in aggregations], "limit": min(limit, most)}
+            more: Answer = {"by": group_by or [], "sort": sort, "descending": descending}
+            more |= {"aggregations": [asdict(aggregation) for aggregation in aggregations], "limit": min(limit, most)}
             return Groups(**self._run_request(context, path, format, separator, do="aggregate", **more))
 
         return data_aggregate
 
-    def build_plot_tool(self) -> Tool[..., Any]:
+    def build_plot_tool(self) -> AnyTool:
         """Return the tool that plots."""
+
         @tool(
             "data_plot",
             read_only=False,
@@ -220,17 +226,17 @@ class DataTools:
             if not output.endswith(".png"):
                 raise DataFormatError(output, "a picture is a PNG file", "Give it a name that ends in .png.")
             self.roots.check_new_file(output)
-            more: dict[str, Any] = {"kind": kind, "x": x, "y": y, "aggregate": aggregate, "title": title}
+            more: Answer = {"kind": kind, "x": x, "y": y, "aggregate": aggregate, "title": title}
             size = {"width": width, "height": height}
-            told = self._run_request(context, path, format, separator, do="plot", **more, **size)
-            data = b64decode(told["png"])
+            answer = self._run_request(context, path, format, separator, do="plot", **more, **size)
+            data = b64decode(answer["png"])
             self.roots.write_file(output, data, overwrite=False)
-            return Picture(path=output, bytes=len(data), points=told["points"], **size)
+            return Picture(path=output, bytes=len(data), points=answer["points"], **size)
 
         return data_plot
 
 
-def _guess_format(path: str) -> Any:
+def _guess_format(path: str) -> str:
     ending = path.rpartition(".")[2].lower()
     if ending in _FORMATS_BY_ENDING:
         return _FORMATS_BY_ENDING[ending]

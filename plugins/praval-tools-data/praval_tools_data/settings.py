@@ -1,8 +1,6 @@
-"""What the host may set."""
+"""The settings that the host may set, each checked."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from attrs import Attribute, field, frozen
 from praval_tools_files.settings import Root, check_boolean, check_positive, check_positive_integer, check_unique_roots
@@ -10,7 +8,7 @@ from praval_tools_files.settings import Root, check_boolean, check_positive, che
 from praval_tools_data.errors import DataSettingsError
 
 
-def _check_memory_limit(_: Any, __: Attribute[int], value: int) -> None:
+def _check_memory_limit(_: object, __: Attribute[int], value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or value >= 512):
         raise DataSettingsError("max_memory_mb", f"is {value!r}", "Set 512 or more, or 0 for no limit.")
 

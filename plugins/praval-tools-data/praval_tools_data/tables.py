@@ -1,5 +1,5 @@
 """
-From a file to a frame.
+Reads files into tables.
 
 The columns of a frame are named by their number: `pl.col` takes some names for patterns (`*`, `^…$`).
 The names of the file stay beside it, and are data.
@@ -13,12 +13,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 from attrs import frozen
 
-from praval_tools_data.problem import Problem
+from praval_tools_data.protocol import Problem, Request
 
 _CHUNK_SIZE: Final = 1_048_576
 _RAISE_LIMIT_FIX: Final = "Use a smaller file, or ask the operator to raise {}."
@@ -36,7 +36,7 @@ class Table:
         if name in self.names:
             return self.names.index(name)
         near = get_close_matches(name, self.names, 3, 0.5) or list(self.names[:10])
-        listed = ", ".join(repr(one[:60]) for one in near)
+        listed = ", ".join(repr(other[:60]) for other in near)
         raise Problem("column", f"there is no column {name[:60]!r}", f"Columns are, for example: {listed}.")
 
     def get_column(self, name: str) -> pl.Series:
@@ -44,7 +44,7 @@ class Table:
         return self.frame.to_series(self.find_column_number(name))
 
 
-def read_table(request: Mapping[str, Any]) -> Table:
+def read_table(request: Request) -> Table:
     """Read the file that *request* names by its descriptor, within the limits that it gives."""
     data = _read_limited(request["file"], request["file_bytes"])
     read = _READERS[request["format"]]
@@ -52,7 +52,7 @@ def read_table(request: Mapping[str, Any]) -> Table:
         frame = read(data, request)
     except pl.exceptions.PolarsError as error:
         fix = f"Check the file, or pass the format that it has: {', '.join(_READERS)}."
-        raise Problem("format", f"it is no {request['format']} that can be read: {summarize_error(error)}", fix) from None
+        raise Problem("format", f"it cannot be read as {request['format']}: {summarize_error(error)}", fix) from None
     except pl.exceptions.PanicException as error:
         problem = f"reading it as {request['format']} failed: {summarize_error(error)}"
         raise Problem("format", problem, "The file is damaged; use another.") from None
@@ -71,7 +71,7 @@ def _read_limited(file: int, most: int) -> bytes:
     return data
 
 
-def _check_width(width: int, request: Mapping[str, Any]) -> None:
+def _check_width(width: int, request: Request) -> None:
     if width > request["columns"]:
         problem = f"it has {width} columns, and {request['columns']} are allowed"
         raise Problem("limit", problem, _RAISE_LIMIT_FIX.format("max_columns"))
@@ -83,7 +83,7 @@ def summarize_error(error: BaseException) -> str:
     return first[:300] or type(error).__name__
 
 
-def _read_csv(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_csv(data: bytes, request: Request) -> pl.DataFrame:
     separator = request["separator"]
     _check_text(data)
     first = data.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0]
@@ -107,27 +107,29 @@ def _check_text(data: bytes) -> None:
         decoder.decode(b"", True)
     except UnicodeDecodeError as error:
         fix = "Save it as UTF-8, and not compressed, or pass the format that it has."
-        raise Problem("format", f"it is no UTF-8 text (byte 0x{error.object[error.start]:02x})", fix) from None
+        raise Problem("format", f"it is not UTF-8 text (byte 0x{error.object[error.start]:02x})", fix) from None
 
 
-def _read_json(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_json(data: bytes, request: Request) -> pl.DataFrame:
     return pl.read_json(io.BytesIO(data), infer_schema_length=None)
 
 
-def _read_jsonl(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_jsonl(data: bytes, request: Request) -> pl.DataFrame:
     return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
 
 
-def _read_parquet(data: bytes, request: Mapping[str, Any]) -> pl.DataFrame:
+def _read_parquet(data: bytes, request: Request) -> pl.DataFrame:
     """Read Parquet, once the numbers that its end tells are within the limits; they may lie, the memory does not."""
     _check_width(len(pl.read_parquet_schema(io.BytesIO(data))), request)
     rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
     if rows > request["rows"]:
-        raise Problem("limit", f"it has {rows} rows, and {request['rows']} are allowed", _RAISE_LIMIT_FIX.format("max_rows"))
+        raise Problem(
+            "limit", f"it has {rows} rows, and {request['rows']} are allowed", _RAISE_LIMIT_FIX.format("max_rows")
+        )
     return pl.read_parquet(io.BytesIO(data))
 
 
-_READERS: Final[Mapping[str, Callable[[bytes, Mapping[str, Any]], pl.DataFrame]]] = {
+_READERS: Final[Mapping[str, Callable[[bytes, Request], pl.DataFrame]]] = {
     "csv": _read_csv,
     "json": _read_json,
     "jsonl": _read_jsonl,

@@ -11,9 +11,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
 
-from praval_tools_data.problem import Problem
+from praval_tools_data.protocol import Answer, Problem, Request
 
 
 def limit_resources(memory: int, seconds: float) -> None:
@@ -33,8 +32,8 @@ def limit_resources(memory: int, seconds: float) -> None:
         raise Problem("settings", problem, "Set max_memory_mb = 0 only where you trust the files.") from error
 
 
-def answer_request(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """Return what came of *request*."""
+def answer_request(request: Request, run: Callable[[Request], Answer]) -> Answer:
+    """Run a request, and return its result or its problem."""
     try:
         limit_resources(request["memory"], math.ceil(request["timeout"]) + 10)
         return {"result": run(request)}
@@ -52,8 +51,8 @@ def answer_request(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]
         return {"error": "failed", "problem": problem, "fix": "Check the versions of polars and matplotlib."}
 
 
-def serve_request(run: Callable[[dict[str, Any]], Any]) -> None:
-    """Answer one request by *run*, and end; the output is for the answer alone."""
+def serve_request(run: Callable[[Request], Answer]) -> None:
+    """Answer one request by *run*, and end the process; its output is for the answer alone."""
     out = os.dup(1)
     os.dup2(2, 1)
     data = json.dumps(answer_request(json.loads(sys.stdin.buffer.read()), run)).encode()

@@ -11,11 +11,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from praval_tools_data.errors import ERRORS_BY_KIND, DataError, DataLimitError
+from praval_tools_data.protocol import Answer, Request
 
 GRACE_SECONDS: Final = 3.0
 """Seconds that the process gets beyond the time-out to start, and to tell what happened."""
@@ -24,7 +25,7 @@ _POLL_SECONDS: Final = 0.1
 _THREAD_LIMITS: Final = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
-def run_in_worker(module: str, request: Mapping[str, Any], file: int, *, timeout: float, cancelled: Callable[[], bool]) -> Any:
+def run_in_worker(module: str, request: Request, file: int, *, timeout: float, cancelled: Callable[[], bool]) -> Answer:
     """
     Run *request* on an open file in a process of its own, and return its answer.
 
@@ -36,7 +37,7 @@ def run_in_worker(module: str, request: Mapping[str, Any], file: int, *, timeout
         cancelled: Asked now and then; True kills the process.
 
     Raises:
-        DataError: As the process says, or because it had to be killed.
+        DataError: As the process reports, or because it was killed.
     """
     path = request["path"]
     command = [sys.executable, "-P", "-m", "praval_tools_data.worker", module]
@@ -53,10 +54,11 @@ def run_in_worker(module: str, request: Mapping[str, Any], file: int, *, timeout
         raise DataLimitError(path, f"it took more than {request['timeout']} s and was stopped", fix)
     if not answer:
         raise _build_exit_error(path, process.returncode, request["memory"])
-    told = json.loads(answer)
-    if "error" in told:
-        raise ERRORS_BY_KIND[told["error"]](path, told["problem"], told["fix"])
-    return told["result"]
+    reply: Answer = json.loads(answer)
+    if "error" in reply:
+        raise ERRORS_BY_KIND[reply["error"]](path, reply["problem"], reply["fix"])
+    result: Answer = reply["result"]
+    return result
 
 
 def _wait_for_answer(

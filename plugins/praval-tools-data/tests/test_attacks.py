@@ -19,7 +19,7 @@ from praval_tools import Agent
 from test_data import done, size_of
 
 from praval_tools_data import plugin
-from praval_tools_data.problem import Problem
+from praval_tools_data.protocol import Problem
 
 Make = Callable[..., Agent]
 Refused = Callable[..., str]
@@ -200,8 +200,8 @@ class TestPlaces:
 
         monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
 
-        told = done((home / "sales.csv").read_bytes(), "plot", kind="line", x="day", y=["amount"])
-        assert 3 == told["points"]
+        messages = done((home / "sales.csv").read_bytes(), "plot", kind="line", x="day", y=["amount"])
+        assert 3 == messages["points"]
 
     def test_nothing_is_left(self, ann: Agent, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where the home folder cannot be written, matplotlib makes a folder; it is gone after the call."""
@@ -227,7 +227,7 @@ class TestFarTimes:
 
     @pytest.mark.parametrize("series", FAR, ids=["date", "datetime", "duration"])
     @pytest.mark.parametrize("do", ["read", "describe", "aggregate", "plot"])
-    def test_are_told_in_words(self, series: pl.Series, do: str) -> None:
+    def test_are_reported_in_words(self, series: pl.Series, do: str) -> None:
         """Such a value gives an error in words, or is shown."""
         out = io.BytesIO()
         pl.DataFrame({"x": series, "y": [1, 2]}).write_parquet(out)
@@ -251,15 +251,15 @@ class TestNames:
         assert [[3]] == done(data, "aggregate", "parquet", aggregations=wanted)["rows"]
         counted = done(data, "aggregate", "parquet", by=[name], aggregations=[{**wanted[0], "function": "count"}])
         assert [[1, 1], [2, 1]] == counted["rows"]
-        told = done(data, "plot", "parquet", kind="bar", x="other", y=[name, "other"], title=name[:200])
-        assert (300, 200) == size_of(b64decode(told["png"]))
+        messages = done(data, "plot", "parquet", kind="bar", x="other", y=[name, "other"], title=name[:200])
+        assert (300, 200) == size_of(b64decode(messages["png"]))
 
     def test_of_values_in_plots(self) -> None:
         """Values along an axis and titles are not read as formulas, which could fail or take long."""
         out = io.BytesIO()
         pl.DataFrame({"k": ODD, "v": range(len(ODD))}).write_parquet(out)
-        told = done(out.getvalue(), "plot", "parquet", kind="bar", x="k", y=["v"], title="$\\sqrt[{")
-        assert len(ODD) == told["points"]
+        messages = done(out.getvalue(), "plot", "parquet", kind="bar", x="k", y=["v"], title="$\\sqrt[{")
+        assert len(ODD) == messages["points"]
 
     @pytest.mark.parametrize(
         "values", [[float("inf"), 1.0], [1e308, -1e308], [float("nan")], [None, 1.0], [5e-324, 1.0]]

@@ -16,7 +16,7 @@ from praval_tools import Agent, Outcome, ToolCall
 
 from praval_tools_data import operations, plots, plugin
 from praval_tools_data.errors import DataSettingsError
-from praval_tools_data.problem import Problem
+from praval_tools_data.protocol import Problem
 from praval_tools_data.settings import DataSettings
 from praval_tools_data.tables import read_table
 
@@ -103,7 +103,7 @@ class TestReading:
 
 class TestDescribing:
     def test_columns(self, ann: Agent) -> None:
-        """Each column is told with type, empty and different values, range and mean where they apply."""
+        """Each column is reported with type, empty and different values, range and mean where they apply."""
         summary = ann.call("data_describe", path="home/sales.csv")
         region, amount, day, new = summary.columns
 
@@ -115,10 +115,10 @@ class TestDescribing:
         assert ("2026-05-01", "2026-05-03", False) == (day.least, day.greatest, new.least)
 
     def test_empty_and_odd_columns(self) -> None:
-        """Columns without values and nested ones are told as far as they go."""
-        told = done(parquet(a=[None, None], b=[[1], [2]], c=[float("nan"), 1.0]), "describe", "parquet")["columns"]
-        assert [("a", 2), ("b", 0), ("c", 0)] == [(one["name"], one["empty"]) for one in told]
-        assert told[1]["least"] is None
+        """Columns without values and nested ones are reported as far as they go."""
+        messages = done(parquet(a=[None, None], b=[[1], [2]], c=[float("nan"), 1.0]), "describe", "parquet")["columns"]
+        assert [("a", 2), ("b", 0), ("c", 0)] == [(one["name"], one["empty"]) for one in messages]
+        assert messages[1]["least"] is None
 
     def test_limit_of_a_result(self) -> None:
         """A description that is larger than a result may be is refused, with the way out."""
@@ -132,11 +132,11 @@ class TestAggregating:
         """Each function works out what its name says."""
         functions = ["count", "sum", "mean", "median", "least", "greatest", "distinct", "first", "last", "deviation"]
         wanted = [{"function": one, "column": "v", "name": None} for one in functions]
-        told = done(b"k,v\na,1\nb,5\na,3\na,\n", "aggregate", by=["k"], aggregations=wanted)
+        messages = done(b"k,v\na,1\nb,5\na,3\na,\n", "aggregate", by=["k"], aggregations=wanted)
 
-        assert ["k", *(f"{one}_v" for one in functions)] == told["columns"]
-        assert ["a", 2, 4, 2.0, 2.0, 1, 3, 3, 1, None] == told["rows"][0][:-1]
-        assert ["b", 1, 5, 5.0, 5.0, 5, 5, 1, 5, 5, None] == told["rows"][1]
+        assert ["k", *(f"{one}_v" for one in functions)] == messages["columns"]
+        assert ["a", 2, 4, 2.0, 2.0, 1, 3, 3, 1, None] == messages["rows"][0][:-1]
+        assert ["b", 1, 5, 5.0, 5.0, 5, 5, 1, 5, 5, None] == messages["rows"][1]
 
     def test_of_all_rows(self) -> None:
         """Without columns to group by, all rows are one group; count needs no column."""
@@ -147,14 +147,14 @@ class TestAggregating:
         """The result is sorted by one of its columns, cut, and says how many groups there are."""
         wanted = [{"function": "sum", "column": "v", "name": "total"}]
         more = {"by": ["k"], "aggregations": wanted, "sort": "total", "descending": True, "limit": 2}
-        told = done(b"k,v\na,1\nb,5\nc,3\n", "aggregate", **more)
-        assert ([["b", 5], ["c", 3]], 3, True) == (told["rows"], told["groups"], told["truncated"])
+        messages = done(b"k,v\na,1\nb,5\nc,3\n", "aggregate", **more)
+        assert ([["b", 5], ["c", 3]], 3, True) == (messages["rows"], messages["groups"], messages["truncated"])
 
     def test_sums_do_not_overflow(self) -> None:
         """Integers are added up as numbers, not as 64 bits."""
         wanted = [{"function": "sum", "column": "v", "name": None}]
-        told = done(parquet(v=[2**62] * 4), "aggregate", "parquet", aggregations=wanted)
-        assert [[str(2**64)]] == told["rows"]
+        messages = done(parquet(v=[2**62] * 4), "aggregate", "parquet", aggregations=wanted)
+        assert [[str(2**64)]] == messages["rows"]
 
     @pytest.mark.parametrize(
         ("by", "function", "column", "name"),
@@ -212,8 +212,8 @@ class TestPlotting:
 
     def test_aggregated(self) -> None:
         """One point for each value of x."""
-        told = done(b"k,v\na,1\nb,2\na,3\n", "plot", kind="bar", x="k", y=["v"], aggregate="mean")
-        assert 2 == told["points"]
+        messages = done(b"k,v\na,1\nb,2\na,3\n", "plot", kind="bar", x="k", y=["v"], aggregate="mean")
+        assert 2 == messages["points"]
 
     @pytest.mark.parametrize(
         ("more", "kind"),
@@ -257,9 +257,9 @@ class TestSettings:
     def test_what_the_tools_say_of_themselves(self) -> None:
         """Readers are read-only; the plotter writes but destroys nothing; nobody owns or shares them."""
         for tool in plugin.praval_tools_register_tools(DataSettings()):
-            told = tool.metadata
-            assert (tool.name != "data_plot", False) == (told.read_only, bool(told.destructive))
-            assert (None, False, "data") == (told.owned_by, told.shared, told.category)
+            messages = tool.metadata
+            assert (tool.name != "data_plot", False) == (messages.read_only, bool(messages.destructive))
+            assert (None, False, "data") == (messages.owned_by, messages.shared, messages.category)
 
 
 def test_names_are_kept_beside_the_frame() -> None:

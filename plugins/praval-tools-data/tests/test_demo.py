@@ -17,8 +17,8 @@ def test_the_demo_has_its_answer_drawn(tmp_path: Path) -> None:
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 
-    told = done.stdout[done.stdout.index("A package brings tools") :]
+    output = done.stdout[done.stdout.index("A package brings tools") :]
     assert (0, "") == (done.returncode, done.stderr)
-    assert told.index("forbidden") < told.index("lends data_plot to reporter: 1 call") < told.index(" granted\n")
-    assert "pip install" not in told
+    assert output.index("forbidden") < output.index("lends data_plot to reporter: 1 call") < output.index(" granted\n")
+    assert "pip install" not in output
     assert "data:image/png;base64,iVBOR" in (tmp_path / "praval-demo" / "report.html").read_text()

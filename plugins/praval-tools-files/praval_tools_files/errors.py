@@ -39,7 +39,7 @@ class PlatformError(FilesError):
 
 
 class PathRefusedError(FilesError):
-    """The path leads, or could lead, out of the declared folders, or to something that is no file."""
+    """The path leads, or could lead, out of the declared folders, or to something that is not a file."""
 
     code: ClassVar[str] = "files-path-refused"
 

@@ -1,9 +1,9 @@
-"""What the host loads: the settings and the tools."""
+"""The plugin that the host loads: its settings and its tools."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import pluggy
 from annotated_types import Ge, Le, MaxLen, MinLen
@@ -15,6 +15,8 @@ from praval_tools_files.roots import Roots
 from praval_tools_files.search import SearchResult, search_text
 from praval_tools_files.settings import FilesSettings
 from praval_tools_files.write import WriteMode, WriteResult, write_text
+
+AnyTool: TypeAlias = Tool[..., Any]
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 
@@ -31,11 +33,16 @@ def praval_tools_settings() -> type[FilesSettings]:
 
 
 @hookimpl
-def praval_tools_register_tools(settings: FilesSettings) -> Iterable[Tool[..., Any]]:
+def praval_tools_register_tools(settings: FilesSettings) -> Iterable[AnyTool]:
     """Return the tools, which work under the folders that *settings* declares."""
     roots = Roots(settings.roots, PACKAGE, settings.refuse_hard_links, settings.max_depth)
     declared = FilesTools(roots, settings)
-    return (declared.build_list_tool(), declared.build_read_tool(), declared.build_search_tool(), declared.build_write_tool())
+    return (
+        declared.build_list_tool(),
+        declared.build_read_tool(),
+        declared.build_search_tool(),
+        declared.build_write_tool(),
+    )
 
 
 @frozen
@@ -55,7 +62,7 @@ class FilesTools:
             "timeout": self.settings.timeout + _TIMEOUT_MARGIN,
         }
 
-    def build_list_tool(self) -> Tool[..., Any]:
+    def build_list_tool(self) -> AnyTool:
         """Return the tool that lists."""
 
         @tool("files_list", read_only=True, title="List a folder", **self._get_common_options())
@@ -77,7 +84,7 @@ class FilesTools:
 
         return files_list
 
-    def build_read_tool(self) -> Tool[..., Any]:
+    def build_read_tool(self) -> AnyTool:
         """Return the tool that reads."""
         most = int(self.settings.max_read_bytes)
 
@@ -102,7 +109,7 @@ class FilesTools:
 
         return files_read
 
-    def build_search_tool(self) -> Tool[..., Any]:
+    def build_search_tool(self) -> AnyTool:
         """Return the tool that searches."""
 
         @tool("files_search", read_only=True, speed="slow", title="Search text files", **self._get_common_options())
@@ -132,7 +139,7 @@ class FilesTools:
 
         return files_search
 
-    def build_write_tool(self) -> Tool[..., Any]:
+    def build_write_tool(self) -> AnyTool:
         """Return the tool that writes."""
 
         @tool(

@@ -1,4 +1,4 @@
-"""Listing folders and reading text."""
+"""Lists folders and reads text."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def list_folder(roots: Roots, settings: FilesSettings, path: str, *, pattern: st
         names, unnameable, complete = list_names(folder, path, settings.max_entries)
         matching = [name for name in names if fnmatchcase(name, pattern)]
         entries = [one for name in matching[:limit] if (one := _build_entry(folder, name)) is not None]
-    return Listing(
-        path=path, entries=entries, complete=complete and len(matching) <= limit, unnameable=unnameable
-    )
+    return Listing(path=path, entries=entries, complete=complete and len(matching) <= limit, unnameable=unnameable)
 
 
 def list_names(folder: int, path: str, most: int) -> tuple[list[str], int, bool]:

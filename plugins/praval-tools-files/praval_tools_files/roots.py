@@ -1,5 +1,5 @@
 """
-Opening what lies under declared folders, one step at a time.
+Opens files and folders under declared folders, one step at a time.
 
 Each part of a path is opened relative to the folder before it, without following a link.
 What was checked is therefore what was opened, whatever others do to the names meanwhile.
@@ -13,7 +13,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from attrs import frozen
 
@@ -33,7 +33,9 @@ _MAX_PATH_LENGTH: Final = 4096
 _FOLDER_FLAGS: Final = ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 _FILE_FLAGS: Final = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY")
 _DIR_FD_FUNCTIONS: Final = ("open", "stat", "link", "rename", "unlink")
-_PATH_SYNTAX_FIX: Final = "Begin with the name of a declared folder, and separate names by single slashes: reports/may.txt."
+_PATH_SYNTAX_FIX: Final = (
+    "Begin with the name of a declared folder, and separate names by single slashes: reports/may.txt."
+)
 _OTHER_NAME_FIX: Final = "Use another name, or overwrite it where the tool has a mode for that."
 _NO_LINKS_FIX: Final = "Only files and folders themselves are opened, links are not followed."
 
@@ -57,7 +59,7 @@ def split_path(path: str, max_depth: int) -> tuple[str, ...]:
     Return the names that *path* is made of, the first the name of a folder that is declared.
 
     Raises:
-        PathRefusedError: It is absolute, has an empty name, `.` or `..`, or a NUL, or is no text that can be a name.
+        PathRefusedError: It is absolute, has an empty name, `.` or `..`, or a NUL, or cannot be the name of a file.
         FileLimitError: It is too long or too deep.
     """
     if len(path) > _MAX_PATH_LENGTH:
@@ -213,7 +215,7 @@ def _open_root(path: str, root: Root) -> int:
         return _open(path, root.path, None, _FOLDER_FLAGS)
     except (PathMissingError, PathRefusedError) as error:
         fix = f"Ask the operator to create it, or to correct the path of {root.name!r}; it must not be a link."
-        raise FilesSettingsError(path, f"the declared folder {root.name!r} is missing or no folder", fix) from error
+        raise FilesSettingsError(path, f"the declared folder {root.name!r} is missing or not a folder", fix) from error
 
 
 def _open(path: str, name: str, folder: int | None, flags: tuple[str, ...]) -> int:
@@ -254,11 +256,11 @@ def _check_regular_file(path: str, status: os.stat_result) -> None:
 
 
 def raise_file_error(path: str, error: OSError) -> NoReturn:
-    """Raise the error of this package for one of the operating system; the real path is not told."""
+    """Raise the error of this package for one of the operating system; the real path is not shown."""
     if error.errno == errno.ENOENT:
         raise PathMissingError(path, "there is nothing of this name", "List the folder to see its names.") from error
     if error.errno == errno.ENOTDIR:
-        raise PathRefusedError(path, "a part of it is no folder", "List the folder to see its names.") from error
+        raise PathRefusedError(path, "a part of it is not a folder", "List the folder to see its names.") from error
     if error.errno == errno.ENAMETOOLONG:
         raise FileLimitError(path, "a name in it is too long for the system", "Use a shorter name.") from error
     raise FileSystemError(path, str(error.strerror), "Ask the operator about the rights on the folder.") from error
@@ -299,7 +301,7 @@ def _write_bytes(name: str, folder: int, data: bytes, taken: os.stat_result | No
     try:
         if taken is not None:
             os.fchmod(at, stat.S_IMODE(taken.st_mode) & 0o777)
-        left: Any = memoryview(data)
+        left = memoryview(data)
         while left:
             left = left[os.write(at, left) :]
         os.fsync(at)

@@ -1,4 +1,4 @@
-"""Finding plain text in the files below a folder; no patterns of text, which can take for ever."""
+"""Searches plain text in the files below a folder; no text patterns, which can take for ever."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _Search:
         self.check_limits()
 
     def read_lines(self, file: int, path: str) -> Iterator[str | None]:
-        """Yield the lines of a file; None and nothing more where it is no text."""
+        """Yield the lines of a file; None, and nothing more, where it is not text."""
         rest = b""
         for piece in read_chunks(file, path, 0, self.bytes_left + 1):
             self.check_limits()

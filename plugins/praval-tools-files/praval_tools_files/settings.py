@@ -1,4 +1,4 @@
-"""What the host may set."""
+"""The settings that the host may set, each checked."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ HOW_TO_DECLARE_ROOT = (
 )
 
 
-def _check_root_name(_: Any, __: Attribute[str], value: str) -> None:
+def _check_root_name(_: object, __: Attribute[str], value: str) -> None:
     if not isinstance(value, str) or _ROOT_NAME.fullmatch(value) is None:
         raise FilesSettingsError(
-            str(value), "is no name for a folder", "Use 1 to 64 of the characters A-Z a-z 0-9 _ and -."
+            str(value), "is not a valid name for a folder", "Use 1 to 64 of the characters A-Z a-z 0-9 _ and -."
         )
 
 
-def _check_absolute_path(_: Any, __: Attribute[str], value: str) -> None:
+def _check_absolute_path(_: object, __: Attribute[str], value: str) -> None:
     if not isinstance(value, str) or "\0" in value or not os.path.isabs(value):
-        raise FilesSettingsError(str(value), "is no absolute path", "Write the whole path of the folder.")
+        raise FilesSettingsError(str(value), "is not an absolute path", "Write the whole path of the folder.")
     if {".", ".."} & set(value.split("/")):
         raise FilesSettingsError(value, "has '.' or '..' in it", "Write the path of the folder itself.")
 
 
-def _strip_trailing_slash(path: Any) -> Any:
+def _strip_trailing_slash(path: object) -> object:
     """Drop a slash at the end, which would have a link followed."""
     return (path.rstrip("/") or "/") if isinstance(path, str) and path.startswith("/") else path
 
 
-def check_positive(instance: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive(instance: object, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise FilesSettingsError(attribute.name, f"is {value!r}", "Set a positive number.")
 
 
-def check_positive_integer(instance: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive_integer(instance: object, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive whole number."""
     check_positive(instance, attribute, value)
     if not isinstance(value, int):
         raise FilesSettingsError(attribute.name, f"is {value!r}", "Set a positive whole number.")
 
 
-def check_boolean(_: Any, attribute: Attribute[Any], value: bool) -> None:
+def check_boolean(_: object, attribute: Attribute[Any], value: bool) -> None:
     """Refuse what is neither true nor false; a text like "no" would count as true."""
     if not isinstance(value, bool):
         raise FilesSettingsError(attribute.name, f"is {value!r}", "Set true or false.")
 
 
-def check_unique_roots(_: Any, __: Attribute[Any], roots: tuple[Root, ...]) -> None:
-    """Refuse what is no folder, and two folders of one name."""
+def check_unique_roots(_: object, __: Attribute[Any], roots: tuple[Root, ...]) -> None:
+    """Refuse what is not a Root, and two folders of one name."""
     if wrong := [root for root in roots if not isinstance(root, Root)]:
         raise FilesSettingsError("roots", f"has {wrong[0]!r} in it", "Give each folder as a Root, with name and path.")
     names = [root.name for root in roots]

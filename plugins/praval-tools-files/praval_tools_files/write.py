@@ -1,4 +1,4 @@
-"""Writing text."""
+"""Writes text files, completely or not at all."""
 
 from __future__ import annotations
 

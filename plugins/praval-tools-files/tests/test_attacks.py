@@ -164,7 +164,7 @@ class TestOddFiles:
 
 
 class Swapper(threading.Thread):
-    """Puts a link and the real thing in each other's place, again and again, until told to end."""
+    """Puts a link and the real thing in each other's place, again and again, until stopped."""
 
     def __init__(self, place: Path, real: Path, link: Path) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ class Swapper(threading.Thread):
         self.rounds = 0
 
     def run(self) -> None:
-        """Swap until told to end."""
+        """Swap until stopped."""
         while not self._over.is_set():
             os.rename(self._place, self._real)
             os.rename(self._link, self._place)

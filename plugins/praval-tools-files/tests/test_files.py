@@ -157,7 +157,7 @@ class TestSearching:
         assert result.stopped.startswith(why)
 
     def test_more_matches_than_wanted(self, ann: Agent, home: Path) -> None:
-        """A limit that cuts is told; one that is met is not."""
+        """A limit that cuts is reported; one that is met is not."""
         (home / "a").write_text("x\nx\n")
 
         assert ann.call("files_search", path="home", text="x", limit=1).stopped is not None
@@ -232,7 +232,7 @@ class TestWriting:
         assert [] == os.listdir(home)
 
     def test_too_large(self, make: Make, home: Path, refused: Refused) -> None:
-        """The limit counts bytes, and is told."""
+        """The limit counts bytes, and is reported."""
         writer = make(max_write_bytes=4)
 
         assert "5 bytes" in refused("FileLimitError", "files_write", writer, path="home/a", text="éé!")
@@ -247,7 +247,7 @@ class TestWriting:
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_without_rights(self, ann: Agent, home: Path, refused: Refused) -> None:
-        """What the system refuses is told, without the real path."""
+        """What the system refuses is reported, without the real path."""
         home.chmod(0o500)
         assert str(home) not in refused("FileSystemError", "files_write", path="home/a", text="x")
 
@@ -323,7 +323,7 @@ class TestSettings:
                 FilesSettings(**{name: "false"})
 
     def test_folders_that_are_none(self) -> None:
-        """What is not a declared folder is told as such."""
+        """What is not a declared folder is reported as such."""
         for roots in ("/srv", [{"name": "a", "path": "/x"}]):
             with pytest.raises(FilesSettingsError, match="as a Root"):
                 FilesSettings(roots=roots)
@@ -331,13 +331,13 @@ class TestSettings:
     def test_what_the_tools_say_of_themselves(self) -> None:
         """Readers are read-only; the writer is destructive and needs approval; nobody owns or shares them."""
         for tool in plugin.praval_tools_register_tools(FilesSettings()):
-            told, writes = tool.metadata, tool.name == "files_write"
+            output, writes = tool.metadata, tool.name == "files_write"
             assert (not writes or None, writes or None, writes) == (
-                told.read_only,
-                told.destructive,
-                told.requires_approval,
+                output.read_only,
+                output.destructive,
+                output.requires_approval,
             )
-            assert (None, False, "files") == (told.owned_by, told.shared, told.category)
+            assert (None, False, "files") == (output.owned_by, output.shared, output.category)
 
     def test_systems_that_cannot(self, monkeypatch: pytest.MonkeyPatch, ann: Agent, refused: Refused) -> None:
         """Where files cannot be opened step by step, the tools refuse."""
@@ -348,7 +348,7 @@ class TestSettings:
         refused("PlatformError", "files_list", path="home")
 
     def test_a_declared_folder_that_is_a_link(self, make: Make, home: Path, refused: Refused) -> None:
-        """A declared folder that is missing or a link is refused, and its real path is not told."""
+        """A declared folder that is missing or a link is refused, and its real path is not reported."""
         (home / "there").mkdir()
         (home / "link").symlink_to("there")
         for name in ("link", "missing", "link/"):

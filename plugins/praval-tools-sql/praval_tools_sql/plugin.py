@@ -1,18 +1,21 @@
-"""What the host loads: the settings and the tools."""
+"""The plugin that the host loads: its settings and its tools."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import pluggy
 from annotated_types import Ge, MaxLen, MinLen
 from attrs import frozen
 from praval_tools import Tool, ToolContext, tool
 
+from praval_tools_sql.protocol import Answer
 from praval_tools_sql.results import Change, Column, Description, ForeignKey, Index, Rows, TableName, Tables
 from praval_tools_sql.settings import SqlSettings
 from praval_tools_sql.worker_process import GRACE_SECONDS, run_in_worker
+
+AnyTool: TypeAlias = Tool[..., Any]
 
 hookimpl = pluggy.HookimplMarker("praval_tools")
 
@@ -32,7 +35,7 @@ def praval_tools_settings() -> type[SqlSettings]:
 
 
 @hookimpl
-def praval_tools_register_tools(settings: SqlSettings) -> Iterable[Tool[..., Any]]:
+def praval_tools_register_tools(settings: SqlSettings) -> Iterable[AnyTool]:
     """Return the tools for the database that *settings* declares."""
     made = SqlTools(settings)
     readers = (made.build_tables_tool(), made.build_describe_tool(), made.build_query_tool())
@@ -45,7 +48,7 @@ class SqlTools:
 
     settings: SqlSettings
 
-    def _run_request(self, context: ToolContext, do: str, **more: Any) -> Any:
+    def _run_request(self, context: ToolContext, do: str, **more: Any) -> Answer:
         limits = self.settings
         request = {
             "do": do,
@@ -57,7 +60,9 @@ class SqlTools:
             "bytes": limits.max_result_bytes,
             "chars": limits.max_value_chars,
         }
-        return run_in_worker({**request, **more}, timeout=limits.timeout + GRACE_SECONDS, cancelled=lambda: context.cancelled)
+        return run_in_worker(
+            {**request, **more}, timeout=limits.timeout + GRACE_SECONDS, cancelled=lambda: context.cancelled
+        )
 
     def _get_common_options(self) -> dict[str, Any]:
         return {
@@ -68,7 +73,7 @@ class SqlTools:
             "timeout": self.settings.timeout + GRACE_SECONDS + _TIMEOUT_MARGIN,
         }
 
-    def build_tables_tool(self) -> Tool[..., Any]:
+    def build_tables_tool(self) -> AnyTool:
         """Return the tool that lists tables."""
 
         @tool("sql_tables", read_only=True, open_world=False, title="List tables", **self._get_common_options())
@@ -79,12 +84,12 @@ class SqlTools:
             Args:
                 schema: The schema; the database's default one where left out.
             """
-            told = self._run_request(context, "tables", schema=schema)
-            return Tables(**{**told, "tables": [TableName(**one) for one in told["tables"]]})
+            answer = self._run_request(context, "tables", schema=schema)
+            return Tables(**{**answer, "tables": [TableName(**item) for item in answer["tables"]]})
 
         return sql_tables
 
-    def build_describe_tool(self) -> Tool[..., Any]:
+    def build_describe_tool(self) -> AnyTool:
         """Return the tool that describes a table."""
 
         @tool("sql_describe", read_only=True, open_world=False, title="Describe a table", **self._get_common_options())
@@ -96,20 +101,27 @@ class SqlTools:
                 table: Its name, as sql_tables spells it.
                 schema: Its schema; the database's default one where left out.
             """
-            told = self._run_request(context, "describe", table=table, schema=schema)
+            answer = self._run_request(context, "describe", table=table, schema=schema)
             return Description(
-                columns=[Column(**one) for one in told["columns"]],
-                foreign_keys=[ForeignKey(**one) for one in told["foreign_keys"]],
-                indexes=[Index(**one) for one in told["indexes"]],
+                columns=[Column(**item) for item in answer["columns"]],
+                foreign_keys=[ForeignKey(**item) for item in answer["foreign_keys"]],
+                indexes=[Index(**item) for item in answer["indexes"]],
             )
 
         return sql_describe
 
-    def build_query_tool(self) -> Tool[..., Any]:
+    def build_query_tool(self) -> AnyTool:
         """Return the tool that queries."""
         most = self.settings.max_rows
 
-        @tool("sql_query", read_only=True, open_world=False, risk_level="medium", title="Query", **self._get_common_options())
+        @tool(
+            "sql_query",
+            read_only=True,
+            open_world=False,
+            risk_level="medium",
+            title="Query",
+            **self._get_common_options(),
+        )
         def sql_query(
             context: ToolContext,
             sql: Statement,
@@ -129,7 +141,7 @@ class SqlTools:
 
         return sql_query
 
-    def build_write_tool(self) -> Tool[..., Any]:
+    def build_write_tool(self) -> AnyTool:
         """Return the tool that writes."""
 
         @tool(
@@ -150,7 +162,7 @@ class SqlTools:
                 sql: The statement, with :name where a value belongs.
                 parameters: The values by name; they are bound, never pasted into the statement.
             """
-            told = self._run_request(context, "write", sql=sql, parameters=parameters or {})
-            return Change(affected=told["affected"], rows=Rows(**told["rows"]))
+            answer = self._run_request(context, "write", sql=sql, parameters=parameters or {})
+            return Change(affected=answer["affected"], rows=Rows(**answer["rows"]))
 
         return sql_write

@@ -10,9 +10,14 @@ from typing import Any, Final
 from sqlalchemy import URL, Connection, NullPool, TextClause, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from praval_tools_sql.problem import Problem
+from praval_tools_sql.protocol import Problem
 
-_PRIVILEGED_ROLES: Final = ("pg_read_server_files", "pg_write_server_files", "pg_execute_server_program", "pg_signal_backend")
+_PRIVILEGED_ROLES: Final = (
+    "pg_read_server_files",
+    "pg_write_server_files",
+    "pg_execute_server_program",
+    "pg_signal_backend",
+)
 
 _SET_CONFIG_QUERY: Final = text(
     """

@@ -1,4 +1,4 @@
-"""What the host may set."""
+"""The settings that the host may set, each checked."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _HOW_TO_DECLARE_DATABASE = (
 )
 
 
-def check_positive(_: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive(_: object, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set a positive number.")
 
 
-def check_positive_integer(instance: Any, attribute: Attribute[Any], value: float) -> None:
+def check_positive_integer(instance: object, attribute: Attribute[Any], value: float) -> None:
     """Refuse a limit that is not a positive whole number."""
     check_positive(instance, attribute, value)
     if not isinstance(value, int):
         raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set a positive whole number.")
 
 
-def check_boolean(_: Any, attribute: Attribute[Any], value: bool) -> None:
+def check_boolean(_: object, attribute: Attribute[Any], value: bool) -> None:
     """Refuse what is neither true nor false; a text like "no" would count as true."""
     if not isinstance(value, bool):
         raise SqlSettingsError(f"The setting {attribute.name} is {value!r}", "Set true or false.")
 
 
-def _check_memory_limit(_: Any, __: Attribute[int], value: int) -> None:
+def _check_memory_limit(_: object, __: Attribute[int], value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or value >= 128):
         raise SqlSettingsError(f"The setting max_memory_mb is {value!r}", "Set 128 or more, or 0 for no limit.")
 

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from sqlalchemy import URL, Connection, NullPool, create_engine
 
-from praval_tools_sql.problem import Problem
+from praval_tools_sql.protocol import Problem
 
 _SQLITE_RECURSIVE: Final = 33
-_READ_ACTIONS: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, _SQLITE_RECURSIVE})
+_READ_ACTIONS: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, _SQLITE_RECURSIVE}
+)
 _FORBIDDEN_ACTIONS: Final = frozenset(
     {
         sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_PRAGMA,
@@ -110,7 +112,9 @@ def _resolve_file(url: URL) -> Path:
         raise Problem("settings", "The URL names no database file", fix)
     path = Path(url.database)
     if not path.is_file():
-        fix = "Create it, or correct the URL; a path that begins with / has four slashes in it: sqlite:////srv/sales.db."
+        fix = (
+            "Create it, or correct the URL; a path that begins with / has four slashes in it: sqlite:////srv/sales.db."
+        )
         raise Problem("settings", "The URL names a database file that does not exist", fix)
     return path.resolve()
 

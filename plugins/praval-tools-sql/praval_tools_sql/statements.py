@@ -1,4 +1,4 @@
-"""What the process does: tables, a description, a query, a write."""
+"""Lists and describes tables, queries and writes, in the process that runs a statement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-from sqlalchemy import Connection, CursorResult, inspect, make_url, text
+from sqlalchemy import Connection, CursorResult, TextClause, inspect, make_url, text
+from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.exc import (
     ArgumentError,
     DBAPIError,
@@ -23,29 +24,31 @@ from sqlalchemy.exc import (
 
 from praval_tools_sql import postgresql, sqlite
 from praval_tools_sql.encoding import Encoder
-from praval_tools_sql.problem import Problem
+from praval_tools_sql.protocol import Answer, Problem, Request
 from praval_tools_sql.worker import serve_request
 
 _ASK_LESS_FIX: Final = "Ask for less: a smaller range, fewer joins, a LIMIT."
 _ONE_STATEMENT_FIX: Final = "Send one statement, correct and complete; sql_tables and sql_describe show what there is."
 _LOCK_ERRORS: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_READ_ONLY_FIX: Final = "This tool only reads, with one SELECT; what changes something is for sql_write, which needs approval."
+_READ_ONLY_FIX: Final = (
+    "This tool only reads, with one SELECT; what changes something is for sql_write, which needs approval."
+)
 
 
-def run(request: dict[str, Any]) -> Any:
+def run(request: Request) -> Answer:
     """Do what *request* asks for; its keys are those that `plugin` sends."""
     database = Database(request)
-    told = getattr(database, request["do"])()
-    if request["do"] in ("tables", "describe") and (size := len(json.dumps(told))) > request["bytes"]:
+    answer: Answer = getattr(database, request["do"])()
+    if request["do"] in ("tables", "describe") and (size := len(json.dumps(answer))) > request["bytes"]:
         problem = f"The answer has {size} bytes, and {request['bytes']} are allowed"
         raise Problem("limit", problem, "Query the catalog of the database for a part of it.")
-    return told
+    return answer
 
 
 class Database:
     """The database of one request."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: Request) -> None:
         self._request = request
         self._seconds: float = request["timeout"]
         try:
@@ -55,7 +58,7 @@ class Database:
             raise Problem("settings", "The URL of the database cannot be read", fix) from None
         self._backend = self._url.get_backend_name()
 
-    def tables(self) -> Any:
+    def tables(self) -> Answer:
         """Return the tables and views of a schema."""
         with self._open_connection() as connection:
             found, schema = inspect(connection), self._request["schema"]
@@ -65,7 +68,7 @@ class Database:
         most = self._request["rows"]
         return {"tables": names[:most], "schemas": schemas[:most], "truncated": max(len(names), len(schemas)) > most}
 
-    def describe(self) -> Any:
+    def describe(self) -> Answer:
         """Return the columns, keys and indexes of a table."""
         table, schema = self._request["table"], self._request["schema"]
         with self._open_connection() as connection:
@@ -81,7 +84,7 @@ class Database:
             indexes = found.get_indexes(table, schema=schema)
         primary = key.get("constrained_columns") or []
         return {
-            "columns": [_describe_column(one, primary) for one in columns],
+            "columns": [_describe_column(column, primary) for column in columns],
             "foreign_keys": [
                 {
                     "columns": list(one["constrained_columns"]),
@@ -96,16 +99,18 @@ class Database:
             ],
         }
 
-    def query(self) -> Any:
+    def query(self) -> Answer:
         """Return the rows of a query."""
         with self._open_connection() as connection:
             statement, given = self._bind_parameters()
             if self._backend == "postgresql":
-                return self._encode_rows(*postgresql.fetch_rows(connection, statement, given, self._request["rows"] + 1))
+                return self._encode_rows(
+                    *postgresql.fetch_rows(connection, statement, given, self._request["rows"] + 1)
+                )
             with self._guard_statement(connection, writing=False):
                 return self._encode_result(connection.execute(statement, given))
 
-    def write(self) -> Any:
+    def write(self) -> Answer:
         """Run a statement that changes something, and commit."""
         with self._open_connection(writing=True) as connection:
             with self._guard_statement(connection, writing=True):
@@ -114,10 +119,12 @@ class Database:
             connection.commit()
         return answer
 
-    def _bind_parameters(self) -> tuple[Any, dict[str, Any]]:
+    def _bind_parameters(self) -> tuple[TextClause, dict[str, Any]]:
         """Return the statement and its parameters, which fit together."""
         if "\0" in self._request["sql"]:
-            raise Problem("statement", "The statement holds a NUL, where some databases stop reading", _ONE_STATEMENT_FIX)
+            raise Problem(
+                "statement", "The statement holds a NUL, where some databases stop reading", _ONE_STATEMENT_FIX
+            )
         statement, given = text(self._request["sql"]), self._request["parameters"]
         wanted = set(statement.compile().params)
         if missing := sorted(wanted - set(given)):
@@ -128,14 +135,14 @@ class Database:
             raise Problem("statement", f"The statement has no parameter :{unknown[0][:60]}", fix)
         return statement, given
 
-    def _encode_result(self, result: CursorResult[Any]) -> Any:
+    def _encode_result(self, result: CursorResult[Any]) -> Answer:
         return self._encode_rows(result.keys(), result) if result.returns_rows else self._encode_rows((), ())
 
-    def _encode_rows(self, names: Iterable[str], given: Iterable[Any]) -> Any:
+    def _encode_rows(self, names: Iterable[str], given: Iterable[Iterable[object]]) -> Answer:
         """Return names and rows as JSON, as many as fit."""
         encoder, most, left = Encoder(self._request["chars"]), self._request["rows"], self._request["bytes"]
         columns = [str(Encoder(200).encode_value(name)) for name in names]
-        rows: list[list[Any]] = []
+        rows: list[list[object]] = []
         left -= len(json.dumps(columns))
         truncated, cut = False, 0
         for row in given:
@@ -168,7 +175,9 @@ class Database:
         except DBAPIError as error:
             raise self._convert_error(error) from None
         except OverflowError as error:
-            raise Problem("statement", f"A parameter is too large: {self._format_error(error)}", "Send it as text.") from None
+            raise Problem(
+                "statement", f"A parameter is too large: {self._format_error(error)}", "Send it as text."
+            ) from None
         except StatementError as error:
             raise Problem("statement", self._format_error(error.orig), _ONE_STATEMENT_FIX) from None
         except SQLAlchemyError as error:
@@ -214,7 +223,11 @@ class Database:
         if not self._connected and isinstance(error, OperationalError | InternalError):
             fix = "Ask the operator to check that it runs, the URL, and the rights of the role."
             return Problem("connection", f"The database lets nobody in: {said}", fix)
-        return Problem("statement", f"The database says: {said}", _ONE_STATEMENT_FIX if self._request["do"] == "write" else _READ_ONLY_FIX)
+        return Problem(
+            "statement",
+            f"The database says: {said}",
+            _ONE_STATEMENT_FIX if self._request["do"] == "write" else _READ_ONLY_FIX,
+        )
 
     def _format_error(self, error: BaseException | None) -> str:
         """Return what the database says, without the URL and its password."""
@@ -225,13 +238,13 @@ class Database:
         return said[:600]
 
 
-def _describe_column(one: Any, primary: list[str]) -> dict[str, Any]:
+def _describe_column(column: ReflectedColumn, primary: list[str]) -> Answer:
     return {
-        "name": one["name"],
-        "type": str(one["type"]),
-        "nullable": bool(one["nullable"]),
-        "default": None if one.get("default") is None else str(one["default"])[:500],
-        "primary_key": one["name"] in primary,
+        "name": column["name"],
+        "type": str(column["type"]),
+        "nullable": bool(column["nullable"]),
+        "default": None if column.get("default") is None else str(column["default"])[:500],
+        "primary_key": column["name"] in primary,
     }
 
 

@@ -9,9 +9,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
 
-from praval_tools_sql.problem import Problem
+from praval_tools_sql.protocol import Answer, Problem, Request
 
 
 def limit_resources(memory: int, seconds: float) -> None:
@@ -31,8 +30,8 @@ def limit_resources(memory: int, seconds: float) -> None:
         raise Problem("settings", problem, "Set max_memory_mb = 0 only where you trust the statements.") from error
 
 
-def answer_request(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """Return what came of *request*."""
+def answer_request(request: Request, run: Callable[[Request], Answer]) -> Answer:
+    """Run a request, and return its result or its problem."""
     try:
         limit_resources(request["memory"], math.ceil(request["timeout"]) + 10)
         return {"result": run(request)}
@@ -49,8 +48,8 @@ def answer_request(request: dict[str, Any], run: Callable[[dict[str, Any]], Any]
         return {"error": "failed", "problem": problem, "fix": "Check the versions of SQLAlchemy and of the driver."}
 
 
-def serve_request(run: Callable[[dict[str, Any]], Any]) -> None:
-    """Answer one request by *run*, and end; the output is for the answer alone."""
+def serve_request(run: Callable[[Request], Answer]) -> None:
+    """Answer one request by *run*, and end the process; its output is for the answer alone."""
     out = os.dup(1)
     os.dup2(2, 1)
     data = json.dumps(answer_request(json.loads(sys.stdin.buffer.read()), run)).encode()

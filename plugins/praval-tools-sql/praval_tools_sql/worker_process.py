@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from praval_tools_sql.errors import ERRORS_BY_KIND, SqlConnectionError, SqlLimitError
+from praval_tools_sql.protocol import Answer, Request
 
 GRACE_SECONDS: Final = 2.0
 """Seconds that the process gets beyond the time-out to start, and to tell what happened."""
@@ -22,7 +23,7 @@ GRACE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.1
 
 
-def run_in_worker(request: Mapping[str, Any], *, timeout: float, cancelled: Callable[[], bool]) -> Any:
+def run_in_worker(request: Request, *, timeout: float, cancelled: Callable[[], bool]) -> Answer:
     """
     Run *request* in a process of its own, and return its answer.
 
@@ -32,7 +33,7 @@ def run_in_worker(request: Mapping[str, Any], *, timeout: float, cancelled: Call
         cancelled: Asked now and then; True kills the process.
 
     Raises:
-        SqlError: As the process says, or because it had to be killed.
+        SqlError: As the process reports, or because it was killed.
     """
     command = [sys.executable, "-P", "-m", "praval_tools_sql.statements"]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:  # noqa: S603
@@ -47,10 +48,11 @@ def run_in_worker(request: Mapping[str, Any], *, timeout: float, cancelled: Call
         raise SqlLimitError(f"The statement did not end within {request['timeout']} s and was stopped", fix)
     if not answer:
         raise _build_exit_error(process.returncode, request.get("memory"))
-    told = json.loads(answer)
-    if "error" in told:
-        raise ERRORS_BY_KIND[told["error"]](told["problem"], told["fix"])
-    return told["result"]
+    reply: Answer = json.loads(answer)
+    if "error" in reply:
+        raise ERRORS_BY_KIND[reply["error"]](reply["problem"], reply["fix"])
+    result: Answer = reply["result"]
+    return result
 
 
 def _wait_for_answer(

@@ -10,7 +10,7 @@ import pytest
 from praval_tools import Agent, ToolCall
 from rig import tried
 
-from praval_tools_sql.problem import Problem
+from praval_tools_sql.protocol import Problem
 
 Make = Callable[..., Agent]
 Refused = Callable[..., str]

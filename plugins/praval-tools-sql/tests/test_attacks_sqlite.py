@@ -12,7 +12,7 @@ from rig import tried
 from sqlalchemy import make_url
 
 from praval_tools_sql import plugin, sqlite
-from praval_tools_sql.problem import Problem
+from praval_tools_sql.protocol import Problem
 
 Make = Callable[..., Agent]
 Refused = Callable[..., str]

@@ -16,7 +16,7 @@ from rig import tried
 from praval_tools_sql import plugin
 from praval_tools_sql.encoding import Encoder
 from praval_tools_sql.errors import SqlSettingsError
-from praval_tools_sql.problem import Problem
+from praval_tools_sql.protocol import Problem
 from praval_tools_sql.settings import SqlSettings
 
 Make = Callable[..., Agent]
@@ -214,10 +214,10 @@ class TestSettings:
     def test_what_the_tools_say_of_themselves(self) -> None:
         """Readers are read-only; the writer is destructive and needs approval; nobody owns or shares them."""
         for tool in plugin.praval_tools_register_tools(SqlSettings()):
-            told, writes = tool.metadata, tool.name == "sql_write"
+            output, writes = tool.metadata, tool.name == "sql_write"
             expected = (not writes or None, writes or None, writes)
-            assert expected == (told.read_only, told.destructive, told.requires_approval)
-            assert (None, False, "sql") == (told.owned_by, told.shared, told.category)
+            assert expected == (output.read_only, output.destructive, output.requires_approval)
+            assert (None, False, "sql") == (output.owned_by, output.shared, output.category)
 
 
 class TestStopping:

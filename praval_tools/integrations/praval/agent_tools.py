@@ -188,7 +188,7 @@ class AgentToolEntries(MutableMapping[str, dict[str, Any]]):
         return entries[0]
 
     def values(self) -> ValuesView[dict[str, Any]]:
-        """Return the entries of one moment: a tool that is removed while they are iterated is no error."""
+        """Return the entries of one moment: a tool may be removed while they are iterated."""
         return self._snapshot_entries().values()
 
     def items(self) -> ItemsView[str, dict[str, Any]]:
