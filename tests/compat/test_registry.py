@@ -241,7 +241,7 @@ class TestSideBySide:
             first = outcome(lambda: module.tool(**fields)(function) is function)
             second = outcome(lambda: module.tool(**fields)(make()) is None) if twice else None
             marks = {name for name in vars(function) if name not in ("__signature__", "__wrapped__")}
-            seen.append((first, second, sorted(marks), self.received(module, function)))
+            seen.append((first, second, sorted(marks), self.output(module, function)))
 
         assert seen[0] == seen[1]
 

@@ -55,7 +55,7 @@ def run(request: Request) -> Answer:
 
 def _check_size(height: int, request: Request) -> None:
     limits: dict[str, int] = {"bar": _MAX_BARS, "histogram": request["rows"]}
-    most = limits.get(request["kind"], request["points"])
+    most: int = limits[request["kind"]] if request["kind"] in limits else request["points"]
     if height * len(request["y"]) > most:
         fix = "Pass aggregate, to have one point for each value of x, or use a smaller file."
         problem = f"a {request['kind']} plot of it has {height * len(request['y'])} points, and {most} are allowed"
