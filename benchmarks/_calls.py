@@ -38,9 +38,7 @@ def sync_cases(registry: ToolRegistry) -> Iterator[Case]:
         "call:toolset.execute", "toolset.execute(ToolCall(…)) → ToolResult", "e(C('id', 'add', d))",
         e=toolset.execute, C=ToolCall, d=ARGUMENTS,
     )  # fmt: skip
-    yield sync_case(
-        "call:json", "toolset.call_json(JSON text) → JSON text", "c('add', d)", c=toolset.call_json, d=TEXT
-    )
+    yield sync_case("call:json", "toolset.call_json(JSON text) → JSON text", "c('add', d)", c=toolset.call_json, d=TEXT)
     yield sync_case(
         "call:json-result", "registry.execute(JSON text).for_model()", "e(C('id', 'add', d, 'calculator')).for_model()",
         e=registry.execute, C=ToolCall, d=TEXT,

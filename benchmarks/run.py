@@ -24,8 +24,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--docs", action="store_true", help="write docs/explanation/speed.md and docs/assets/benchmarks.svg"
     )
-    parser.add_argument("--only", metavar="PART", nargs="+",
-        help="calls declare lookups exports live journal plugins import")
+    parser.add_argument(
+        "--only", metavar="PART", nargs="+", help="calls declare lookups exports live journal plugins import"
+    )
     parser.add_argument(
         "--here", action="store_true", help="measure in this interpreter; peers that it lacks are left out"
     )

@@ -20,7 +20,7 @@ from clocks import HandClock
 from hypothesis import HealthCheck, settings
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
-from praval_tools.runs import fast_recording
+from praval_tools.runs.fast_recording import JournaledFastPaths
 
 # another one at every run, and the same one in all processes of a run, so that they name the cases of tests alike
 os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
@@ -57,8 +57,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(params=[True, None], ids=["short", "long"])
 def roads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the short road of journaled calls with the first call, or with the second, as it is."""
-    monkeypatch.setattr(fast_recording, "_UNSEEN_TOOL", request.param)
+    """Record calls on the fast path, or through the pipeline."""
+    if request.param is None:
+        monkeypatch.setattr(JournaledFastPaths, "find_fast_call", lambda *_, **__: None)
 
 
 @pytest.fixture

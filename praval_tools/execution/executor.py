@@ -87,7 +87,9 @@ class Executor:
     def get_fast_cache(self, principal: Principal) -> FastFunctionCache:
         """Return the agent's fast functions, which are built as it calls."""
         cache = self._fast_caches.get(principal)
-        return cache if cache is not None else self._fast_caches.setdefault(principal, FastFunctionCache(self, principal))
+        return (
+            cache if cache is not None else self._fast_caches.setdefault(principal, FastFunctionCache(self, principal))
+        )
 
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
         """Return the fast function for the present state, and whether it counts as long as the state does."""
@@ -238,15 +240,24 @@ class Executor:
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from sync code; *known*: what came of the call already."""
-        return drive(self.runtime, make_pipeline(self.runtime, call, who, known_result=known, progress=progress))
+        result = None if known is not None else self._try_replay(call, who, is_async=False)
+        return result or drive(
+            self.runtime, make_pipeline(self.runtime, call, who, known_result=known, progress=progress)
+        )
 
     async def run_pipeline_async(
         self, call: ToolCall, who: Principal | None, known: ToolResult | None = None,
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from async code; *known*: what came of the call already."""
-        steps = make_pipeline(self.runtime, call, who, known_result=known, progress=progress, is_async=True)
-        return await drive_async(self.runtime, steps)
+        result = None if known is not None else self._try_replay(call, who, is_async=True)
+        return result or await drive_async(
+            self.runtime, make_pipeline(self.runtime, call, who, known_result=known, progress=progress, is_async=True)
+        )
+
+    def _try_replay(self, call: ToolCall, who: Principal | None, *, is_async: bool) -> ToolResult | None:
+        recorder = self.runtime.recorder
+        return None if recorder is None else recorder.try_replay(call, who, is_async=is_async)
 
 
 def get_value(result: ToolResult) -> Any:

@@ -246,9 +246,7 @@ def find_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
     if tool is None or resolution.refusal is not None or not resolution.paths[0].is_unconditional:
         return path
     implementation = tool.implementation
-    has_steps = bool(
-        state.policies or hooks.before or hooks.after or runtime.limits.list_usages(principal.agent, name)
-    )
+    has_steps = bool(state.policies or hooks.before or hooks.after or runtime.limits.list_usages(principal.agent, name))
     if (
         _has_waiting_step(runtime, tool)
         or not _is_plain_function(implementation)
@@ -312,8 +310,6 @@ def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., 
 
     rest = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
     counter = runtime.in_flight.get_counter(agent, path.name)
-    function: FastFunction = make(
-        store, path.state, counter, path.scope, finish, rest, begin, give_up, limits.release
-    )
+    function: FastFunction = make(store, path.state, counter, path.scope, finish, rest, begin, give_up, limits.release)
     function.path = path
     return function

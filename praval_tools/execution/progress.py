@@ -84,6 +84,10 @@ class CallProgress(msgspec.Struct, eq=False):
 class CallRecorder(Protocol):
     """Follows the calls of a registry: writes them into a journal, or counts them."""
 
+    def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
+        """Return the recorded result of a call, where that is found at once."""
+        ...
+
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and record what they come to."""
         ...

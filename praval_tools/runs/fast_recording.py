@@ -8,7 +8,7 @@ Everything else goes the long way, which also takes over from here where somethi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -32,8 +32,6 @@ from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.tool import Tool
 
 _MAX_PATHS: Final = 16_384
-_UNSEEN_TOOL: Final[bool | None] = None
-"""What is known of a tool that was not called yet in this state; True has its road made at once, and tests do that."""
 _OK: Final = Outcome.OK
 
 
@@ -151,7 +149,7 @@ def _raise_error(_: object, error: BaseException) -> None:
 
 class JournaledFastPaths:
     """
-    The roads of one registry, for its present state; made for the second call, as many a state has no second one.
+    The journaled fast paths of one registry, for its present state; each is built with the first call.
 
     Args:
         runtime: The registry's.
@@ -160,7 +158,7 @@ class JournaledFastPaths:
 
     def __init__(self, runtime: Runtime, finder: CallMatcher) -> None:
         self._runtime, self._matcher = runtime, finder
-        self._paths: tuple[Any, dict[tuple[Principal, str], JournaledFastPath | bool]] = (None, {})
+        self._paths: tuple[Any, dict[tuple[Principal, str], JournaledFastPath | Literal[False]]] = (None, {})
 
     def find_fast_call(
         self, call: ToolCall, who: Principal | None, *, awaited: bool | None
@@ -171,10 +169,8 @@ class JournaledFastPaths:
         state, (since, known) = self._runtime.access_store.state, self._paths
         if since is not state or len(known) > _MAX_PATHS:
             self._paths = state, (known := {})
-        road = known.get((who, call.name), _UNSEEN_TOOL)
+        road = known.get((who, call.name))
         if road is None:
-            known[who, call.name] = True
-        elif road is True:
             road = self._build_path(who, call.name)
             if road is not None or not (
                 self._runtime.access_store.has_open_change or self._runtime.exclusive_gate.is_closed

@@ -32,7 +32,7 @@ from praval_tools.runs.event_writer import (
 )
 from praval_tools.runs.fast_recording import JournaledFastCall, JournaledFastPaths, ReplayContext
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, with_parent_id
-from praval_tools.runs.open_run import OpenRun, use_run
+from praval_tools.runs.open_run import OpenRun, current_run, use_run
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
@@ -91,6 +91,34 @@ class Recorder:
         if call is given or given.tool_call_id is None:
             return result
         return replace(result, tool_call_id=given.tool_call_id)
+
+    def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
+        """
+        Return the recorded result of a call that repeats one of its run by its content, without the pipeline.
+
+        Returns:
+            None: it must be looked for as every call is; so must all that follow the first that is not recorded.
+        """
+        run = current_run.get()
+        if run is None or run.recorder is not self or not run.recording.may_match_completed or run.strict_fingerprint:
+            return None
+        self.runtime.access_store.refuse_calls()
+        if call.tool_call_id is not None or call.run_id is not None:
+            return None
+        short = self._fast_paths.find_fast_call(call_records.with_writable_ids(call), principal, awaited=is_async)
+        if short is None:
+            return None
+        try:
+            run.active_calls.append(None)
+            run.check_open()
+            entry = run.recording.match_completed(short.build_request(call))
+            if entry is None:
+                return None
+            path = short.fast_path
+            return call_records.build_replayed_result(entry, entry.call_id, path.tool, path.fast_path.max_result_size)
+        finally:
+            run.active_calls.pop()
+            run.release_if_idle()
 
     def _record_outside_run(
         self, course: CallProgress, steps: CallPipeline, short: JournaledFastCall | None

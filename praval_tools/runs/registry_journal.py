@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.runtime import Runtime
@@ -21,6 +22,7 @@ from praval_tools.journal.storage.protocol import Store
 from praval_tools.names import shorten_repr
 from praval_tools.runs.recorder import Durability, Recorder
 from praval_tools.runs.run import Run
+from praval_tools.tools.call import ToolCall
 
 _ERROR_MODES: Final = ("raise", "continue")
 
@@ -108,6 +110,9 @@ class CallCounter:
 
     def __init__(self, runtime: Runtime, stats: UsageStats) -> None:
         self._clock, self._stats = runtime.clock, stats
+
+    def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> None:
+        """Return nothing: nothing was recorded."""
 
     def record_call(self, course: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and count what they come to."""

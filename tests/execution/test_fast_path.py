@@ -19,6 +19,7 @@ import attrs
 import msgspec
 import pytest
 from attrs import frozen
+from clocks import HandClock
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -299,7 +300,7 @@ class Ward:
     """A registry with a policy, a limit and hooks, whose calls take the fast path or need the pipeline."""
 
     def __init__(self, policy: Callable[[Ward, Any], Any], *, needs_pipeline: bool) -> None:
-        self.registry = ToolRegistry(max_argument_depth=63 if needs_pipeline else 64)
+        self.registry = ToolRegistry(max_argument_depth=63 if needs_pipeline else 64, clock=HandClock())
         self.log: list[Any] = []
         for function in (two, many, extra):
             tool(function.__name__, owned_by="ann", registry=self.registry)(self._logged(function))
