@@ -77,29 +77,24 @@ class ToolLoop:
             raise ToolUsageError(f"{shorten_repr(agent)} is not an agent: ToolLoop(registry.agent('name'), model).")
         if not callable(getattr(model, "reply", None)):
             raise ToolUsageError(f"{shorten_repr(model)} is not a model: it has no method reply(request).")
-        limits = {"max_steps": 1, "max_calls": 0, "max_parallel": 1, "retries": 0}
-        values = {"max_steps": max_steps, "max_calls": max_calls, "max_parallel": max_parallel, "retries": retries}
-        for name, value in values.items():
-            if not (value is None and name == "max_calls") and (type(value) is not int or value < limits[name]):
-                raise ToolUsageError(f"{name}={shorten_repr(value)} is not a whole number from {limits[name]} on.")
-        if type(retry_wait) not in (int, float) or not 0 <= retry_wait < float("inf"):
-            raise ToolUsageError(f"retry_wait={shorten_repr(retry_wait)} is not a number of seconds.")
         self._runtime = get_executor(agent.tools).runtime
         known_formats = {**FORMATS, **self._runtime.hooks.formats}
         self.agent, self.model = agent, model
         self.form = format_of(getattr(model, "format", "openai-chat"), known_formats)
-        self._max_parallel = max_parallel
+        self._strict, self._think_augment, self._max_parallel = strict, think_augment, max_parallel
         self._tags, self._excluded_tags = to_tag_set(tags), to_tag_set(exclude_tags)
-        self._strict, self._think_augment = strict, think_augment
         self._options = LoopOptions(
             agent=agent.name,
             model_format=self.form,
             instructions=instructions,
-            max_steps=max_steps,
-            max_calls=max_calls,
-            retries=retries,
+            max_steps=_check_limit("max_steps", max_steps, 1),
+            max_calls=None if max_calls is None else _check_limit("max_calls", max_calls, 0),
+            retries=_check_limit("retries", retries, 0),
             retry_wait=retry_wait,
         )
+        _check_limit("max_parallel", max_parallel, 1)
+        if type(retry_wait) not in (int, float) or not 0 <= retry_wait < float("inf"):
+            raise ToolUsageError(f"retry_wait={shorten_repr(retry_wait)} is not a number of seconds.")
 
     def __repr__(self) -> str:
         return f"<ToolLoop of {self.agent.name!r} with {self._get_model_name()}>"
@@ -275,6 +270,12 @@ class ToolLoop:
     def _get_model_name(self) -> str:
         name = getattr(self.model, "name", None)
         return name if isinstance(name, str) else type(self.model).__name__
+
+
+def _check_limit(name: str, value: int, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise ToolUsageError(f"{name}={shorten_repr(value)} is not a whole number from {least} on.")
+    return value
 
 
 def _raise_write_error(answer: Answer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
@@ -110,10 +110,8 @@ class ToolRegistry(ToolCatalogue):
         if journal is not None:
             self.journal = journal
 
-    _store_type: ClassVar[type[StateStore]] = StateStore
-
     def _initialize(self, name: str, clock: Clock, options: RegistryOptions, state: AccessState | None = None) -> None:
-        super().__init__(self._store_type(name, state), clock)
+        super().__init__(StateStore(name, state), clock)
         self._runtime = Runtime(self._access_store, clock, options, self)
         self._runtime.dispatcher = self._dispatcher = CallDispatcher(Executor(self._runtime))
         self._runtime.declared_agents = self._declared_agents = WeakValueDictionary[str, Agent]()

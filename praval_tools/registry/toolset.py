@@ -237,9 +237,15 @@ class Toolset(Mapping[str, AnyBoundTool]):
             runtime.clock.now(),
             arguments,
             lambda tool, raw: bind_arguments(runtime, tool, raw),
-            lambda tool, bound: check_policies(
-                runtime.registry, state.policies, principal.agent, tool, tool.implementation.render_for_review(bound)
-            ).refusal,
+            lambda tool, bound: (
+                check_policies(
+                    runtime.registry,
+                    state.policies,
+                    principal.agent,
+                    tool,
+                    tool.implementation.render_for_review(bound),
+                ).refusal
+            ),
         )
 
     # ── exports ──────────────────────────────────────────────────────────────────────────────────
@@ -321,4 +327,3 @@ def refuse_call(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolRes
 async def refuse_call_async(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:
     """Record a call that is not made from async code."""
     return await toolset._executor.run_pipeline_async(toolset._complete_call(call), toolset.principal, result)
-
