@@ -48,7 +48,7 @@ class ToolLoop:
         strict: In the provider's strict mode, for the tools that can.
         tags: Only tools with one of these are offered; calls of others are refused in this loop.
         exclude_tags: No tools with one of these are offered.
-        think_augment: Ask for the reason of each call; it is kept in the journal.
+        think_augment: Ask for the reason of each call; it is recorded in the journal.
         retries: How often a request is sent again that may succeed later.
         retry_wait: Seconds before the first of them, doubled each time; what the provider says counts more.
 

@@ -28,7 +28,7 @@ class SdkModel(ABC):
     Args:
         client: The SDK's client, sync or async.
         model: The provider's name of the model.
-        options: What goes into each request besides: `temperature`, `max_tokens`, …
+        options: More members of each request: `temperature`, `max_tokens`, …
     """
 
     format: ClassVar[str]
@@ -56,7 +56,7 @@ class SdkModel(ABC):
         Send the request.
 
         Raises:
-            ModelError: It failed; whether it may succeed later is said by `retryable`.
+            ModelError: It failed; its `retryable` says whether it may succeed later.
         """
         body = {"model": self.name, **self.body(request), **self._options}
         body.setdefault("stream", request.stream)

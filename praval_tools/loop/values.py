@@ -1,4 +1,4 @@
-"""What a loop and a model say to each other, and what a loop tells its caller; values only."""
+"""Requests to a model and its replies, events and results of a loop; values only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from praval_tools.tools.call import ToolCall, ToolResult
 
 
 class StopReason(StrEnum):
-    """Why a loop ended; all but the first can be gone on with by the id of the run."""
+    """Why a loop ended; all but the first can be continued with the id of the run."""
 
     ANSWER = "answer"
     STEP_LIMIT = "step_limit"
@@ -25,14 +25,14 @@ class StopReason(StrEnum):
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a model is asked.
+    A request to a model.
 
     Args:
         messages: The conversation, in the model's format; a list of its own, of messages that are to stay as they are.
         tools: The agent's tools, in the model's format; its own to change.
         instructions: The system prompt; empty: none.
         api_format: The format.
-        stream: The loop's caller wants to read along: an iterator of pieces may be returned.
+        stream: The loop's caller wants pieces of text as they come: an iterator may be returned.
         agent: Whose tools they are.
         step: Which request of the loop it is, from 1.
         run_id: The run, where the loop is journaled.
@@ -50,14 +50,14 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a model answers.
+    A model's answer to a request.
 
     Args:
-        text: What it says.
-        calls: What it asks for, in order.
-        messages: What goes into the conversation for it; empty: made of text and calls.
-        stop: `refused`, `truncated` or `pause` (it wants to go on by itself); empty: it has ended.
-        usage: What it cost, as the provider counts: `input_tokens`, `output_tokens`.
+        text: Its text.
+        calls: The calls that it asks for, in order.
+        messages: Its messages in the conversation; by default they are built from text and calls.
+        stop: `refused`, `truncated` or `pause` (the model wants to continue by itself); empty: it has ended.
+        usage: Tokens, as the provider counts them: `input_tokens`, `output_tokens`.
     """
 
     text: str = ""
@@ -72,7 +72,7 @@ class Model(Protocol):
     """
     Anything that can be asked: one method, sync or async.
 
-    It returns a text, a `ModelReply`, or what a provider answers in `format` (an attribute; `openai-chat` by
+    It returns a text, a `ModelReply`, or a provider's response in `format` (an attribute; `openai-chat` by
     default). Where the request wants a stream, it may return an iterator, sync or async, of texts or of the
     provider's chunks, with a `ModelReply` at the end or none.
     """
@@ -87,13 +87,13 @@ class LoopResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         reason: Why.
-        text: What the model said last.
+        text: The text of the last reply.
         steps: How many replies there were.
-        results: What came of the calls, in order.
+        results: The results of the calls, in order.
         messages: The conversation, in the model's format.
         waiting: The ids of the calls that wait for an approval, or are in doubt.
-        usage: What the replies cost that were not taken from the journal.
-        run_id: The run by which it goes on; None: nothing was recorded.
+        usage: The tokens of the replies that were not replayed from the journal.
+        run_id: The run to continue with, or None if nothing was recorded.
     """
 
     reason: StopReason
@@ -111,18 +111,18 @@ class LoopResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.reason is StopReason.ANSWER
 
 
-# ── what a stream tells ──────────────────────────────────────────────────────────────────────────
+# ── events of a stream ───────────────────────────────────────────────────────────────────────────
 
 
 class TextPiece(msgspec.Struct, frozen=True):
-    """The model said some more."""
+    """A piece of the model's text."""
 
     text: str
     step: int
 
 
 class ModelRetried(msgspec.Struct, frozen=True):
-    """The model is asked again; what it said of this step counts no more."""
+    """The model is asked again; its pieces of text in this step are void."""
 
     step: int
     wait: float
@@ -130,7 +130,7 @@ class ModelRetried(msgspec.Struct, frozen=True):
 
 
 class ModelAnswered(msgspec.Struct, frozen=True):
-    """The model's reply is there; `replayed`: from the journal."""
+    """The model has replied; `replayed`: the reply comes from the journal."""
 
     step: int
     reply: ModelReply

@@ -47,7 +47,7 @@ class AccessChanges:
         self, verb: str, by: object, plan: Callable[[AccessState, str], commands.EventList], tool: str | None = None
     ) -> bool:
         """
-        Change the state in the name of *by*; None: of who is running.
+        Change the state in the name of *by*, by default of whoever is running.
 
         Returns:
             Whether there was something to change.

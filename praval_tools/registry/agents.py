@@ -203,7 +203,7 @@ class Agent:
                 self.registry.assign_tool_to_agent(name, self.name)
 
     def remove_tool(self, tool: str | AnyTool) -> bool:
-        """Take a tool from the agent; False: it could not call it before."""
+        """Take a tool from the agent and tell whether it could call the tool before."""
         removed: bool = self.registry.remove_tool_from_agent(tool, self.name)
         return removed
 

@@ -1,4 +1,4 @@
-"""The catalogue of a registry: tools are registered, found and replaced."""
+"""The catalogue of a registry: register, find and replace tools."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ class ToolCatalogue:
         return tools
 
     def unregister_tool(self, name: str | AnyTool, *, by: object = None, reason: str = "") -> bool:
-        """Take a tool out and end its grants; False: there was none."""
+        """Take a tool out, end its grants, and tell whether there was such a tool."""
         return self._changes.change_tool("unregister", name, by, reason, commands.plan_unregistration)
 
     def get_tool(self, name: str) -> AnyTool | None:
-        """Return the tool of this name as it is now; None: there is none."""
+        """Return the tool of this name as it is now, or None."""
         return find_tool(self._current_state, get_name(name))
 
     def list_all_tools(self) -> list[AnyTool]:

@@ -50,7 +50,7 @@ class ToolCollection:
         self._names[ensure_registered(self.registry, tool, None)] = None
 
     def remove_tool(self, tool: str | AnyTool) -> bool:
-        """Take a tool out of the group; False: it was not in it. No agent loses anything."""
+        """Take a tool out of the group and tell whether it was in it; no agent loses the tool."""
         is_member = tool in self
         self._names.pop(get_name(tool), None)
         return is_member

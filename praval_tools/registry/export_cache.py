@@ -1,4 +1,4 @@
-"""An agent's tools as providers get them: JSON text that is kept until one of the tools changes."""
+"""An agent's tools as providers get them: JSON text that is cached until one of the tools changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from praval_tools.formats.strict import StrictCost
 
 _MAX_CACHED_EXPORTS: Final = 64
-"""How many lists are kept of one agent: each combination of format, mode and tags is one."""
+"""Most lists of one agent: one per combination of format, mode and tags."""
 
 _ToolWithBounds: TypeAlias = "tuple[AnyTool, tuple[Bounds, ...]]"
 _ToolExport: TypeAlias = "tuple[bytes, StrictCost | None]"

@@ -128,7 +128,7 @@ class ToolRegistry(ToolCatalogue):
         return compute_stats(self._current_state)
 
     def get_tool_info(self, name: str | AnyTool) -> dict[str, Any] | None:
-        """Return definition, metadata and usage statistics of a tool, as JSON values; None: there is none."""
+        """Return definition, metadata and usage statistics of a tool, as JSON values, or None for an unknown tool."""
         return describe_tool(self._current_state, get_name(name), self.stats)
 
     def clear_registry(self, *, by: object = None, reason: str = "") -> None:
@@ -142,15 +142,17 @@ class ToolRegistry(ToolCatalogue):
         self, tool_name: str | AnyTool, agent_name: str | Agent, *, by: object = None, **terms: Unpack[GrantTerms]
     ) -> bool:
         """
-        Let an agent call a tool; False, with a warning, where there is no such tool or the agent is blocked or retired.
-
-        False, too, where what is asked for was given before and is over: start-up code does not bring it back.
+        Let an agent call a tool.
 
         Args:
             agent_name: It need not be declared.
             terms: `key` (the same key is the same grant, with what is left of it, revoked or not), `reason`,
                 `expires` (a time span, or an aware moment), `max_calls`, `where` (bounds on the arguments:
                 parameter to JSON Schema, or a whole JSON Schema), `delegable` (the agent may lend it on, narrower).
+
+        Returns:
+            Whether the assignment stands. If not, a warning says why: there is no such tool, the agent is blocked or
+            retired, or the same grant was made before and has ended, which start-up code does not bring back.
 
         Raises:
             NotOwnerError: *by* is neither operator nor owner nor holder of a delegable grant.
@@ -166,14 +168,17 @@ class ToolRegistry(ToolCatalogue):
         self, tool_name: str | AnyTool, agent_name: str | Agent, *, by: object = None, reason: str = ""
     ) -> bool:
         """
-        Take a tool from an agent: its grants, and for the operator its other ways too; False: it had none.
+        Take a tool from an agent: its grants, and for the operator every other permission too.
 
-        A name that no tool has, and that the agent does not list either, is recorded and warned of.
+        A name that no tool has, and that the agent does not list either, is recorded, with a warning.
+
+        Returns:
+            Whether the agent could call it before, and cannot any more.
         """
         return self._changes.remove(get_name(tool_name), get_name(agent_name), by, reason)
 
     def revoke(self, grant: Grant | str, *, by: object = None, reason: str = "") -> bool:
-        """End a grant and all that came from it; False: it had ended."""
+        """End a grant and all grants that came from it; tell whether it had not ended before."""
         return self._changes.commit(
             "revoke", by, lambda state, actor: plan_revocation(state, _get_grant_id(grant), actor, reason)
         )
@@ -187,7 +192,7 @@ class ToolRegistry(ToolCatalogue):
         return list_grants(self._current_state, names, None if ended else self._clock.now())
 
     def uses_left(self, grant: Grant | str) -> int | None:
-        """Return how many calls a grant still admits; None: any number."""
+        """Return how many calls a grant still admits, or None if it does not count them."""
         return get_grant_record(self._current_state, _get_grant_id(grant)).calls_left
 
     def block(self, tool: object, agent: object, *, by: object = None, reason: str = "") -> Block:
@@ -195,7 +200,7 @@ class ToolRegistry(ToolCatalogue):
         return self._changes.block(tool, agent, by, reason)
 
     def unblock(self, tool: object, agent: object, *, by: object = None, reason: str = "") -> bool:
-        """Lift a block; only who set it or the operator may. False: there was none."""
+        """Lift a block and tell whether there was one; only the operator and whoever set it may."""
         return self._changes.change_tool("unblock", tool, by, reason, commands.plan_unblock, get_name(agent))
 
     def transfer_ownership(self, tool: object, to: object, *, by: object = None, reason: str = "") -> None:
@@ -239,7 +244,7 @@ class ToolRegistry(ToolCatalogue):
 
     def set_approval_handler(self, handler: ApprovalHandler | None) -> None:
         """
-        Have *handler* asked whenever a call needs an approval; None: such calls wait in `approvals`.
+        Ask *handler* whenever a call needs an approval; without one such calls wait in `approvals`.
 
         It gets an `ApprovalRequest`, sync or async, and answers `Allow` or `Deny`; everything else is a no.
         """
@@ -355,7 +360,7 @@ class ToolRegistry(ToolCatalogue):
     @property
     def journal(self) -> Journal | None:
         """
-        The record of all events; None: nothing is recorded.
+        The record of all events, or None if nothing is recorded.
 
         Set it to a path, `memory` or a store, before tools and agents are declared: changes are stored from then on.
         """

@@ -8,26 +8,20 @@ from typing import Any
 
 import pytest
 
-from praval_tools import (
-    ToolRegistry,
-)
-from praval_tools.loop import (
-    LoopEnded,
-    LoopResult,
-    ToolLoop,
-)
+from praval_tools import ToolRegistry
+from praval_tools.loop import LoopEnded, LoopResult, ToolLoop
 
 RAN: list[Any] = []
 
 
 @pytest.fixture
 def registry() -> Iterator[ToolRegistry]:
-    """A registry with a journal and a tool that adds; what ran is in `RAN`."""
+    """A registry with a journal and a tool that adds; the arguments of its calls are in `RAN`."""
     RAN.clear()
-    with ToolRegistry(journal="memory") as made:
-        made.tool("add", shared=True)(add)
-        made.tool("post", shared=True, requires_approval=True)(post)
-        yield made
+    with ToolRegistry(journal="memory") as registry:
+        registry.tool("add", shared=True)(add)
+        registry.tool("post", shared=True, requires_approval=True)(post)
+        yield registry
 
 
 def add(x: int, y: int = 0) -> int:
@@ -44,9 +38,9 @@ def post(text: str) -> str:
 
 @pytest.fixture(params=["sync", "async", "stream", "astream"])
 def run(request: pytest.FixtureRequest) -> Callable[..., LoopResult]:
-    """Runs a loop in one of the four ways."""
+    """Run a loop in sync or async code, streamed or not."""
 
-    def by(loop: ToolLoop, prompt: Any = "Go.", run_id: str | None = None) -> LoopResult:
+    def run_loop(loop: ToolLoop, prompt: Any = "Go.", run_id: str | None = None) -> LoopResult:
         if request.param == "sync":
             return loop.run(prompt, run_id)
         if request.param == "async":
@@ -56,13 +50,13 @@ def run(request: pytest.FixtureRequest) -> Callable[..., LoopResult]:
         else:
 
             async def read() -> Any:
-                return [one async for one in loop.astream(prompt, run_id)]
+                return [event async for event in loop.astream(prompt, run_id)]
 
             *_, last = asyncio.run(read())
         assert isinstance(last, LoopEnded)
         return last.result
 
-    return by
+    return run_loop
 
 
 Run = Callable[..., LoopResult]
