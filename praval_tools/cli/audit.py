@@ -32,7 +32,7 @@ from praval_tools.journal.events import EventType
 
 _PAGE_SIZE = 100
 _TIME_WIDTH, _MIN_REASON_WIDTH = len("12:00:00"), 8
-_MAX_COLUMN_WIDTHS = {"who": 16, "tool": 20, "what": 24}
+_MAX_COLUMN_WIDTHS = {"actor": 16, "tool": 20, "action": 24}
 _NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -144,7 +144,7 @@ def _print_table(records: Iterator[Record]) -> int:
     """Print the events page by page; return how many could not be read."""
     console, widths, unreadable, day = make_console(), dict[str, int](), 0, ""
     while page := [(record, _describe_record(record)) for record in islice(records, _PAGE_SIZE)]:
-        unreadable += sum(text.what == "unreadable" for _, text in page)
+        unreadable += sum(text.action == "unreadable" for _, text in page)
         if not widths:
             widths = _compute_widths(page)
             if not console.is_terminal:
@@ -187,8 +187,14 @@ def _print_page(console: Console, page: list[tuple[Record, EventText]], widths: 
             console.print(Text(f"{today} (UTC)", style="bold"))
             day = today
         style = "" if text.is_good is None else "green" if text.is_good else "red"
-        cells = ((f"{time:%H:%M:%S}", "dim"), (record.seq, "dim"), (text.who, ""), (text.tool, ""), (text.what, style))
-        table.add_row(*(Text(sanitize_text(cell), style=style) for cell, style in (*cells, (text.why, "dim"))))
+        cells = (
+            (f"{time:%H:%M:%S}", "dim"),
+            (record.seq, "dim"),
+            (text.actor, ""),
+            (text.tool, ""),
+            (text.action, style),
+        )
+        table.add_row(*(Text(sanitize_text(cell), style=style) for cell, style in (*cells, (text.reason, "dim"))))
     console.print(table)
     return day
 
@@ -208,5 +214,5 @@ def _write_row(time: str, seq: str, text: EventText, widths: dict[str, int]) -> 
     """Print a line for a pipe or a file: nothing is cut."""
     cells = [f"{time:<20}", f"{seq:>{widths['seq']}}"]
     cells += [f"{sanitize_text(getattr(text, name)) or '-':<{widths[name]}}" for name in _MAX_COLUMN_WIDTHS]
-    line = "  ".join((*cells, sanitize_text(text.why))).rstrip()
+    line = "  ".join((*cells, sanitize_text(text.reason))).rstrip()
     sys.stdout.write(line.encode("utf-8", "replace").decode() + "\n")

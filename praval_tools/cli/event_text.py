@@ -21,17 +21,17 @@ class EventText:
     What a person reads of an event.
 
     Args:
-        who: Who did it.
+        actor: Who did it.
         tool: The tool that was called or changed.
-        what: What was done, or how it ended.
-        why: The rule, the reason, the error.
+        action: What was done, or how it ended.
+        reason: The rule, the reason, the error.
         is_good: Whether it went well; None where that does not apply.
     """
 
-    who: str
+    actor: str
     tool: str
-    what: str
-    why: str = ""
+    action: str
+    reason: str = ""
     is_good: bool | None = None
 
 
@@ -68,16 +68,16 @@ def _describe_call(event: events.AgentToolCall) -> EventText:
 
 @describe_event.register
 def _describe_result(event: events.AgentToolResult) -> EventText:
-    why = _join_reasons(f"resolved by {event.by}" if event.by else "", event.error_type, event.error)
-    what = _with_duration(event.outcome.value, event.latency_ms)
-    return EventText(_get_agent(event), event.tool_name, what, why, event.outcome == "ok")
+    reasons = _join_reasons(f"resolved by {event.by}" if event.by else "", event.error_type, event.error)
+    action = _with_duration(event.outcome.value, event.latency_ms)
+    return EventText(_get_agent(event), event.tool_name, action, reasons, event.outcome == "ok")
 
 
 @describe_event.register
 def _describe_refusal(event: events.CallRefused) -> EventText:
     reason = event.decision.reason if event.decision is not None and not event.decision.allowed else ""
-    why = _join_reasons(_get_rule(event.decision) if reason else event.error_type, reason or event.error)
-    return EventText(_get_agent(event), event.tool_name, event.outcome.value, why, False)
+    reasons = _join_reasons(_get_rule(event.decision) if reason else event.error_type, reason or event.error)
+    return EventText(_get_agent(event), event.tool_name, event.outcome.value, reasons, False)
 
 
 @describe_event.register
@@ -87,14 +87,14 @@ def _describe_rerun(event: events.CallRerun) -> EventText:
 
 @describe_event.register
 def _describe_approval_request(event: events.ApprovalAsked) -> EventText:
-    why = event.reason or f"risk: {event.risk_level}"
-    return EventText(_get_agent(event), event.tool_name, "approval asked", why)
+    reasons = event.reason or f"risk: {event.risk_level}"
+    return EventText(_get_agent(event), event.tool_name, "approval asked", reasons)
 
 
 @describe_event.register
 def _describe_approval_answer(event: events.ApprovalAnswered) -> EventText:
-    is_allowed, why = event.answer == "allow", _join_reasons(f"{_get_agent(event)}'s call", event.reason)
-    return EventText(event.by, event.tool_name, "approved" if is_allowed else "denied", why, is_allowed)
+    is_allowed, reasons = event.answer == "allow", _join_reasons(f"{_get_agent(event)}'s call", event.reason)
+    return EventText(event.by, event.tool_name, "approved" if is_allowed else "denied", reasons, is_allowed)
 
 
 @describe_event.register
@@ -111,8 +111,8 @@ def _describe_loop_start(event: events.LoopBegan) -> EventText:
 def _describe_model_reply(event: events.ModelReplied) -> EventText:
     calls = event.reply.get("calls", ()) if isinstance(event.reply, dict) else ()
     content = f"asks for {format_count(len(calls), 'call')}" if calls else "answers"
-    what = _with_duration("model replied", event.latency_ms)
-    return EventText(_get_agent(event), "", what, f"step {event.step}: {content}")
+    action = _with_duration("model replied", event.latency_ms)
+    return EventText(_get_agent(event), "", action, f"step {event.step}: {content}")
 
 
 @describe_event.register
@@ -130,9 +130,9 @@ def _describe_plugin_failure(event: events.PluginFailed) -> EventText:
 
 @describe_event.register
 def _describe_change(event: changes.StateEvent) -> EventText:
-    what, tool, *details = _describe_change_subject(event)
+    action, tool, *details = _describe_change_subject(event)
     known = ", ".join(filter(None, details))
-    return EventText(event.by, tool, what, _join_reasons(known, event.reason))
+    return EventText(event.by, tool, action, _join_reasons(known, event.reason))
 
 
 def _describe_change_subject(event: changes.StateEvent) -> tuple[str, ...]:

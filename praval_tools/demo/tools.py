@@ -123,7 +123,7 @@ def declare_table_tools(registry: ToolRegistry, workspace: Workspace) -> None:
 
         Args:
             measure: A column of numbers, or of yes and no.
-            by: The columns whose values are told apart.
+            by: The columns by whose values the rows are grouped.
             only: The rows to use: column to values.
         """
         return compute_averages(workspace.table, measure, by=by, only=only)

@@ -1,4 +1,4 @@
-"""What an operator does on the command line: it counts, it is kept, and what cannot be done changes nothing."""
+"""The commands that change access: a change is in force, recorded in the journal, and refused as a whole."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class TestOtherVerbs:
     )
     def test_once_is_enough(self, run: Run, app: App, command: str, text: str, again: str, kind: str) -> None:
         """
-        The act is said and kept with its reason; done again it says that it is so already, and records nothing.
+        The change is printed and recorded with its reason; repeated, it is reported as done already, and not recorded.
         """
         at = app_at(app)
         code, out, _ = run(*command.split(), "--reason", "why not", *at)
@@ -287,12 +287,12 @@ class TestOtherVerbs:
     @pytest.mark.parametrize("verb", VERBS)
     def test_without_an_app(self, run: Run, verb: str) -> None:
         """
-        Without a registry there is nothing to act on.
+        Without a registry there is nothing to change.
         """
         assert run(*words(verb, "quote"))[0] == 2
 
 
-class TestWhereItIsKept:
+class TestWhereItIsRecorded:
     def test_in_the_named_journal(self, run: Run, app: App) -> None:
         """
         --journal takes a path or a URL, before and after the command, and nothing else is made.
@@ -324,7 +324,7 @@ class TestWhereItIsKept:
             (":memory:", "A journal in memory is called 'memory'"),
         ],
     )
-    def test_what_would_not_be_kept(self, run: Run, app: App, where: str, text: str) -> None:
+    def test_a_journal_that_cannot_record(self, run: Run, app: App, where: str, text: str) -> None:
         """
         A journal that cannot keep anything is wrong usage, and says no password.
         """
@@ -344,9 +344,9 @@ class TestWhereItIsKept:
         assert code == 1
         assert "keeps its journal in memory" in err
 
-    def test_what_was_not_kept_is_a_problem(self, run: Run, app: App) -> None:
+    def test_a_change_that_was_not_recorded_is_a_problem(self, run: Run, app: App) -> None:
         """
-        An operator who lives with a failing journal is told that the act was not kept.
+        Where the journal fails and the registry continues, the command reports that the change was not recorded.
         """
         failing = """
 from praval_tools.errors import JournalError
@@ -366,7 +366,7 @@ store.name = "full.db"
 
     def test_a_file_of_another_program(self, run: Run, app: App) -> None:
         """
-        A foreign file is refused in one line and left as it is, by what acts and by what looks.
+        A foreign file is refused in one line and left unchanged, by commands that change and commands that look.
         """
         Path("notes.db").write_bytes(b"these are my notes\n" * 100)
         for command in (["share", "quote"], ["list"], ["call", "intern", "quote", "symbol=a"]):

@@ -55,7 +55,7 @@ class TestWithoutCode:
         words = [line for line in type_in(site, "audit")[1].splitlines() if "plugin loaded" in line]
         assert 1 == len(words)
 
-    def test_show_tells_who_ships_it(self, site: Site) -> None:
+    def test_show_prints_who_ships_it(self, site: Site) -> None:
         """Distribution and version stand in the text and in the JSON."""
         site.good(version="1.2")
 
@@ -119,11 +119,11 @@ class TestPlugins:
         assert "left out" in rows["off"] and "enabled = false" in rows["off"]
         assert out == type_in(site, "plugins", "list")[1]
         assert [1, 1] == [type_in(site, "plugins", *more, "--strict")[0] for more in ([], ["list"])]
-        told = json.loads(type_in(site, "plugins", "--json")[1])
-        assert ["acme", "bad", "off"] == [one["distribution"] for one in told]
-        assert "SyntaxError" in told[1]["traceback"]
+        reports = json.loads(type_in(site, "plugins", "--json")[1])
+        assert ["acme", "bad", "off"] == [one["distribution"] for one in reports]
+        assert "SyntaxError" in reports[1]["traceback"]
 
-    def test_show_tells_wishes_and_errors(self, site: Site) -> None:
+    def test_show_prints_requests_and_errors(self, site: Site) -> None:
         """What it asks for and how to grant it; the traceback in full."""
         site.good()
         site.install("bad", "1 / 0")
@@ -148,13 +148,13 @@ class TestPlugins:
         noisy = "print('{}'); from praval_tools import tool\n@tool\ndef n() -> int:\n    'N.'\n    return 1\n"
         site.install("noisy", noisy)
         code, out, _ = type_in(site, "plugins", "check", "--timeout", "15", "--json")
-        told = {one["distribution"]: one for one in json.loads(out)}
+        reports = {one["distribution"]: one for one in json.loads(out)}
 
         assert (1, {"acme": "loaded", "crash": "import", "hang": "timeout", "noisy": "loaded"}) == (
-            code, {name: one["stage"] for name, one in told.items()}
+            code, {name: one["stage"] for name, one in reports.items()}
         )  # fmt: skip
-        assert "ended with 7" in told["crash"]["error"]
-        assert ["n"] == told["noisy"]["tools"]
+        assert "ended with 7" in reports["crash"]["error"]
+        assert ["n"] == reports["noisy"]["tools"]
 
 
 class TestCommands:
@@ -185,16 +185,16 @@ class TestCommands:
         assert (0, "other: x\n", 1) == (code, out, err.count("'hello' comes from aaa already"))
 
     def test_a_broken_plugin_does_not_break_the_help(self, site: Site) -> None:
-        """One that cannot be imported, or a configuration that is wrong, is told on stderr; the help is there."""
+        """One that cannot be imported, or a configuration that is wrong, is reported on stderr; the help is printed."""
         site.install("bad", "1 / 0")
-        assert (0, True) == (lambda told: (told[0], "praval-tools demo" in told[1]))(type_in(site, "--help"))
+        assert (0, True) == (lambda result: (result[0], "praval-tools demo" in result[1]))(type_in(site, "--help"))
         Path("praval_tools.toml").write_text("plugins = 1")
         code, out, err = type_in(site, "--help")
 
         assert (0, True, True) == (code, "praval-tools demo" in out, "expected tables" in err)
 
     def test_a_command_without_help_does_not_break_the_help(self, site: Site) -> None:
-        """A command that cannot say what it does is left out, and told of."""
+        """A command that cannot say what it does is left out, and reported."""
         site.install(
             "acme",
             """
@@ -207,18 +207,18 @@ def praval_tools_commands(cli):
     cli.add_command(Mute("mute"))
 """,
         )
-        code, out, told = type_in(site, "--help")
+        code, out, err = type_in(site, "--help")
 
-        assert (0, True, True) == (code, "plugins" in out, "ValueError: mute" in told)
+        assert (0, True, True) == (code, "plugins" in out, "ValueError: mute" in err)
 
     @pytest.mark.parametrize("name", ["class", "json", "praval", "praval-tools", "tests", "praval-tools-3d", "../evil",
                                       "a/b", "A", "", "-x", "a" * 61, "a\nb", "ä"])  # fmt: skip
     def test_new_refuses_names_that_would_not_work(self, site: Site, name: str) -> None:
         """Neither a keyword nor Python's own modules, nor a path; nothing is written."""
-        code, out, told = type_in(site, "plugins", "new", "--", name)
+        code, out, err = type_in(site, "plugins", "new", "--", name)
 
         assert (2, "", []) == (code, out, list(Path().iterdir()))
-        assert "name" in told or "module" in told
+        assert "name" in err or "module" in err
 
     def test_the_version_looks_for_no_plugins(self, site: Site) -> None:
         """`--version` answers at once: nothing is searched for, and nothing imported."""

@@ -168,14 +168,14 @@ class TestRuns:
         run_app(app, "stops", crash="ANN")
         at = ("--app", f"{name}:registry")
 
-        def fates(run_id: str, *options: str) -> tuple[int, list[str]]:
+        def preview(run_id: str, *options: str) -> tuple[int, list[str]]:
             code, out, _ = run("runs", "replay", run_id, "--dry", "--json", *options)
             return code, [f"{one['tool']}: {one['word']}" for one in json.loads(out)["calls"]][-3:]
 
         before = len(read_events(run))
-        assert fates("idempotent", *at)[0] == 0
-        assert fates("idempotent", *at)[1][-1] == "look: runs again"
-        assert fates("stops", *at) == (1, ["both: stops", "look: replays", "pay: stops"])
+        assert preview("idempotent", *at)[0] == 0
+        assert preview("idempotent", *at)[1][-1] == "look: runs again"
+        assert preview("stops", *at) == (1, ["both: stops", "look: replays", "pay: stops"])
         assert "in doubt, and its tool is not idempotent" in run("runs", "replay", "stops", "--dry", *at)[1]
         assert len(read_events(run)) == before
         changed = WORK.replace('name: str) -> str:\n    "Look s', 'name: str, x: int = 1) -> str:\n    "Look s')

@@ -94,9 +94,9 @@ def _table(**columns: list) -> Table:
     )
 
 
-class TestTelling:
+class TestPhrases:
     @pytest.mark.parametrize(
-        ("chance", "told"),
+        ("chance", "text"),
         [
             (1e-9, "less than once in a million"),
             (0.00025, "once in 4,000"),
@@ -104,8 +104,8 @@ class TestTelling:
             (0.7, "more often than not"),
         ],
     )
-    def test_luck(self, chance: float, told: str) -> None:
+    def test_luck(self, chance: float, text: str) -> None:
         """
-        Probabilities are told as odds.
+        Probabilities are printed as odds.
         """
-        assert told == phrases.format_odds(chance)
+        assert text == phrases.format_odds(chance)

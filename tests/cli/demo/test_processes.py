@@ -102,7 +102,7 @@ def _timeless(left: DemoOutput) -> str:
 class TestProcesses:
     def test_that_fail_say_why_in_one_line(self, flights: Question, tmp_path: Path) -> None:
         """
-        What goes wrong in a process of the play is the error of the command; the whole of it is kept for --traceback.
+        An error in a process of the demo is the error of the command; its traceback is there for --traceback.
         """
         nowhere = DemoFiles(tmp_path / "gone", tmp_path / "out")
         part = ProcessTask(

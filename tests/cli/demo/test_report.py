@@ -60,7 +60,7 @@ class TestReport:
         """
         It has the answer, the matrix, each refusal with its reason, the approval, the doubts, and the effects.
         """
-        for told in (
+        for text in (
             "JetBlue Airways stands out: 46.9% cancelled",
             "granted (1 left)",
             "The arguments are outside of the grant: count is larger than 20.",
@@ -71,7 +71,7 @@ class TestReport:
             "analyst owned publish before",
             "prefers-color-scheme: dark",
         ):
-            assert told in demo_output.page
+            assert text in demo_output.page
 
     def test_strangers_write_no_markup(self, tmp_path: Path) -> None:
         """
