@@ -113,7 +113,7 @@ class TestEnds:
         None, 3, {}, {"choices": [None]}, object(), b"text", ["add"], {"error": 3}, ModelReply(text=3),
         ModelReply(calls=({"name": "add"},)),
     ])  # fmt: skip
-    def test_what_is_no_reply_is_an_error(self, reply: Any, registry: ToolRegistry, run: Run) -> None:
+    def test_a_malformed_reply_is_an_error(self, reply: Any, registry: ToolRegistry, run: Run) -> None:
         """A model of one's own that returns junk is a ModelError that says so."""
 
         class Own:
@@ -134,7 +134,7 @@ class TestEnds:
         ("anthropic", [{"type": "message_start", "message": {"usage": [1]}}]),
         ("openai-chat", [{"choices": [], "usage": 3}]),
     ], ids=["no call", "more calls", "deep", "no index", "no block", "no usage", "no end"])  # fmt: skip
-    def test_what_no_provider_sends_is_an_error(
+    def test_a_response_that_no_provider_sends_is_an_error(
         self, api_format: str, reply: Any, registry: ToolRegistry, run: Run
     ) -> None:
         """A reply of parts that fit nowhere, whole or in pieces, is a ModelError and no other exception."""
@@ -157,7 +157,7 @@ class TestEnds:
 
         assert (stop, [], ()) == (ended.reason, RAN, ended.results)
 
-    def test_what_the_model_raises_is_raised(self, registry: ToolRegistry, run: Run) -> None:
+    def test_an_exception_of_the_model_is_raised(self, registry: ToolRegistry, run: Run) -> None:
         """An exception of a model of one's own comes out as it is, and the run can be gone on with."""
         with pytest.raises(ZeroDivisionError):
             run(ToolLoop(registry.agent("ann"), fake_model(("add", {"x": 1}), ZeroDivisionError())), "Go.", "r")
@@ -176,7 +176,7 @@ class TestEnds:
                 run(ToolLoop(agent, model, retries=1))
             assert asked == len(model.requests)
 
-    def test_the_conversation_grows_as_it_was_said(self, registry: ToolRegistry, run: Run) -> None:
+    def test_the_conversation_grows_in_order(self, registry: ToolRegistry, run: Run) -> None:
         """Each request has the whole of it, and the tools as they are then."""
         agent = registry.agent("ann")
 
@@ -226,7 +226,7 @@ class TestModels:
         lambda agent: ToolLoop(agent, fake_model(), max_parallel=0), lambda agent: ToolLoop(agent, fake_model()).run(),
         lambda agent: ToolLoop(agent, fake_model()).run([object()]),
     ])  # fmt: skip
-    def test_what_cannot_work_is_refused(self, wrong: Any, registry: ToolRegistry) -> None:
+    def test_an_impossible_setting_is_refused(self, wrong: Any, registry: ToolRegistry) -> None:
         """At once, with what to do instead."""
         with pytest.raises(ToolUsageError):
             wrong(registry.agent("ann"))
@@ -324,7 +324,7 @@ class TestCalls:
         assert [1, 2, 1] == [one.result for one in ended.results]
         assert 3 == len(RAN) == len({one.tool_call_id for one in ended.results})
 
-    def test_the_reason_of_a_call_is_asked_and_kept(self, registry: ToolRegistry) -> None:
+    def test_the_reason_of_a_call_is_asked_for_and_recorded(self, registry: ToolRegistry) -> None:
         """With `think_augment` the journal knows why, and the tool does not."""
         message = {"content": None, "tool_calls": [{"id": "1", "function": {
             "name": "add", "arguments": '{"toolcall_reason": "To know.", "x": 1}'}}]}  # fmt: skip

@@ -176,7 +176,7 @@ class TestConversation:
         assert 3 == len(server.requests)
         assert caught.value.retryable
 
-    def test_what_will_not_get_better_is_not_tried_again(self, api: str, mode: str, registry: ToolRegistry) -> None:
+    def test_a_permanent_error_is_not_retried(self, api: str, mode: str, registry: ToolRegistry) -> None:
         """A wrong key, a wrong request, a spent account and a limit of an hour are errors at once."""
         spent = {"error": {"message": "You are out of credit.", "code": "insufficient_quota"}}
         for script in ({"status": 401}, {"status": 400}, {"status": 429, "body": spent},
@@ -194,7 +194,9 @@ class TestConversation:
             run_loop(mode, api, server, registry, retries=1)
 
     @pytest.mark.parametrize(("raw", "kind"), [(b"<html>Welcome</html>", "text/html"), (b'"Welcome"', "")])
-    def test_a_page_is_no_answer(self, raw: bytes, kind: str, api: str, mode: str, registry: ToolRegistry) -> None:
+    def test_a_web_page_is_an_error(
+        self, raw: bytes, kind: str, api: str, mode: str, registry: ToolRegistry
+    ) -> None:
         """A base URL that leads to some other server is an error, not what the model says."""
         with ModelServer([{"raw": raw, "type": kind or "application/json"}] * 5) as server:
             with pytest.raises(ModelError):
@@ -309,7 +311,7 @@ class TestClients:
         assert "tools" not in server.requests[0]
 
     @pytest.mark.parametrize("client", [object(), None, 3])
-    def test_what_is_no_client_is_refused(self, client: Any) -> None:
+    def test_an_object_that_is_not_a_client_is_refused(self, client: Any) -> None:
         """At once, not at the first request."""
         with pytest.raises(ToolUsageError, match="is not a client"):
             OpenAIChat(client, "m")

@@ -43,7 +43,7 @@ def _flat(messages: Any) -> list[Any]:
     return [block for one in messages for block in (one["content"] if "content" in one else [one])]
 
 
-class TestGoingOn:
+class TestResume:
     def test_nothing_recorded_is_asked_for_again(self, registry: ToolRegistry, run: Run) -> None:
         """A run that ended gives its answer back without a model; one that broke off goes on from there."""
         script = [("add", {"x": 1}), ("add", {"x": 2})]
@@ -175,7 +175,7 @@ class TestGoingOn:
         events.close()
         assert ToolLoop(registry.agent("ann"), fake_model("One.")).run("Go.", "r").answered
 
-    def test_what_the_caller_does_between_two_events_is_no_part_of_the_run(self, registry: ToolRegistry) -> None:
+    def test_calls_of_the_caller_between_two_events_are_outside_of_the_run(self, registry: ToolRegistry) -> None:
         """Calls that are made while a stream is read are not recorded in its run."""
         for event in ToolLoop(registry.agent("ann"), fake_model(("add", {"x": 1}), "One.")).stream("Go.", "r"):
             if isinstance(event, ModelAnswered | CallsEnded | TextPiece):

@@ -98,7 +98,7 @@ class TestGenerators:
         assert (["steps", None] * 3, "ended by steps") == (seen, end.value.value)
         assert [("steps", 1), ("steps", "oh"), ("steps", "end"), ("steps", "closed")] == log
 
-    def test_what_is_thrown_and_not_caught(self) -> None:
+    def test_an_uncaught_exception_thrown_in(self) -> None:
         """
         What the function does not catch comes back out, after its `finally` ran as the agent.
         """

@@ -125,7 +125,7 @@ def add_one(x: int) -> int:
     return x + 1
 
 
-class TestGiving:
+class TestAssignment:
     def test_the_old_decorator(self, tool_registry: ToolRegistry) -> None:
         """
         `agent.tool` in all its spellings declares tools that the agent owns and lists.

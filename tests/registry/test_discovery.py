@@ -1,4 +1,4 @@
-"""Discovery, `problems()`, and what a declaration takes and keeps."""
+"""Discovery, `problems()`, and the arguments and checks of declarations."""
 
 # Tests of: discovery, decorator_arguments, default, collection, catalogue, registry
 
@@ -100,7 +100,7 @@ raise RuntimeError("half-way")
 
 
 class TestProblems:
-    def test_every_typo_is_found_with_what_was_meant(self) -> None:
+    def test_every_typo_is_reported_with_the_name_that_was_meant(self) -> None:
         """A listed tool, a category, an owner and a blocked tool that do not exist come with the near name."""
         registry = ToolRegistry()
 
@@ -327,7 +327,7 @@ class TestAssertions:
 
 
 class TestReplaced:
-    def test_a_given_schema_that_asks_for_more_is_breaking(self) -> None:
+    def test_a_supplied_schema_that_requires_more_is_breaking(self) -> None:
         """A replacement whose given schema requires another argument is reported, with the argument's name."""
         registry = ToolRegistry()
         for parameters in ({"x": "string"}, {"x": "string", "y": "string"}):
@@ -339,7 +339,7 @@ class TestReplaced:
         assert ("breaking-change", "say") == (found.kind, found.subject)
         assert "now requires y" in found.message
 
-    def test_a_wider_parameter_is_no_problem(self) -> None:
+    def test_a_wider_parameter_is_compatible(self) -> None:
         """A replacement that takes all that the old one took is none."""
 
         def old(x: int) -> str:
@@ -376,7 +376,7 @@ class TestReplaced:
 
 class TestWireNames:
     @pytest.mark.parametrize("name", ["b.c", "a" * 70, "x.y-" + "z" * 100])
-    def test_what_is_exported_can_be_called(self, name: str) -> None:
+    def test_every_exported_tool_can_be_called(self, name: str) -> None:
         """A tool whose exported name differs from its own is called, and explained, by either."""
         registry = ToolRegistry()
 

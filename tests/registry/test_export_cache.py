@@ -1,4 +1,4 @@
-"""What an agent's tools are to a provider, asked again and again: kept while it holds, never longer."""
+"""Exported schemas of an agent: cached while they hold, never longer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def names(registry: ToolRegistry, agent: str, **terms: Any) -> list[str]:
 
 
 class TestLists:
-    def test_are_what_the_agent_can_call(self, registry: ToolRegistry) -> None:
+    def test_are_the_tools_that_the_agent_can_call(self, registry: ToolRegistry) -> None:
         """Sorted by name, nothing else."""
         assert ["t0", "t1"] == names(registry, "ann") == sorted(registry.toolset("ann"))
         assert [] == names(registry, "eve")
@@ -208,7 +208,7 @@ class TestWhatAChangeAlters:
     @given(
         st.lists(st.tuples(VERBS, st.sampled_from(["t0", "t1", "t2"]), st.sampled_from(["ann", "bob"])), max_size=12)
     )
-    def test_never_differs_from_a_list_that_was_never_kept(self, changes: list[tuple[str, str, str]]) -> None:
+    def test_never_differs_from_a_list_that_was_not_cached(self, changes: list[tuple[str, str, str]]) -> None:
         """After any changes, in any order, what is kept equals what is written from nothing."""
         verbs: dict[str, Any] = {
             "give": ToolRegistry.assign_tool_to_agent, "take": ToolRegistry.remove_tool_from_agent,

@@ -86,7 +86,7 @@ class TestBoundTools:
         with pytest.raises(errors.ToolUsageError, match="takes 2 arguments by position, not 3"):
             bound(1, 2, 3)
 
-    def test_what_is_keyword_only(self, tool_registry: ToolRegistry) -> None:
+    def test_a_keyword_only_parameter(self, tool_registry: ToolRegistry) -> None:
         """
         What the function takes by its name alone is not taken by position.
         """
@@ -125,7 +125,7 @@ class TestBoundTools:
         assert [(True, 0)] * 2 == [(bool(one), len(one)) for one in (registry, registry.toolset("ann"))]
 
 
-def test_what_is_no_call_is_said_to_be_none() -> None:
+def test_only_a_tool_call_is_executed() -> None:
     """Junk given to `execute` is an error that names it, and says what is wanted."""
     registry = ToolRegistry()
 
@@ -133,7 +133,7 @@ def test_what_is_no_call_is_said_to_be_none() -> None:
         registry.toolset("ann").execute("junk")  # type: ignore[arg-type]
 
 
-def test_functions_say_what_the_schema_says() -> None:
+def test_functions_have_the_description_of_the_schema() -> None:
     """The docstring of a function from `functions()` is the configured description, the whole docstring otherwise."""
     registry = ToolRegistry()
 
