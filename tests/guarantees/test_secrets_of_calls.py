@@ -56,7 +56,7 @@ class Login:
     pin: Annotated[str, Secret]
 
 
-class House:
+class SecretTools:
     """A registry with a journal in a folder, and tools that do all that tools do with secrets."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
@@ -132,12 +132,12 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[House]:
-    """A house of which nothing is told at the end: neither files, nor log, nor warnings show a secret."""
+def secret_tools(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[SecretTools]:
+    """A secret_tools of which nothing is told at the end: neither files, nor log, nor warnings show a secret."""
     caplog.set_level(logging.DEBUG)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        made = House(tmp_path)
+        made = SecretTools(tmp_path)
         yield made
         made.gate.set()
         assert set() == shown(made.stored())
@@ -152,25 +152,25 @@ class TestNothingIsTold:
     """The end of the fixture looks at all files, the log and the warnings."""
 
     @pytest.mark.parametrize("tool", ["login", "alogin"])
-    def test_a_secret_parameter(self, house: House, tool: str) -> None:
+    def test_a_secret_parameter(self, secret_tools: SecretTools, tool: str) -> None:
         """The tool gets it and its caller the result; the journal has a marker in both."""
-        result = house.call(tool, {"user": "bob", "pin": SECRET})
+        result = secret_tools.call(tool, {"user": "bob", "pin": SECRET})
 
         assert f"bob came with {SECRET}" == result.result
-        assert [("bob", SECRET)] == house.got
-        begun, ended = house.events()
+        assert [("bob", SECRET)] == secret_tools.got
+        begun, ended = secret_tools.events()
         assert MARKER_PATTERN.fullmatch(begun.arguments["pin"]) and "bob" == begun.arguments["user"]
         assert begun.arguments["pin"] in ended.result
 
-    def test_from_async_code(self, house: House) -> None:
+    def test_from_async_code(self, secret_tools: SecretTools) -> None:
         """The same with `aexecute`, and in a batch."""
         calls = [ToolCall(None, "alogin", {"user": "bob", "pin": SECRET}, "ann") for _ in range(3)]
 
-        found = asyncio.run(house.registry.aexecute_batch(calls))
+        found = asyncio.run(secret_tools.registry.aexecute_batch(calls))
 
         assert [Outcome.OK] * 3 == [one.outcome for one in found]
 
-    def test_at_any_depth(self, house: House) -> None:
+    def test_at_any_depth(self, secret_tools: SecretTools) -> None:
         """In classes in lists, under secret-looking keys, in JSON text in texts, and in what comes back."""
         inner = json.dumps({"a": [json.dumps({"api_key": SECRET})]})
         more = {
@@ -179,46 +179,46 @@ class TestNothingIsTold:
             "deep": {"x": [{"userPassword": {"now": SECRET}}]},
         }
 
-        result = house.call("deep", {"logins": [{"user": "bob", "pin": SECRET}], "more": more})
+        result = secret_tools.call("deep", {"logins": [{"user": "bob", "pin": SECRET}], "more": more})
 
-        assert Outcome.OK is result.outcome and SECRET == house.got[0][0].pin
+        assert Outcome.OK is result.outcome and SECRET == secret_tools.got[0][0].pin
 
-    def test_numbers_that_python_does_not_spell(self, house: House) -> None:
+    def test_numbers_that_python_does_not_spell(self, secret_tools: SecretTools) -> None:
         """A secret number of more than 4300 digits is hidden like any other, and the refusal of it is written down."""
         many = 10**5_000 + 7
 
-        @house.registry.tool("count", owned_by="ann")
+        @secret_tools.registry.tool("count", owned_by="ann")
         def count(pin: Annotated[Any, Secret]) -> None:
             """Count."""
-            house.got.append(pin)
+            secret_tools.got.append(pin)
 
         for pin in (many, {"inner": [many]}):
-            assert Outcome.INVALID_ARGUMENTS is house.call("count", {"pin": pin}).outcome
-        assert 2 == len(house.events()) and not house.got
-        assert hex(many) not in repr(house.events())
+            assert Outcome.INVALID_ARGUMENTS is secret_tools.call("count", {"pin": pin}).outcome
+        assert 2 == len(secret_tools.events()) and not secret_tools.got
+        assert hex(many) not in repr(secret_tools.events())
 
-    def test_arguments_as_text(self, house: House) -> None:
+    def test_arguments_as_text(self, secret_tools: SecretTools) -> None:
         """Arguments may come as JSON text or bytes, as models send them."""
         given = {"user": "bob", "pin": SECRET}
         for form in (json.dumps(given), json.dumps(given).encode(), json.dumps(json.dumps(given))):
-            house.call("login", form)
+            secret_tools.call("login", form)
 
     @pytest.mark.parametrize("how", ["text", "cut", "repr"])
-    def test_errors(self, house: House, how: str) -> None:
+    def test_errors(self, secret_tools: SecretTools, how: str) -> None:
         """What a tool raises may quote it, in parts, in a repr, in a cause."""
-        result = house.call("fails", {"pin": SECRET, "how": how})
+        result = secret_tools.call("fails", {"pin": SECRET, "how": how})
 
         assert Outcome.TOOL_ERROR is result.outcome
 
     def test_masked_errors(self, tmp_path: Path) -> None:
         """Nor is it in the detail that the journal keeps for the operator."""
-        house = House(tmp_path, errors="masked")
-        result = house.call("fails", {"pin": SECRET})
+        secret_tools = SecretTools(tmp_path, errors="masked")
+        result = secret_tools.call("fails", {"pin": SECRET})
 
         assert set() == shown(str(result.error).encode())
-        assert house.events()[-1].detail
-        assert set() == shown(house.stored())
-        house.registry.close()
+        assert secret_tools.events()[-1].detail
+        assert set() == shown(secret_tools.stored())
+        secret_tools.registry.close()
 
     @pytest.mark.parametrize(
         "arguments",
@@ -240,55 +240,55 @@ class TestNothingIsTold:
         ],
         ids=range(14),
     )
-    def test_arguments_that_do_not_fit(self, house: House, arguments: Any) -> None:
+    def test_arguments_that_do_not_fit(self, secret_tools: SecretTools, arguments: Any) -> None:
         """Wrong types, missing and unknown parameters, broken JSON: the refusal tells nothing."""
-        result = house.call("login", arguments)
+        result = secret_tools.call("login", arguments)
 
         assert result.outcome in (Outcome.INVALID_ARGUMENTS, Outcome.OK)
 
     @pytest.mark.parametrize("arguments", [SECRET, [SECRET], {"0": SECRET}], ids=["text", "list", "number"])
-    def test_a_bare_value_of_the_only_parameter(self, house: House, arguments: Any) -> None:
+    def test_a_bare_value_of_the_only_parameter(self, secret_tools: SecretTools, arguments: Any) -> None:
         """A model that sends the value alone: where every parameter is secret, so is whatever stands in its place."""
-        house.call("bare", arguments)
+        secret_tools.call("bare", arguments)
 
     @pytest.mark.parametrize("agent", ["stranger", None, 7])
-    def test_refusals(self, house: House, agent: Any) -> None:
+    def test_refusals(self, secret_tools: SecretTools, agent: Any) -> None:
         """Calls that are forbidden are written down without it."""
-        result = house.call("login", {"user": "bob", "pin": SECRET}, agent)
+        result = secret_tools.call("login", {"user": "bob", "pin": SECRET}, agent)
 
         assert Outcome.FORBIDDEN is result.outcome
 
-    def test_unknown_tools(self, house: House) -> None:
+    def test_unknown_tools(self, secret_tools: SecretTools) -> None:
         """Of a tool that does not exist the names of keys tell what is secret."""
         for arguments in ({"a": {"token": SECRET}}, json.dumps({"x": json.dumps({"password": SECRET})})):
-            assert Outcome.UNKNOWN_TOOL is house.call("nope", arguments).outcome
+            assert Outcome.UNKNOWN_TOOL is secret_tools.call("nope", arguments).outcome
 
-    def test_bounds_that_quote_it(self, house: House) -> None:
+    def test_bounds_that_quote_it(self, secret_tools: SecretTools) -> None:
         """A grant bound to one secret refuses another without telling it."""
-        house.registry.assign_tool_to_agent("login", "bob", where={"user": {"const": "bob"}})
-        result = house.call("login", {"user": SECRET, "pin": SECRET}, "bob")
+        secret_tools.registry.assign_tool_to_agent("login", "bob", where={"user": {"const": "bob"}})
+        result = secret_tools.call("login", {"user": SECRET, "pin": SECRET}, "bob")
 
         assert Outcome.FORBIDDEN is result.outcome
 
-    def test_a_policy_that_quotes_it(self, house: House) -> None:
+    def test_a_policy_that_quotes_it(self, secret_tools: SecretTools) -> None:
         """A refusal of a policy may repeat the arguments."""
-        house.registry.add_policy(lambda agent, tool, arguments: f"not with {arguments}")
+        secret_tools.registry.add_policy(lambda agent, tool, arguments: f"not with {arguments}")
 
-        assert Outcome.FORBIDDEN is house.call("login", {"user": "bob", "pin": SECRET}).outcome
+        assert Outcome.FORBIDDEN is secret_tools.call("login", {"user": "bob", "pin": SECRET}).outcome
 
-    def test_late_results(self, house: House) -> None:
+    def test_late_results(self, secret_tools: SecretTools) -> None:
         """What a function gives after its time is written down without it."""
-        assert Outcome.TIMEOUT is house.call("slow", {"pin": SECRET}).outcome
-        house.gate.set()
-        house.registry.drain()
-        house.registry.close()
-        again = ToolRegistry(journal=house.folder / "runs.db")
+        assert Outcome.TIMEOUT is secret_tools.call("slow", {"pin": SECRET}).outcome
+        secret_tools.gate.set()
+        secret_tools.registry.drain()
+        secret_tools.registry.close()
+        again = ToolRegistry(journal=secret_tools.folder / "runs.db")
         assert again.journal is not None
         late = list(again.journal.events(type="late_result"))
         assert 1 == len(late) and MARKER_PATTERN.search(late[0].result)
         again.close()
-        house.registry = House(house.folder).registry
-        house.call("bare", {"pin": "long enough"})
+        secret_tools.registry = SecretTools(secret_tools.folder).registry
+        secret_tools.call("bare", {"pin": "long enough"})
 
 
 class TestApprovals:
@@ -305,103 +305,103 @@ class TestApprovals:
         ids=range(6),
     )
     @pytest.mark.parametrize("later", [False, True], ids=["handler", "later"])
-    def test_answers(self, house: House, answer: Allow | Deny, later: bool) -> None:
+    def test_answers(self, secret_tools: SecretTools, answer: Allow | Deny, later: bool) -> None:
         """Edited arguments and reasons of the answers of handlers and persons tell nothing."""
         arguments = {"pin": SECRET}
         if later:
-            assert Outcome.APPROVAL_REQUIRED is house.call("careful", arguments, name="c1").outcome
-            house.registry.approvals.answer("c1", answer)
+            assert Outcome.APPROVAL_REQUIRED is secret_tools.call("careful", arguments, name="c1").outcome
+            secret_tools.registry.approvals.answer("c1", answer)
         else:
-            house.registry.set_approval_handler(lambda request: answer)
-        house.call("careful", arguments, name="c1")
+            secret_tools.registry.set_approval_handler(lambda request: answer)
+        secret_tools.call("careful", arguments, name="c1")
 
-    def test_a_handler_that_raises(self, house: House) -> None:
+    def test_a_handler_that_raises(self, secret_tools: SecretTools) -> None:
         """An error that quotes what it was shown is a no, and tells nothing."""
 
         def handler(request: ApprovalRequest) -> Any:
             raise RuntimeError(f"cannot judge {request.arguments}")
 
-        house.registry.set_approval_handler(handler)
+        secret_tools.registry.set_approval_handler(handler)
 
-        assert Outcome.APPROVAL_DENIED is house.call("careful", {"pin": SECRET}).outcome
+        assert Outcome.APPROVAL_DENIED is secret_tools.call("careful", {"pin": SECRET}).outcome
 
-    def test_an_answer_of_another_kind(self, house: House) -> None:
+    def test_an_answer_of_another_kind(self, secret_tools: SecretTools) -> None:
         """Nor does what is no answer at all."""
-        house.registry.set_approval_handler(lambda request: request.arguments["pin"])
+        secret_tools.registry.set_approval_handler(lambda request: request.arguments["pin"])
 
-        assert Outcome.APPROVAL_DENIED is house.call("careful", {"pin": SECRET}).outcome
+        assert Outcome.APPROVAL_DENIED is secret_tools.call("careful", {"pin": SECRET}).outcome
 
 
 class TestReplay:
-    def test_the_same_secret_matches(self, house: House) -> None:
+    def test_the_same_secret_matches(self, secret_tools: SecretTools) -> None:
         """A call with the same secret gets the recorded result without running; with another one it is a new call."""
         calls = [{"user": "bob", "pin": SECRET}, {"user": "bob", "pin": OTHER}]
-        with house.registry.run("r"):
-            house.call("login", calls[0])
-        with house.registry.run("r") as run:
-            results = [house.call("login", one) for one in calls]
+        with secret_tools.registry.run("r"):
+            secret_tools.call("login", calls[0])
+        with secret_tools.registry.run("r") as run:
+            results = [secret_tools.call("login", one) for one in calls]
             assert [] == run.unused
 
         assert [True, False] == [one.replayed for one in results]
-        assert 2 == len(house.got)
-        assert set() == shown(house.stored(), OTHER)
+        assert 2 == len(secret_tools.got)
+        assert set() == shown(secret_tools.stored(), OTHER)
 
-    def test_another_secret_under_the_same_id(self, house: House) -> None:
+    def test_another_secret_under_the_same_id(self, secret_tools: SecretTools) -> None:
         """The mismatch is found, and the error tells neither."""
-        with house.registry.run("r", match="id"):
-            house.call("login", {"user": "bob", "pin": SECRET}, name="c1")
-        with house.registry.run("r", match="id"), pytest.raises(ReplayMismatchError) as caught:
-            house.call("login", {"user": "bob", "pin": OTHER}, name="c1")
+        with secret_tools.registry.run("r", match="id"):
+            secret_tools.call("login", {"user": "bob", "pin": SECRET}, name="c1")
+        with secret_tools.registry.run("r", match="id"), pytest.raises(ReplayMismatchError) as caught:
+            secret_tools.call("login", {"user": "bob", "pin": OTHER}, name="c1")
 
         assert set() == shown(str(caught.value).encode()) | shown(str(caught.value).encode(), OTHER)
 
-    def test_errors_and_refusals_replay(self, house: House) -> None:
+    def test_errors_and_refusals_replay(self, secret_tools: SecretTools) -> None:
         """A recorded error, and a refusal of bad arguments, with secrets inside come back without running."""
         made: list[list[ToolResult]] = []
         for _ in range(2):
-            with house.registry.run("r"):
+            with secret_tools.registry.run("r"):
                 made.append(
                     [
-                        house.call("fails", {"pin": SECRET}),
-                        house.call("login", {"user": 1, "pin": SECRET}),
-                        house.call("login", {"user": "x", "pin": SECRET}, "stranger"),
+                        secret_tools.call("fails", {"pin": SECRET}),
+                        secret_tools.call("login", {"user": 1, "pin": SECRET}),
+                        secret_tools.call("login", {"user": "x", "pin": SECRET}, "stranger"),
                     ]
                 )
 
         assert [one.outcome for one in made[0]] == [one.outcome for one in made[1]]
         assert [True] * 3 == [one.replayed for one in made[1]]
 
-    def test_in_another_process(self, house: House) -> None:
+    def test_in_another_process(self, secret_tools: SecretTools) -> None:
         """The key is in the file beside the store, for its owner alone: another process finds the call."""
-        with house.registry.run("r"):
-            house.call("bare", {"pin": SECRET})
-        key = house.folder / "runs.db.key"
+        with secret_tools.registry.run("r"):
+            secret_tools.call("bare", {"pin": SECRET})
+        key = secret_tools.folder / "runs.db.key"
         assert 0o600 == stat.S_IMODE(key.stat().st_mode)
-        house.registry.close()
+        secret_tools.registry.close()
 
         program = (
-            "import sys\nfrom pathlib import Path\nfrom test_secrets_of_calls import House, SECRET, OTHER\n"
-            "house = House(Path(sys.argv[1]))\n"
-            "with house.registry.run('r'):\n"
-            "    print([house.call('bare', {'pin': one}).replayed for one in (SECRET, OTHER)])\n"
-            "house.registry.close()\n"
+            f"import sys\nfrom pathlib import Path\nsys.path.append({str(Path(__file__).parent)!r})\nfrom test_secrets_of_calls import SecretTools, SECRET, OTHER\n"
+            "secret_tools = SecretTools(Path(sys.argv[1]))\n"
+            "with secret_tools.registry.run('r'):\n"
+            "    print([secret_tools.call('bare', {'pin': one}).replayed for one in (SECRET, OTHER)])\n"
+            "secret_tools.registry.close()\n"
         )
-        done = run(program, house.folder)
+        done = run(program, secret_tools.folder)
         assert "[True, False]" == done.stdout.strip(), done.stderr
-        house.registry = House(house.folder).registry
-        house.call("bare", {"pin": "long enough"})
+        secret_tools.registry = SecretTools(secret_tools.folder).registry
+        secret_tools.call("bare", {"pin": "long enough"})
 
     def test_with_a_key_of_the_environment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """`PRAVAL_TOOLS_KEY` is used, no file is made, and under another key the secret is another one."""
         found = []
         for key in ("a key of some length", "a key of some length", "another key entirely"):
             monkeypatch.setenv("PRAVAL_TOOLS_KEY", key)
-            house = House(tmp_path)
-            with house.registry.run("r"):
-                found.append(house.call("bare", {"pin": SECRET}).replayed)
-            assert set() == shown(house.stored())
-            assert key.encode() not in house.stored()
-            house.registry.close()
+            secret_tools = SecretTools(tmp_path)
+            with secret_tools.registry.run("r"):
+                found.append(secret_tools.call("bare", {"pin": SECRET}).replayed)
+            assert set() == shown(secret_tools.stored())
+            assert key.encode() not in secret_tools.stored()
+            secret_tools.registry.close()
 
         assert [False, True, False] == found
         assert [] == list(tmp_path.glob("*.key"))
@@ -410,22 +410,22 @@ class TestReplay:
 class TestNames:
     def test_names_of_the_registry(self, tmp_path: Path) -> None:
         """`secrets=` adds names to the usual ones."""
-        house = House(tmp_path, secrets=["iban", "license plate"])
+        secret_tools = SecretTools(tmp_path, secrets=["iban", "license plate"])
 
-        @house.registry.tool("pay", owned_by="ann")
+        @secret_tools.registry.tool("pay", owned_by="ann")
         def pay(iban: str, note: dict[str, Any]) -> str:
             """Pay."""
             return f"paid to {iban}"
 
-        house.call("pay", {"iban": SECRET, "note": {"licensePlate": OTHER, "password": OTHER}})
-        house.call("nope", {"customer": {"IBAN": SECRET}})
+        secret_tools.call("pay", {"iban": SECRET, "note": {"licensePlate": OTHER, "password": OTHER}})
+        secret_tools.call("nope", {"customer": {"IBAN": SECRET}})
 
-        assert set() == shown(house.stored()) | shown(house.stored(), OTHER)
-        house.registry.close()
+        assert set() == shown(secret_tools.stored()) | shown(secret_tools.stored(), OTHER)
+        secret_tools.registry.close()
 
-    def test_statistics_tell_nothing(self, house: House, tmp_path: Path) -> None:
+    def test_statistics_tell_nothing(self, secret_tools: SecretTools, tmp_path: Path) -> None:
         """Nor does the file of the statistics."""
-        house.call("fails", {"pin": SECRET})
-        house.registry.stats.save_stats(tmp_path / "stats.json")
+        secret_tools.call("fails", {"pin": SECRET})
+        secret_tools.registry.stats.save_stats(tmp_path / "stats.json")
 
         assert set() == shown((tmp_path / "stats.json").read_bytes())

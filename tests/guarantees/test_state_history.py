@@ -52,7 +52,7 @@ ACTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
 histories = st.lists(st.one_of(*(st.tuples(st.just(name), one) for name, one in ACTS.items())), min_size=3, max_size=25)
 
 
-class House:
+class StateMachine:
     """A registry over a store, started anew when the history says so."""
 
     def __init__(self, store: MemoryStore) -> None:
@@ -183,15 +183,15 @@ class TestAnyHistory:
     @settings(suppress_health_check=[HealthCheck.too_slow])
     def test_a_new_start_gives_the_same_answers(self, history: list[tuple[str, tuple[Any, ...]]]) -> None:
         """Whatever was done: a registry that starts over the same store answers as the one before it."""
-        house = House(MemoryStore())
+        machine = StateMachine(MemoryStore())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for name, given_to in history:
-                house.act(name, given_to)
-            expected = house.answers()
-            events = grew(house.registry)
-            house.restart()
+                machine.act(name, given_to)
+            expected = machine.answers()
+            events = grew(machine.registry)
+            machine.restart()
 
-        assert expected == house.answers()
-        assert events == grew(house.registry)
-        house.registry.close()
+        assert expected == machine.answers()
+        assert events == grew(machine.registry)
+        machine.registry.close()
