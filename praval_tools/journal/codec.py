@@ -101,7 +101,7 @@ def from_json(data: bytes | str, *, event_id: str = "") -> JournalEvent:
         problem = f"its version is {shorten_repr(version)}, and this release reads {EVENT_VERSION}"
         raise EventFormatError(event_id, ("it has no version" if version is None else problem,), _UPGRADE_FIX)
     if type(name) is not str or name not in _TYPE_NAMES:
-        fix = suggest_names(name, _TYPE_NAMES, "Did you mean ") or _UPGRADE_FIX
+        fix = suggest_names(name, sorted(_TYPE_NAMES), "Did you mean ") or _UPGRADE_FIX
         raise EventFormatError(event_id, (f"its type is {shorten_repr(name)}",), fix)
     try:
         event: JournalEvent = _get_codec(EVENT_CLASSES[EventType(name)]).read(body)

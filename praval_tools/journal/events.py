@@ -394,36 +394,43 @@ class ModelReplied(EventBase):
 
 
 @frozen(kw_only=True)
-class PluginLoaded(EventBase):
+class _PluginEventBase(EventBase):
     """
-    An installed plugin was loaded.
+    Base of the events of plugins.
 
     Args:
         plugin: The name of its entry point.
         distribution: The distribution that installed it.
         version: Of that distribution.
+    """
+
+    plugin: str = field(validator=_check_non_empty)
+    distribution: str = ""
+    version: str = ""
+
+
+@frozen(kw_only=True)
+class PluginLoaded(_PluginEventBase):
+    """
+    An installed plugin was loaded.
+
+    Args:
         tools: The names of the tools that it registered.
         fingerprints: Of those tools, in their order.
     """
 
     type: ClassVar = EventType.PLUGIN_LOADED
 
-    plugin: str = field(validator=_check_non_empty)
-    distribution: str = ""
-    version: str = ""
     tools: tuple[str, ...] = ()
     fingerprints: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
-class PluginFailed(EventBase):
+class PluginFailed(_PluginEventBase):
     """
     A plugin, or one hook of it, raised and was isolated.
 
     Args:
-        plugin: The name of its entry point.
-        distribution: The distribution that installed it.
-        version: Of that distribution.
         stage: Where it failed: `import`, or the name of the hook.
         error: The message.
         error_type: The class of the exception.
@@ -431,9 +438,6 @@ class PluginFailed(EventBase):
 
     type: ClassVar = EventType.PLUGIN_FAILED
 
-    plugin: str = field(validator=_check_non_empty)
-    distribution: str = ""
-    version: str = ""
     stage: str = field(default="import", validator=instance_of(str))
     error: str = ""
     error_type: str = ""
@@ -487,9 +491,5 @@ def get_subject(event: JournalEvent) -> EventSubject:
         return EventSubject(run_id=event.run_id, agent=event.agent)
     if isinstance(event, events.ToolDisabled | events.ToolEnabled):
         return EventSubject(tool=event.name if event.kind == "tool" else None)
-    subject: object = event
-    if isinstance(event, events.ToolAssigned):
-        subject = event.grant
-    elif isinstance(event, events.ToolBlocked):
-        subject = event.block
+    subject = event.grant if isinstance(event, events.ToolAssigned) else getattr(event, "block", event)
     return EventSubject(agent=getattr(subject, "agent", None), tool=getattr(subject, "tool", None))

@@ -43,10 +43,7 @@ def _build_ending_rows(
 ) -> tuple[list[StateRow], list[Uses]]:
     rows, uses = list[StateRow](), list[Uses]()
     for grant, source in _iter_ended_grants(before, after, event):
-        revocation = events.GrantRevoked(
-            grant=grant.id, by=event.by, reason=event.reason, id=event.id, time=event.time, process=event.process
-        )
-        rows.append(StateRow("ended", grant.id, source, to_json(revocation)))
+        rows.append(StateRow("ended", grant.id, source, to_json(events.make_revocation(grant.id, event))))
         if grant.max_calls is not None:
             uses.append(Uses(grant.id, None))
     if isinstance(event, events.ToolUnassigned):

@@ -10,9 +10,9 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from praval_tools.errors import PluginWarning, get_user_stacklevel
-from praval_tools.journal.codec import to_json
-from praval_tools.journal.events import EVENT_TYPES, PluginFailed, PluginLoaded, get_process_name
-from praval_tools.journal.storage.protocol import Item, Record
+from praval_tools.journal.codec import build_record
+from praval_tools.journal.events import PluginFailed, PluginLoaded, get_process_name
+from praval_tools.journal.storage.protocol import Item
 from praval_tools.plugins.discovery import InstalledPlugin, PluginKey
 from praval_tools.plugins.report import PluginReport, build_failure_report, get_class_name
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -119,8 +119,7 @@ class PluginReportStore:
         }
         event = event_class(**head, **fields)
         self._track_event(event)
-        record = Record(type=EVENT_TYPES[event_class].value, body=to_json(event), **head)
-        (answer,) = journal.store.append([Item((record,))])
+        (answer,) = journal.store.append([Item((build_record(event),))])
         if answer.error is not None and runtime.access_store.persistence is not None:
             runtime.access_store.persistence.warn_or_raise(answer.error)
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, get_user_stacklevel
-from praval_tools.journal.codec import from_json, to_json
+from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import LoopBegan, ModelReplied, get_process_name
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, iter_secret_texts
 from praval_tools.journal.replay import compute_digest
-from praval_tools.journal.storage.protocol import Answer, Item, Record
+from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.open_run import OpenRun, current_run
@@ -200,10 +200,7 @@ class ModelLog:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def _build_item(self, event: LoopBegan | ModelReplied) -> Item:
-        return Item((Record(
-            type=event.type.value, body=to_json(event), id=event.id, time=event.time, process=event.process,
-            run_id=event.run_id, agent=event.agent,
-        ),))  # fmt: skip
+        return Item((build_record(event),))
 
     def check_written(self, answer: Answer) -> None:
         """

@@ -133,7 +133,7 @@ class SecretTools:
 
 @pytest.fixture
 def secret_tools(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[SecretTools]:
-    """A secret_tools of which nothing is told at the end: neither files, nor log, nor warnings show a secret."""
+    """Tools that show nothing at the end: neither files, nor log, nor warnings show a secret."""
     caplog.set_level(logging.DEBUG)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -148,7 +148,7 @@ def secret_tools(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[S
     assert set() == shown("".join(str(one.message) for one in heard).encode())
 
 
-class TestNothingIsTold:
+class TestNothingIsShown:
     """The end of the fixture looks at all files, the log and the warnings."""
 
     @pytest.mark.parametrize("tool", ["login", "alogin"])
@@ -326,7 +326,7 @@ class TestApprovals:
         assert Outcome.APPROVAL_DENIED is secret_tools.call("careful", {"pin": SECRET}).outcome
 
     def test_an_answer_of_another_kind(self, secret_tools: SecretTools) -> None:
-        """Nor does what is no answer at all."""
+        """Nor does what is not an answer at all."""
         secret_tools.registry.set_approval_handler(lambda request: request.arguments["pin"])
 
         assert Outcome.APPROVAL_DENIED is secret_tools.call("careful", {"pin": SECRET}).outcome
@@ -380,7 +380,8 @@ class TestReplay:
         secret_tools.registry.close()
 
         program = (
-            f"import sys\nfrom pathlib import Path\nsys.path.append({str(Path(__file__).parent)!r})\nfrom test_secrets_of_calls import SecretTools, SECRET, OTHER\n"
+            f"import sys\nfrom pathlib import Path\nsys.path.append({str(Path(__file__).parent)!r})\n"
+            "from test_secrets_of_calls import SecretTools, SECRET, OTHER\n"
             "secret_tools = SecretTools(Path(sys.argv[1]))\n"
             "with secret_tools.registry.run('r'):\n"
             "    print([secret_tools.call('bare', {'pin': one}).replayed for one in (SECRET, OTHER)])\n"

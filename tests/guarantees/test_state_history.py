@@ -26,7 +26,7 @@ AGENTS = ("treasurer", "clerk", "reader")
 tools, agents = st.sampled_from(TOOLS), st.sampled_from(AGENTS)
 
 
-ACTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
+CHANGES: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
     "assign": st.tuples(
         tools, agents, st.sampled_from((None, 1, 2)), st.booleans(), st.sampled_from((None, "k1", "k2"))
     ),
@@ -49,7 +49,9 @@ ACTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
 }
 
 
-histories = st.lists(st.one_of(*(st.tuples(st.just(name), one) for name, one in ACTS.items())), min_size=3, max_size=25)
+histories = st.lists(
+    st.one_of(*(st.tuples(st.just(name), one) for name, one in CHANGES.items())), min_size=3, max_size=25
+)
 
 
 class StateMachine:
@@ -69,7 +71,7 @@ class StateMachine:
         self.registry.tool("later", category="text")(make_foreign_tool("later"))
         self.reader = Agent("reader", tools=["open"], tool_categories=["text"], registry=self.registry)
 
-    def act(self, name: str, given: tuple[Any, ...]) -> None:
+    def change(self, name: str, given: tuple[Any, ...]) -> None:
         """Do one thing; what is refused changes nothing."""
         try:
             getattr(self, name)(*given)
@@ -187,7 +189,7 @@ class TestAnyHistory:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for name, given_to in history:
-                machine.act(name, given_to)
+                machine.change(name, given_to)
             expected = machine.answers()
             events = grew(machine.registry)
             machine.restart()

@@ -40,22 +40,22 @@ print(registry.toolset("clerk").call("look"), *registry.problems())
 class TestSource:
     """A tool of the same name from another source is another tool."""
 
-    ACTS = (
+    CHANGES = (
         ("grant", lambda one: one.assign_tool_to_agent("spend", "clerk")),
         ("sharing", lambda one: one.share_tool("spend")),
         ("owner", lambda one: one.transfer_ownership("spend", "clerk")),
     )
 
-    @pytest.mark.parametrize(("what", "act"), ACTS, ids=[what for what, _ in ACTS])
-    def test_it_inherits_nothing_that_widens(self, store: Any, what: str, act: Any) -> None:
+    @pytest.mark.parametrize(("what", "change"), CHANGES, ids=[what for what, _ in CHANGES])
+    def test_it_inherits_nothing_that_widens(self, store: Any, what: str, change: Any) -> None:
         """Neither grants nor sharing nor ownership; for the first tool they are still there."""
         with Started(store) as first:
-            act(first)
+            change(first)
             assert "ok" == outcome(first, "spend", amount=1)
         with ToolRegistry(journal=store) as second:
             second.tool("spend", owned_by="treasurer")(make_foreign_tool())
             assert "forbidden" == outcome(second, "spend", amount=1)
-            assert ["act-waits"] == [one.kind for one in second.problems() if one.kind.startswith("act")]
+            assert ["act-waits"] == [one.kind for one in second.problems() if one.kind.startswith("act-")]
         with Started(store) as third:
             assert "ok" == outcome(third, "spend", amount=1)
 
@@ -78,11 +78,11 @@ class TestSource:
 
     def test_a_program_and_its_module(self, tmp_path: Path) -> None:
         """A file is one source, however it is run: as a program, by `-m`, or imported by the command line."""
-        (tmp_path / "house").mkdir()
-        (tmp_path / "house" / "__init__.py").touch()
-        (tmp_path / "house" / "app.py").write_text(PROGRAM)
-        by_path, whole = ["house/app.py"], [f"{tmp_path}/house/app.py"]
-        for arguments in (["-c", "import house.app", "assign"], by_path, whole, ["-m", "house.app"]):
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "__init__.py").touch()
+        (tmp_path / "home" / "app.py").write_text(PROGRAM)
+        by_path, whole = ["home/app.py"], [f"{tmp_path}/home/app.py"]
+        for arguments in (["-c", "import home.app", "assign"], by_path, whole, ["-m", "home.app"]):
             done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True,
                                   env={**os.environ, "PYTHONPATH": str(tmp_path)})  # fmt: skip
             assert "seen\n" == done.stdout, done.stderr
@@ -199,16 +199,16 @@ class TestSource:
 
 
 def _waiting(registry: ToolRegistry) -> list[Any]:
-    """Return the problems with acts that wait."""
+    """Return the problems with changes that wait."""
     return [one for one in registry.problems() if one.kind == "act-waits"]
 
 
 class TestProblems:
     def of(self, registry: ToolRegistry) -> list[tuple[str, str]]:
-        """Return kind and subject of the problems with acts."""
-        return [(one.kind, one.subject) for one in registry.problems() if one.kind.startswith("act")]
+        """Return kind and subject of the problems with changes."""
+        return [(one.kind, one.subject) for one in registry.problems() if one.kind.startswith("act-")]
 
-    def test_an_act_that_beats_a_declaration(self, store: Any) -> None:
+    def test_a_change_that_beats_a_declaration(self, store: Any) -> None:
         """Owner, sharing and configured fields that are not as declared are told, with both values; then not."""
         with Started(store) as first:
             first.transfer_ownership("spend", "clerk")
@@ -235,8 +235,8 @@ class TestProblems:
             assert [("act-beats-declaration", "reader")] * 2 == self.of(second)
             assert ["spend"] == reader.list_tools()
 
-    def test_an_act_that_waits(self, store: Any) -> None:
-        """Acts on a tool of another source, or of none that is there, wait; an ended one does not."""
+    def test_a_change_that_waits(self, store: Any) -> None:
+        """Changes on a tool of another source, or of none that is there, wait; an ended one does not."""
         with Started(store) as first:
             first.assign_tool_to_agent("spend", "clerk")
             first.revoke(first.grant("look", "clerk"))

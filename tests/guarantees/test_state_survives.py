@@ -105,7 +105,7 @@ class TestKilled:
             assert "ok" == outcome(registry, "open")
 
     def test_after_configure(self, path: Path) -> None:
-        """Every overridden field has its value, of several acts the last."""
+        """Every overridden field has its value, of several changes the last."""
         killed(
             path,
             "registry.configure('open', timeout=2, risk_level='high')\n"
@@ -315,7 +315,7 @@ class TestClearing:
 
 
 class TestOrder:
-    def test_acts_before_their_tools(self, store: Any) -> None:
+    def test_changes_before_their_tools(self, store: Any) -> None:
         """Blocks, removals and a category's switch before any tool is there count when it comes."""
         with ToolRegistry(journal=store) as first:
             first.block("open", "clerk")

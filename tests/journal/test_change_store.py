@@ -19,7 +19,7 @@ from praval_tools.journal.storage.memory import MemoryStore
 
 
 class Failing(MemoryStore):
-    """A store that takes nothing as long as it is told so."""
+    """A store that takes nothing while its switch is on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ def _names(cases: Any) -> list[str]:
 
 class TestStoresThatFail:
     def begin(self, store: Failing, **options: Any) -> Started:
-        """Return a registry in which every act has something to do; its store has failed since."""
+        """Return a registry in which every change has something to do; its store has failed since."""
         registry = Started(store, **options)
         registry.tool("switched", owned_by="treasurer", tags=["off"])(make_foreign_tool("a"))
         registry.tool("careful", owned_by="treasurer", requires_approval=True)(make_foreign_tool("b"))
@@ -69,54 +69,54 @@ class TestStoresThatFail:
         store.full = True
         return registry
 
-    @pytest.mark.parametrize(("what", "act", "tool", "agent"), WIDENING, ids=_names(WIDENING))
-    def test_a_widening_changes_nothing(self, what: str, act: Any, tool: str, agent: str) -> None:
+    @pytest.mark.parametrize(("what", "change", "tool", "agent"), WIDENING, ids=_names(WIDENING))
+    def test_a_widening_changes_nothing(self, what: str, change: Any, tool: str, agent: str) -> None:
         """It raises, the state is as before, and it can be done once the store works again."""
         store = Failing()
         registry = self.begin(store)
-        before, told = registry.state, list[AnyStateEvent]()
-        registry.subscribe(told.append)
+        before, caught = registry.state, list[AnyStateEvent]()
+        registry.subscribe(caught.append)
 
         with pytest.raises(JournalError, match="disk is full"):
-            act(registry)
+            change(registry)
 
-        assert before == registry.state and [] == told
+        assert before == registry.state and [] == caught
         store.full = False
         given = {"amount": 1} if tool == "spend" else {}
         assert "ok" != outcome(registry, tool, agent, **given)
-        act(registry)
+        change(registry)
         assert "ok" == outcome(registry, tool, agent, **given)
 
-    @pytest.mark.parametrize(("what", "act", "tool", "agent"), NARROWING, ids=_names(NARROWING))
-    def test_a_narrowing_counts_all_the_same(self, what: str, act: Any, tool: str, agent: str) -> None:
+    @pytest.mark.parametrize(("what", "change", "tool", "agent"), NARROWING, ids=_names(NARROWING))
+    def test_a_narrowing_counts_all_the_same(self, what: str, change: Any, tool: str, agent: str) -> None:
         """It counts from then on, and raises: it is not durable."""
         store = Failing()
         registry = self.begin(store)
 
         with pytest.raises(JournalError, match="disk is full"):
-            act(registry)
+            change(registry)
 
         store.full = False
         assert "ok" != outcome(registry, tool, agent)
         assert not registry.explain(agent, tool).allowed
 
-    @pytest.mark.parametrize("again", ["the same act", "another act"])
-    @pytest.mark.parametrize(("what", "act", "tool", "agent"), NARROWING, ids=_names(NARROWING))
-    def test_a_narrowing_is_made_up_for(self, what: str, act: Any, tool: str, agent: str, again: str) -> None:
-        """Done again, or followed by another act, it raises until it is durable; then it is there at the next start."""
+    @pytest.mark.parametrize("again", ["the same change", "another change"])
+    @pytest.mark.parametrize(("what", "change", "tool", "agent"), NARROWING, ids=_names(NARROWING))
+    def test_a_narrowing_is_made_up_for(self, what: str, change: Any, tool: str, agent: str, again: str) -> None:
+        """Done again, or followed by another change, it raises until it is durable, and is there at the next start."""
         store = Failing()
         registry = self.begin(store)
         grants = registry.grants(agent="granted")
         with pytest.raises(JournalError):
-            act(registry)
+            change(registry)
 
         def once_more() -> None:
-            if again == "another act":
+            if again == "another change":
                 registry.disable("careful")
             elif what == "revoke":
                 registry.revoke(grants[0])
             else:
-                act(registry)
+                change(registry)
 
         with pytest.raises(JournalError, match="disk is full"):
             once_more()
@@ -187,7 +187,7 @@ class TestStoresThatFail:
         assert (before, events) == (registry.state, grew(registry))
 
     def test_the_operator_may_go_on(self) -> None:
-        """With `journal_errors="continue"` all acts count in this process, with a warning, and no call crashes."""
+        """With `journal_errors="continue"` all changes count in this process, with a warning, and no call crashes."""
         store = Failing()
         registry = self.begin(store, journal_errors="continue")
 
@@ -216,7 +216,7 @@ class TestTwoAtOnce:
         """Whatever one does, the next journaled call of the other is decided by it."""
         with Started(store) as here, Started(store) as there:
             assert "ok" == outcome(there, "open")
-            for act, expected in (
+            for change, expected in (
                 (lambda: here.block("open", "clerk"), "forbidden"),
                 (lambda: here.unblock("open", "clerk"), "ok"),
                 (lambda: here.disable(category="text"), "disabled"),
@@ -229,7 +229,7 @@ class TestTwoAtOnce:
                 (lambda: here.configure("open", requires_approval=False), "ok"),
                 (lambda: here.remove_tool_from_agent("open", "clerk"), "forbidden"),
             ):
-                act()
+                change()
                 assert expected == outcome(there, "open")
 
     def test_both_change(self, store: Any) -> None:
@@ -261,15 +261,15 @@ class TestTwoAtOnce:
             assert ["ok", "ok", "ok", "forbidden"] == results
             assert 1 == len(here.grants(ended=True)) == len(there.grants(ended=True))
 
-    def test_the_latest_act_stays(self, store: Any) -> None:
-        """An act of another process on a tool brings nothing back that was undone here since."""
+    def test_the_latest_change_stays(self, store: Any) -> None:
+        """A change of another process on a tool brings nothing back that was undone here since."""
         with Started(store) as here, Started(store) as there:
-            for act in (
+            for change in (
                 lambda one: one.share_tool("spend"),
                 lambda one: one.configure("spend", requires_approval=False, retry_on=[ValueError]),
                 lambda one: one.transfer_ownership("spend", "clerk"),
             ):
-                act(there)
+                change(there)
                 outcome(here, "spend", amount=1)
             here.unshare_tool("spend")
             here.configure("spend", requires_approval=True)
@@ -280,7 +280,7 @@ class TestTwoAtOnce:
             assert ["forbidden", "forbidden", "approval_required", "approval_required"] == results
             assert (ValueError,) == here.get_tool("spend").metadata.retry_on  # type: ignore[union-attr]
 
-    def test_the_latest_act_stays_when_a_tool_is_declared_again(self, store: Any) -> None:
+    def test_the_latest_change_stays_when_a_tool_is_declared_again(self, store: Any) -> None:
         """A module that runs again brings nothing back that an earlier process did and this one undid."""
         with Started(store) as first:
             first.share_tool("spend")
@@ -349,8 +349,8 @@ class TestProcesses:
         with Started(path) as registry, begun(ANSWERING, path) as other:
             assert other.stdin is not None and other.stdout is not None
             assert "ready\n" == other.stdout.readline()
-            for act, expected in ((registry.block, "forbidden"), (registry.unblock, "ok")) * 3:
-                act("open", "clerk")
+            for change, expected in ((registry.block, "forbidden"), (registry.unblock, "ok")) * 3:
+                change("open", "clerk")
                 other.stdin.write("call\n")
                 other.stdin.flush()
                 assert f"{expected}\n" == other.stdout.readline()

@@ -97,12 +97,12 @@ class TestIdentity:
 
         registry.subscribe(seen.append)
         registry.assign_tool_to_agent("pay", "ann", where={"amount": {"maximum": 5}}, expires=LATER, max_calls=2)
-        act = next(one for one in seen if isinstance(one, events.ToolAssigned))
-        read = from_json(to_json(act))
+        change = next(one for one in seen if isinstance(one, events.ToolAssigned))
+        read = from_json(to_json(change))
 
-        assert act == read
+        assert change == read
         assert ({"amount": {"maximum": 5}}, LATER, 2) == (read.grant.where, read.grant.expires, read.grant.max_calls)
-        assert None is not act.grant.bounds and None is read.grant.bounds
+        assert None is not change.grant.bounds and None is read.grant.bounds
 
 
 class TestValues:
@@ -247,7 +247,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         "error",
-        [EventFormatError("e", ["a", "b"], "Fix it."), RedactionKeyError("file", "it is bad", "Mend it.")],
+        [EventFormatError("e", ["a", "b"], "Fix it."), RedactionKeyError("file", "it is bad", "Repair it.")],
         ids=lambda error: type(error).__name__,
     )
     def test_errors_survive_pickling(self, error: ToolError) -> None:
@@ -336,7 +336,7 @@ class TestShape:
         ],
     )
     def test_what_is_kept_of_a_decision(self, prepare: Callable[[ToolRegistry], Any], rule: str, source: str) -> None:
-        """The rule, and the record that decided by its id, so that an audit finds the act behind a call."""
+        """The rule, and the record that decided by its id, so that an audit finds the change behind a call."""
         registry = ToolRegistry()
 
         @tool("add", registry=registry)
@@ -363,7 +363,7 @@ def test_importing_the_package_loads_no_journal() -> None:
 
 
 def test_events_of_calls_are_public() -> None:
-    """Who reads the journal finds the classes of what is told of calls beside it."""
+    """Who reads the journal finds the classes of the events of calls beside it."""
     for one in (AgentToolCall, AgentToolResult, CallRefused):
         assert one is getattr(journal, one.__name__)
         assert one.__name__ in journal.__all__

@@ -67,7 +67,7 @@ class TestKey:
 
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660, 0o777])
     def test_wider_permissions(self, tmp_path: Path, mode: int) -> None:
-        """A file that others can read or write is refused, with the command that mends it."""
+        """A file that others can read or write is refused, with the command that fixes it."""
         load_key(tmp_path / "x", environ={})
         (tmp_path / "x.key").chmod(mode)
 

@@ -153,7 +153,7 @@ class TestFailing:
             assert (0, ()) == (store.revision(), store.state().uses)
             assert "done" == store.append([result("a")])[0].status
 
-    def test_a_damaged_page_is_told_when_it_is_read(self, filled: Path) -> None:
+    def test_a_damaged_page_is_reported_when_it_is_read(self, filled: Path) -> None:
         """Damage deep in the file is an error with the file and the fix, not a wrong answer."""
         with SqlStore(filled) as store:
             page = 4096 * (filled.stat().st_size // 4096 // 2)

@@ -68,7 +68,7 @@ class TestAppending:
         assert [NOON + timedelta(microseconds=1)] == [one.time for one in store.read()]
 
     def test_nothing_to_append_is_answered_by_nothing(self, store: Store) -> None:
-        """An empty list of items is no error."""
+        """An empty list of items is not an error."""
         assert [] == store.append([])
 
 
@@ -115,7 +115,7 @@ class TestOnce:
 
 
 class TestState:
-    def test_acts_are_loaded_as_they_hold_now(self, store: Store) -> None:
+    def test_changes_are_loaded_as_they_hold_now(self, store: Store) -> None:
         """Put, replace and end: what is loaded is what holds, in the order of the changes."""
         grant, block = StateRow("grant", "g1", "pkg", b"1"), StateRow("block", "b1", "", b"b")
         store.append([Item((record(),), rows=(grant, block), uses=(Uses("g1", 3),))])
@@ -129,15 +129,15 @@ class TestState:
         assert (Uses("g1", 3),) == view.uses
         assert 3 == store.revision()
 
-    def test_one_name_from_two_sources_is_two_acts(self, store: Store) -> None:
-        """The source belongs to what stands for an act."""
+    def test_one_name_from_two_sources_is_two_changes(self, store: Store) -> None:
+        """The source belongs to what stands for a change."""
         two = (StateRow("owner", "csv", "pkg-a", b"a"), StateRow("owner", "csv", "pkg-b", b"b"))
         store.append([Item((record(),), rows=two)])
 
         assert {b"a", b"b"} == {one.body for one in store.state().rows}
 
     def test_what_changed_since(self, store: Store) -> None:
-        """Only what changed later is told, the ended acts among it."""
+        """Only what changed later is returned, the ended changes among it."""
         for key in "abc":
             store.append([Item((record(),), rows=(StateRow("block", key, "", b"x"),), uses=(Uses(key, 1),))])
         known = store.state().revision
@@ -150,7 +150,7 @@ class TestState:
         assert (Uses("a", None),) == view.uses
 
     def test_whoever_is_too_far_behind_gets_all(self, store: Store) -> None:
-        """Traces of ended acts are forgotten with the old records; then the answer is complete, and says so."""
+        """Traces of ended changes are forgotten with the old records; then the answer is complete, and says so."""
         store.append([Item((record(),), rows=(StateRow("block", "a", "", b"x"), StateRow("block", "b", "", b"x")))])
         store.append([Item((record(),), rows=(StateRow("block", "a", "", None),))])
         store.prune(NOON)
@@ -178,8 +178,8 @@ class TestState:
 
     def test_a_change_can_be_made_on_condition(self, store: Store) -> None:
         """Of two changes decided at one revision, one is made."""
-        act = StateRow("block", "a", "", b"x")
-        assert ["done", "stale"] == _statuses(store, *[Item((record(),), revision=0, rows=(act,))] * 2)
+        row = StateRow("block", "a", "", b"x")
+        assert ["done", "stale"] == _statuses(store, *[Item((record(),), revision=0, rows=(row,))] * 2)
         assert 1 == store.revision()
 
     def test_what_is_there_is_said_before_what_is_stale(self, store: Store) -> None:

@@ -34,7 +34,7 @@ def _see_whole(records: list[Record], revision: int, left: int | None) -> None:
     by_kind = Counter(one.type for one in records)
     whys = sum(one.id.endswith("-why") for one in records)
     assert by_kind["agent_tool_call"] == whys, "an intent without the record of its unit"
-    assert by_kind["act"] == revision - 1, "an act without its event"
+    assert by_kind["change"] == revision - 1, "a change without its event"
     assert by_kind["agent_tool_call"] == _GRANTED - (left or 0), "a call that was not counted"
     for run in {one.run_id for one in records} - {None}:
         places = [one.run_seq for one in records if one.run_id == run]

@@ -51,7 +51,7 @@ def calls(path: str, name: str, count: str) -> None:
             call, run = f"{name}-{thread}-{at}", f"run-{at % 3}"
             whole = Item(intent(call, run).records + (record(f"{call}-why", run_id=run),), spend=("grant",))
             block = StateRow("block", call, "", b"x")
-            for item in (whole, result(call, run), Item((record(f"{call}-block", type="act"),), rows=(block,))):
+            for item in (whole, result(call, run), Item((record(f"{call}-block", type="change"),), rows=(block,))):
                 (answer,) = store.append([item])
                 _say(answer.status, item.records[0].id, answer.seq)
 

@@ -113,7 +113,7 @@ HEAD = {"id": "e-9", "time": NOON, "tool_call_id": "c", "tool_name": "t"}
 _HEAD = {"id": "e-1", "time": NOON, "process": "host:4711"}
 _CALL = {**_HEAD, "tool_call_id": "call-1", "tool_name": "wire_money", "agent": "clerk", "run_id": "run-1"}
 _NOTE = RecordedDecision(allowed=True, rule="granted", reason="'operator' granted it.", source="grant:g-1")
-_CHANGE = {**_HEAD, "by": "boss", "reason": "because"}
+_HEADER = {**_HEAD, "by": "boss", "reason": "because"}
 _GRANT = Grant(
     id="g-1", tool="wire_money", agent="clerk", by="boss", key="k", reason="holidays", expires=NOON, max_calls=3,
     where={"amount": {"type": "number", "maximum": 100}}, delegable=True, parent="g-0", made=NOON,
@@ -161,19 +161,19 @@ EXAMPLES: dict[EventType, Any] = {
         **_HEAD, plugin="sql", distribution="praval-tools-sql", version="1.2", stage="import", error="no module",
         error_type="ImportError",
     ),
-    EventType.TOOL_ASSIGNED: facts.ToolAssigned(**_CHANGE, grant=_GRANT),
-    EventType.TOOL_UNASSIGNED: facts.ToolUnassigned(**_CHANGE, tool="wire_money", agent="clerk"),
-    EventType.TOOL_BLOCKED: facts.ToolBlocked(**_CHANGE, block=Block(tool="wire_money", agent="clerk", by="boss")),
-    EventType.TOOL_UNBLOCKED: facts.ToolUnblocked(**_CHANGE, tool="wire_money", agent="clerk", setter="boss"),
-    EventType.OWNERSHIP_TRANSFERRED: facts.OwnershipTransferred(**_CHANGE, tool="wire_money", to="ann"),
-    EventType.TOOL_DISABLED: facts.ToolDisabled(**_CHANGE, kind="tool", name="wire_money"),
-    EventType.TOOL_ENABLED: facts.ToolEnabled(**_CHANGE, kind="category", name="money"),
-    EventType.TOOL_SHARED: facts.ToolShared(**_CHANGE, tool="wire_money"),
-    EventType.TOOL_UNSHARED: facts.ToolUnshared(**_CHANGE, tool="wire_money"),
-    EventType.TOOL_CONFIGURED: facts.ToolConfigured(**_CHANGE, tool="wire_money", changes={"tags": ("a",), "timeout": 5}),
-    EventType.TOOL_LISTED: facts.ToolListed(**_CHANGE, tool="wire_money", agent="clerk"),
-    EventType.TOOL_UNREGISTERED: facts.ToolUnregistered(**_CHANGE, tool="wire_money"),
-    EventType.GRANT_REVOKED: facts.GrantRevoked(**_CHANGE, grant="g-1"),
-    EventType.GRANT_SPENT: facts.GrantSpent(**_CHANGE, grants=("g-1", "g-0")),
-    EventType.AGENT_RETIRED: facts.AgentRetired(**_CHANGE, agent="clerk"),
+    EventType.TOOL_ASSIGNED: facts.ToolAssigned(**_HEADER, grant=_GRANT),
+    EventType.TOOL_UNASSIGNED: facts.ToolUnassigned(**_HEADER, tool="wire_money", agent="clerk"),
+    EventType.TOOL_BLOCKED: facts.ToolBlocked(**_HEADER, block=Block(tool="wire_money", agent="clerk", by="boss")),
+    EventType.TOOL_UNBLOCKED: facts.ToolUnblocked(**_HEADER, tool="wire_money", agent="clerk", setter="boss"),
+    EventType.OWNERSHIP_TRANSFERRED: facts.OwnershipTransferred(**_HEADER, tool="wire_money", to="ann"),
+    EventType.TOOL_DISABLED: facts.ToolDisabled(**_HEADER, kind="tool", name="wire_money"),
+    EventType.TOOL_ENABLED: facts.ToolEnabled(**_HEADER, kind="category", name="money"),
+    EventType.TOOL_SHARED: facts.ToolShared(**_HEADER, tool="wire_money"),
+    EventType.TOOL_UNSHARED: facts.ToolUnshared(**_HEADER, tool="wire_money"),
+    EventType.TOOL_CONFIGURED: facts.ToolConfigured(**_HEADER, tool="wire_money", changes={"tags": ("a",), "timeout": 5}),
+    EventType.TOOL_LISTED: facts.ToolListed(**_HEADER, tool="wire_money", agent="clerk"),
+    EventType.TOOL_UNREGISTERED: facts.ToolUnregistered(**_HEADER, tool="wire_money"),
+    EventType.GRANT_REVOKED: facts.GrantRevoked(**_HEADER, grant="g-1"),
+    EventType.GRANT_SPENT: facts.GrantSpent(**_HEADER, grants=("g-1", "g-0")),
+    EventType.AGENT_RETIRED: facts.AgentRetired(**_HEADER, agent="clerk"),
 }  # fmt: skip

@@ -46,7 +46,7 @@ def is_apart(text: str) -> bool:
 
 
 def forms(secret: str) -> set[str]:
-    """Return how *secret* could be told from bytes: as it is, escaped, quoted, in base64."""
+    """Return how *secret* could be read from bytes: as it is, escaped, quoted, in base64."""
     data = secret.encode("utf-8", "surrogatepass")
     found = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     found |= {b64encode(data).decode().rstrip("="), urlsafe_b64encode(data).decode().rstrip("=")}

@@ -1,5 +1,5 @@
 """
-A group of plain records as the rows of one statement: see `sqlite.build_group_insert`.
+Records as numbered rows, and a group of plain records as the rows of one statement: see `sqlite.build_group_insert`.
 
 The rows have the columns of the events. Rows without a body set counters: the first one the store's (`seq` and
 `run_seq` are the last record and the revision that it must be at, `time` is the last record afterwards), the last ones
@@ -8,24 +8,67 @@ those of the runs (`run_seq` is the length, `time` that of the latest record).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from praval_tools.journal.storage.protocol import Answer, Item, Status
-from praval_tools.journal.storage.rows import TIME_COLUMN, record_to_row
+from praval_tools.journal.storage.protocol import Answer, Item, Record, Status
+from praval_tools.journal.storage.rows import RUN_COLUMN, RUN_SEQ_COLUMN, TIME_COLUMN, EventRow, record_to_row
 
 MAX_GROUP_ROWS: Final = 80
 """A statement is cached for each number of rows, 60 KB on average; a larger group is written in several statements."""
 
 
 class RunCounters(msgspec.Struct):
-    """What is known of a run: its number, how many records it has, and the time of the latest one of a group."""
+    """What is known of a run: its number, and how many records it has."""
 
     number: int
     length: int
-    last_time: int = 0
+
+
+def number_records(
+    records: Sequence[Record],
+    seq: int,
+    revision: int,
+    get_run: Callable[[Record, int], RunCounters],
+    rows: list[EventRow],
+) -> Answer:
+    """
+    Add the rows of one item's *records* to *rows*, and return the answer to it.
+
+    Args:
+        records: What is appended.
+        seq: The last number in the store before them.
+        revision: The state's revision.
+        get_run: Returns the counters of the run of a record that gets this number in the store.
+        rows: The rows of the items before.
+    """
+    if not records:
+        raise ValueError("an item needs at least one record")
+    first, run_seq = seq + 1, None
+    for number, record in enumerate(records, first):
+        if record.run_id is None:
+            rows.append(record_to_row(record, number, None, None))
+            continue
+        run = get_run(record, number)
+        run.length += 1
+        rows.append(record_to_row(record, number, run.number, run.length))
+        if number == first:
+            run_seq = run.length
+    return Answer(Status.DONE, first, run_seq, revision)
+
+
+def find_run_ends(rows: Iterable[EventRow]) -> dict[int, tuple[int, int]]:
+    """Return the length and the latest time of the runs in *rows*, by their numbers."""
+    ends: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        run, time = row[RUN_COLUMN], row[TIME_COLUMN]
+        if run is not None:
+            ends[run] = row[RUN_SEQ_COLUMN], max(time, ends[run][1]) if run in ends else time
+    return ends
 
 
 class WriteGroup(msgspec.Struct):
@@ -56,37 +99,28 @@ def build_group(
     Returns:
         The group; None: it is too large, or some item needs more than an insert.
     """
-    first_seq, event_values, answers = seq, list[Any](), list[Answer]()
     runs: dict[str, RunCounters] = {}
+
+    def get_run(record: Record, _: int) -> RunCounters:
+        run_id = record.run_id or ""
+        if run_id not in runs:
+            runs[run_id] = replace(known_runs[run_id])
+        return runs[run_id]
+
+    last_seq, rows, answers = seq, list[EventRow](), list[Answer]()
     for item in items:
         is_stale = item.revision is not None and item.revision != revision
         if is_stale or item.spend or item.rows or item.uses or not item.records:
             return None
-        item_seq, item_run_seq = seq + 1, None
-        for record in item.records:
-            seq += 1
-            if type(record.body) is not bytes:
-                return None
-            if record.run_id is None:
-                event_values += record_to_row(record, seq, None, None)
-                continue
-            run = runs.get(record.run_id)
-            if run is None:
-                known_run = known_runs.get(record.run_id)
-                if known_run is None:
-                    return None
-                run = runs[record.run_id] = RunCounters(known_run.number, known_run.length)
-            run.length += 1
-            row = record_to_row(record, seq, run.number, run.length)
-            event_values += row
-            run.last_time = max(run.last_time, row[TIME_COLUMN])
-            if seq == item_seq:
-                item_run_seq = run.length
-        answers.append(Answer(Status.DONE, item_seq, item_run_seq, revision))
-    row_count = 1 + seq - first_seq + len(runs)
-    if row_count > MAX_GROUP_ROWS:
+        try:
+            answers.append(number_records(item.records, last_seq, revision, get_run, rows))
+        except KeyError:  # an unknown run
+            return None
+        last_seq += len(item.records)
+    row_count = 1 + len(rows) + len(runs)
+    if row_count > MAX_GROUP_ROWS or any(type(row[-1]) is not bytes for row in rows):
         return None
-    values = [first_seq, None, revision, *[None] * 5, seq, None, None, None, *event_values]
-    for run in runs.values():
-        values += (None, run.number, run.length, *[None] * 5, run.last_time, None, None, None)
-    return WriteGroup(row_count, tuple(values), answers, seq, runs)
+    values = [seq, None, revision, *[None] * 5, last_seq, None, None, None, *chain.from_iterable(rows)]
+    for number, (length, last_time) in find_run_ends(rows).items():
+        values += (None, number, length, *[None] * 5, last_time, None, None, None)
+    return WriteGroup(row_count, tuple(values), answers, last_seq, runs)

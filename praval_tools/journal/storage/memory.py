@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
@@ -23,6 +23,7 @@ from praval_tools.journal.storage.protocol import (
     StateView,
     Status,
     Uses,
+    find_attempts,
     find_error,
 )
 from praval_tools.journal.storage.rows import to_microseconds
@@ -192,7 +193,7 @@ class MemoryStore:
         problem = _find_problem(item)
         if problem:
             return _make_failed_answer(problem, "Nothing of it was written; correct the item, or try again.")
-        attempts = self._find_attempts(item)
+        attempts = find_attempts(item, self._read_attempts)
         if attempts:
             return Answer(Status.EXISTS, revision=self._revision, found=attempts)
         if item.revision is not None and item.revision != self._revision:
@@ -210,15 +211,9 @@ class MemoryStore:
         run_seq, *_ = [self._append_record(record) for record in item.records]
         return Answer(Status.DONE, first, run_seq, self._revision)
 
-    def _find_attempts(self, item: Item) -> tuple[Record, ...]:
-        """Return the recorded attempts of the calls of which the item would repeat one."""
-        found: dict[int, Record] = {}
-        for record in item.records:
-            run = self._runs.get(record.run_id or "")
-            attempts = {} if run is None or record.run_id is None else run.calls.get(record.call_id or "", {})
-            if record.call_id is not None and record.attempt in attempts:
-                found.update({attempt.seq or 0: attempt for attempt in attempts.values()})
-        return tuple(found[seq] for seq in sorted(found))
+    def _read_attempts(self, run_id: str, call_id: str) -> Iterable[Record]:
+        run = self._runs.get(run_id)
+        return () if run is None else run.calls.get(call_id, {}).values()
 
     def _find_exhausted_grant(self, spend: Sequence[str]) -> str | None:
         for index, grant in enumerate(spend):

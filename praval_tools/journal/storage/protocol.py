@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
@@ -138,6 +138,17 @@ def find_error(answers: Sequence[Answer]) -> JournalError | None:
             error.answers = [*answers[:index], msgspec.structs.replace(answer, error=None), *answers[index + 1 :]]
             return error
     return None
+
+
+def find_attempts(item: Item, read_attempts: Callable[[str, str], Iterable[Record]]) -> tuple[Record, ...]:
+    """Return the recorded attempts of the calls of which *item* would repeat one; they are read by run and call id."""
+    found: dict[int, Record] = {}
+    for record in item.records:
+        if record.run_id is not None and record.call_id is not None and record.attempt is not None:
+            attempts = {attempt.attempt: attempt for attempt in read_attempts(record.run_id, record.call_id)}
+            if record.attempt in attempts:
+                found.update({attempt.seq or 0: attempt for attempt in attempts.values()})
+    return tuple(found[seq] for seq in sorted(found))
 
 
 class StateView(msgspec.Struct, frozen=True):

@@ -74,7 +74,7 @@ def _scan_call_index(database: Database, wanted: RecordFilter, last: int, end: i
         numbers = numbers.where(events.c.run == run)
         by_range = by_range.where(events.c.run + zero == run)  # not by the index of the run
     if wanted.call_id is not None:
-        numbers, by_range = (select.where(events.c.call_id == wanted.call_id) for select in (numbers, by_range))
+        numbers = numbers.where(events.c.call_id == wanted.call_id)
     numbers = numbers.order_by(events.c.seq).limit(_SEQ_PAGE_SIZE)
     while True:
         with readers.connect() as connection:
@@ -102,11 +102,9 @@ def _build_time_conditions(wanted: RecordFilter) -> list[sa.ColumnElement[bool]]
 
 
 def _build_conditions(wanted: RecordFilter) -> list[sa.ColumnElement[bool]]:
-    """Return all conditions but those on run and call, which have an index."""
-    values = {"agent": wanted.agent, "tool": wanted.tool, "type": wanted.type}
-    return _build_time_conditions(wanted) + [
-        events.c[name] == value for name, value in values.items() if value is not None
-    ]
+    """Return all conditions but that on the run."""
+    exact_values = wanted.get_exact_values().items()
+    return _build_time_conditions(wanted) + [events.c[name] == value for name, value in exact_values]
 
 
 def _select_calls(of_runs: sa.ColumnElement[bool]) -> sa.Subquery:

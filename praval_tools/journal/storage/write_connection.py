@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from praval_tools.journal.storage.database import Database
-from praval_tools.journal.storage.group_commit import RunCounters, build_group
-from praval_tools.journal.storage.protocol import Answer, Item, Record, Status
+from praval_tools.journal.storage.group_commit import RunCounters, build_group, find_run_ends, number_records
+from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, find_attempts
 from praval_tools.journal.storage.rows import (
-    RUN_COLUMN,
-    RUN_SEQ_COLUMN,
-    TIME_COLUMN,
     EventRow,
-    record_to_row,
     row_to_record,
     to_microseconds,
 )
@@ -32,7 +29,7 @@ class _RefusedError(Exception):
 
 
 class _UnavailableError(Exception):
-    """No transaction can be started: it is no item's fault."""
+    """No transaction can be started: no item is at fault."""
 
 
 class WriteConnection:
@@ -211,52 +208,36 @@ class WriteConnection:
 
     def _number_records(self, connection: Connection, item: Item, rows: list[EventRow]) -> Answer:
         """Assign the item's records their numbers and add them to *rows*."""
-        if not item.records:
-            raise ValueError("an item needs at least one record")
-        first_seq, first_run_seq = self._seq + 1, None
-        for record in item.records:
-            self._seq += 1
-            if record.run_id is None:
-                rows.append(record_to_row(record, self._seq, None, None))
-                continue
-            run = self._run_counters.get(record.run_id) or self._find_or_create_run(connection, record, record.run_id)
-            run.length += 1
-            rows.append(record_to_row(record, self._seq, run.number, run.length))
-            if self._seq == first_seq:
-                first_run_seq = run.length
-        return Answer(Status.DONE, first_seq, first_run_seq, self._revision)
+        get_run = partial(self._find_or_create_run, connection)
+        answer = number_records(item.records, self._seq, self._revision, get_run, rows)
+        self._seq += len(item.records)
+        return answer
 
-    def _find_or_create_run(self, connection: Connection, record: Record, run_id: str) -> RunCounters:
+    def _find_or_create_run(self, connection: Connection, record: Record, seq: int) -> RunCounters:
         """Return the run of *record*, the record that begins it where there is none."""
-        row = connection.exec_driver_sql(self._statements.select_run, (run_id,)).one_or_none()
-        if row is None:
-            time = to_microseconds(record.time)
-            connection.exec_driver_sql(self._statements.insert_run, (self._seq, run_id, 0, time, time))
-        run = self._run_counters[run_id] = RunCounters(self._seq, 0) if row is None else RunCounters(row[0], row[1])
+        run_id = record.run_id or ""
+        run = self._run_counters.get(run_id)
+        if run is None:
+            row = connection.exec_driver_sql(self._statements.select_run, (run_id,)).one_or_none()
+            if row is None:
+                time = to_microseconds(record.time)
+                connection.exec_driver_sql(self._statements.insert_run, (seq, run_id, 0, time, time))
+            run = self._run_counters[run_id] = RunCounters(seq, 0) if row is None else RunCounters(row[0], row[1])
         return run
 
     def _insert_rows(self, connection: Connection, rows: list[EventRow]) -> None:
         connection.exec_driver_sql(self._statements.insert_event, rows)
-        runs: dict[int, tuple[int, int]] = {}
-        for row in rows:
-            run, time = row[RUN_COLUMN], row[TIME_COLUMN]
-            if run is not None:
-                runs[run] = row[RUN_SEQ_COLUMN], max(time, runs[run][1]) if run in runs else time
-        if runs:
-            updates = [(length, last_time, last_time, run) for run, (length, last_time) in runs.items()]
+        ends = find_run_ends(rows).items()
+        if ends:
+            updates = [(length, last_time, last_time, run) for run, (length, last_time) in ends]
             connection.exec_driver_sql(self._statements.update_run, updates)
 
     def _find_attempts(self, connection: Connection, item: Item) -> tuple[Record, ...]:
-        """Return the recorded attempts of the calls of which the item would repeat one."""
-        found: dict[int, Record] = {}
-        for record in item.records:
-            if record.run_id is None or record.call_id is None or record.attempt is None:
-                continue
-            rows = connection.exec_driver_sql(self._statements.select_attempts, (record.run_id, record.call_id)).all()
-            attempts = [row_to_record(row) for row in rows]
-            if any(attempt.attempt == record.attempt for attempt in attempts):
-                found.update({attempt.seq or 0: attempt for attempt in attempts})
-        return tuple(found[seq] for seq in sorted(found))
+        def read_attempts(run_id: str, call_id: str) -> list[Record]:
+            rows = connection.exec_driver_sql(self._statements.select_attempts, (run_id, call_id))
+            return [row_to_record(row) for row in rows]
+
+        return find_attempts(item, read_attempts)
 
     def _apply_changes(self, connection: Connection, item: Item) -> None:
         """Store changes of access and counts, under a new revision."""

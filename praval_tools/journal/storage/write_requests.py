@@ -11,6 +11,9 @@ from typing import Protocol
 from praval_tools.errors import JournalError
 from praval_tools.journal.storage.protocol import Answer, Item, find_error
 
+WriteResult = list[Answer] | JournalError
+"""The answers to the items of a request; or why there are none."""
+
 
 class WriteRequest(Protocol):
     """Items on their way to the writer."""
@@ -19,41 +22,37 @@ class WriteRequest(Protocol):
     def items(self) -> Sequence[Item]:
         """What is to be written."""
 
-    def complete(self, answers: list[Answer]) -> None:
-        """Hand the answers to whoever waits for them."""
+    def complete(self, result: WriteResult) -> None:
+        """Hand the answers, or the error, to whoever waits for them."""
 
-    def fail(self, error: JournalError) -> None:
-        """Raise *error* where somebody waits: there are no answers."""
+
+def _find_result_error(result: WriteResult) -> JournalError | None:
+    """Return the error that the waiting side gets."""
+    return result if isinstance(result, JournalError) else find_error(result)
 
 
 class ThreadWriteRequest:
     """A request for which the calling thread waits."""
 
-    __slots__ = ("_answers", "_done_lock", "_error", "items")
+    __slots__ = ("_done_lock", "_result", "items")
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = tuple(items)
-        self._answers: list[Answer] = []
-        self._error: JournalError | None = None
+        self._result: WriteResult = []
         self._done_lock = threading.Lock()  # a future would cost ten times as much
         self._done_lock.acquire()
 
-    def complete(self, answers: list[Answer]) -> None:
+    def complete(self, result: WriteResult) -> None:
         """Wake the thread."""
-        self._answers, self._error = answers, find_error(answers)
-        self._done_lock.release()
-
-    def fail(self, error: JournalError) -> None:
-        """Wake the thread, which raises."""
-        self._error = error
+        self._result = _find_result_error(result) or result
         self._done_lock.release()
 
     def wait(self) -> list[Answer]:
         """Return the answers once they are there; an interrupt ends the waiting, not the writing."""
         with self._done_lock:
-            if self._error is not None:
-                raise self._error
-            return self._answers
+            if isinstance(self._result, JournalError):
+                raise self._result
+            return self._result
 
 
 class FutureWriteRequest:
@@ -66,17 +65,9 @@ class FutureWriteRequest:
         self.future: Future[list[Answer]] = Future()
         self.future.set_running_or_notify_cancel()  # a request cannot be taken back
 
-    def complete(self, answers: list[Answer]) -> None:
+    def complete(self, result: WriteResult) -> None:
         """Complete the future; its callbacks run here."""
-        error = find_error(answers)
-        if error is None:
-            self.future.set_result(answers)
-        else:
-            self.future.set_exception(error)
-
-    def fail(self, error: JournalError) -> None:
-        """Let the future raise."""
-        self.future.set_exception(error)
+        _complete_future(self.future, result)
 
 
 class LoopWriteRequest:
@@ -96,36 +87,27 @@ class LoopWriteRequest:
         self._futures.append((future, len(self.items)))
         return future
 
-    def complete(self, answers: list[Answer]) -> None:
+    def complete(self, result: WriteResult) -> None:
         """Wake the loop."""
-        self._call_in_loop(lambda: self._complete_futures(answers))
-
-    def fail(self, error: JournalError) -> None:
-        """Wake the loop, whose tasks raise."""
-        self._call_in_loop(lambda: self._fail_futures(error))
-
-    def _call_in_loop(self, callback: Callable[[], None]) -> None:
         try:
-            self._loop.call_soon_threadsafe(callback)
+            self._loop.call_soon_threadsafe(self._complete_futures, result)
         except RuntimeError:  # the loop was closed, and nobody waits any more
             pass
 
-    def _complete_futures(self, answers: list[Answer]) -> None:
+    def _complete_futures(self, result: WriteResult) -> None:
         start = 0
         for future, end in self._futures:
-            own_answers, start = answers[start:end], end
-            if future.done():  # its task was cancelled
-                continue
-            error = find_error(own_answers)
-            if error is None:
-                future.set_result(own_answers)
-            else:
-                future.set_exception(error)
+            if not future.done():  # else its task was cancelled
+                _complete_future(future, result if isinstance(result, JournalError) else result[start:end])
+            start = end
 
-    def _fail_futures(self, error: JournalError) -> None:
-        for future, _ in self._futures:
-            if not future.done():
-                future.set_exception(error)
+
+def _complete_future(future: Future[list[Answer]] | asyncio.Future[list[Answer]], result: WriteResult) -> None:
+    error = _find_result_error(result)
+    if error is not None:
+        future.set_exception(error)
+    elif not isinstance(result, JournalError):
+        future.set_result(result)
 
 
 class _LoopIteration(threading.local):
@@ -163,4 +145,4 @@ class LoopBatcher:
         try:
             self._submit(iteration.request)
         except JournalError as error:  # closed meanwhile
-            iteration.request.fail(error)
+            iteration.request.complete(error)

@@ -9,9 +9,8 @@ from queue import SimpleQueue
 
 from praval_tools.errors import JournalClosedError, JournalError
 from praval_tools.journal.storage.database import Database
-from praval_tools.journal.storage.protocol import Answer
 from praval_tools.journal.storage.write_connection import WriteConnection
-from praval_tools.journal.storage.write_requests import WriteRequest
+from praval_tools.journal.storage.write_requests import WriteRequest, WriteResult
 
 _MAX_GROUP_SIZE = 1_000  # requests: more wait for the next commit, so that the first ones are not kept waiting
 
@@ -101,11 +100,11 @@ class WriterThread:
             with self._turn_lock:
                 self._transaction_lock.acquire()
             try:
-                answers = self._write_requests(requests)
+                results = self._write_requests(requests)
             finally:
                 self._transaction_lock.release()
-            for request, own_answers in zip(requests, answers, strict=True):
-                _deliver_answers(request, own_answers)
+            for request, result in zip(requests, results, strict=True):
+                _deliver_result(request, result)
         with self._transaction_lock:
             self._connection.close()
 
@@ -121,8 +120,8 @@ class WriterThread:
                 self._is_idle = True
             self._wake_queue.get()
 
-    def _write_requests(self, requests: Sequence[WriteRequest]) -> list[list[Answer] | JournalError]:
-        """Return the answers to each request."""
+    def _write_requests(self, requests: Sequence[WriteRequest]) -> list[WriteResult]:
+        """Return the result of each request."""
         try:
             if len(requests) == 1:
                 return [self._connection.write(requests[0].items)]
@@ -132,12 +131,9 @@ class WriterThread:
         return [list(islice(answers, len(request.items))) for request in requests]
 
 
-def _deliver_answers(request: WriteRequest, answers: list[Answer] | JournalError) -> None:
+def _deliver_result(request: WriteRequest, result: WriteResult) -> None:
     try:
-        if isinstance(answers, JournalError):
-            request.fail(answers)
-        else:
-            request.complete(answers)
+        request.complete(result)
     except Exception as error:  # isolation: somebody else completed the future; the others still wait
         report = threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
         threading.excepthook(report)

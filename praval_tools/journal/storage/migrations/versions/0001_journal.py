@@ -1,4 +1,4 @@
-"""Events, the state of acts, counts, and the store's own row."""
+"""Create the tables: events, runs, changes of access that hold, counts, and the store's own row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "journal_runs",
         sa.Column("number", _NUMBER, primary_key=True, autoincrement=False),
@@ -40,10 +40,10 @@ def upgrade() -> None:
     )
     op.create_index("journal_events_call", "journal_events", ["run", "call_id", "attempt"], unique=True)
     op.create_index("journal_events_time", "journal_events", ["time"])
-    _make_state()
+    _create_state_tables()
 
 
-def _make_state() -> None:
+def _create_state_tables() -> None:
     op.create_table(
         "journal_state",
         sa.Column("kind", sa.Text, primary_key=True),
