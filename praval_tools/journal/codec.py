@@ -270,7 +270,7 @@ def _make_reader(hint: Any) -> _Reader:
         return _SCALAR_READERS[hint]
     arguments = get_args(hint)
     if get_origin(hint) is Literal:
-        return lambda value: value if value in arguments else _require_type(value, NoneType, f"one of {arguments}")
+        return lambda value: arguments[arguments.index(_require_type(value, str, "text"))]
     if get_origin(hint) is tuple:
         read_item = _make_reader(arguments[0])
         return lambda value: tuple(map(read_item, _require_type(value, list, "a list")))

@@ -186,7 +186,7 @@ class TestRefusals:
             assert "version" in str(error) and "Install" in str(error) and "'e'" in str(error)
 
     def test_unknown_types(self) -> None:
-        """A type that this release does not know is refused, with the nearest that it knows, the likeliest first."""
+        """A type that this release does not know is refused, with the nearest that it knows."""
         assert "Did you mean 'agent_tool_call' or 'agent_tool_result'?" in str(refused(b'{"v": 1, "type": "agent_tol_call"}'))
         assert "its type is None" in str(refused(b'{"v": 1}'))
         assert "its type is ['x']" in str(refused(b'{"v": 1, "type": ["x"]}'))
@@ -219,6 +219,13 @@ class TestRefusals:
         error = refused(json.dumps({**body(EXAMPLES[EventType.AGENT_TOOL_CALL]), name: value}))
 
         assert any(name in problem for problem in error.problems) or "praval:" in str(error), str(error)
+
+    @pytest.mark.parametrize("answer", [None, "perhaps", ["allow"], True])
+    def test_answers_that_do_not_exist(self, answer: Any) -> None:
+        """An approval is allowed or denied; a record that says anything else is refused, never taken for an answer."""
+        whole = body(EXAMPLES[EventType.APPROVAL_ANSWERED])
+
+        assert any("answer" in problem for problem in refused(json.dumps({**whole, "answer": answer})).problems)
 
     @pytest.mark.parametrize("data", [b"", b"[", b"[]", b"null", b"\xff", b'{"v": NaN}', b"[" * 100_000, "\ud800"])
     def test_no_json_object(self, data: bytes | str) -> None:

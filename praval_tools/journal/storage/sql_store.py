@@ -146,12 +146,6 @@ class SqlStore:
         except SQLAlchemyError as error:
             raise self._database.translate_error(error) from error
 
-    def _pause_for_fork(self) -> None:
-        self._writer.pause_for_fork()
-
-    def _resume_after_fork(self) -> None:
-        self._writer.resume_after_fork()
-
     def _reset_after_fork(self) -> None:
         self._leases.reset_after_fork()
         self._database.reset_after_fork()
@@ -182,7 +176,7 @@ def _register_fork_hooks(store: SqlStore) -> None:
         return run_hook
 
     os.register_at_fork(
-        before=make_hook(SqlStore._pause_for_fork),
-        after_in_parent=make_hook(SqlStore._resume_after_fork),
+        before=make_hook(lambda living_store: living_store._writer.pause_for_fork()),
+        after_in_parent=make_hook(lambda living_store: living_store._writer.resume_after_fork()),
         after_in_child=make_hook(SqlStore._reset_after_fork),
     )
