@@ -247,6 +247,12 @@ def _require_type(value: object, kind: type[T], name: str) -> T:
     return value
 
 
+def _require_choice(value: object, choices: tuple[object, ...]) -> object:
+    if value not in choices:
+        raise ValueError(f"{shorten_repr(value)} is not one of {', '.join(map(repr, choices))}")
+    return value
+
+
 _SCALAR_READERS: Final[dict[object, _Reader]] = {
     Any: unpack_value,
     str: lambda value: _require_type(value, str, "text"),
@@ -270,7 +276,7 @@ def _make_reader(hint: Any) -> _Reader:
         return _SCALAR_READERS[hint]
     arguments = get_args(hint)
     if get_origin(hint) is Literal:
-        return lambda value: arguments[arguments.index(_require_type(value, str, "text"))]
+        return lambda value: _require_choice(value, arguments)
     if get_origin(hint) is tuple:
         read_item = _make_reader(arguments[0])
         return lambda value: tuple(map(read_item, _require_type(value, list, "a list")))
