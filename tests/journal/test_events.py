@@ -186,8 +186,9 @@ class TestRefusals:
             assert "version" in str(error) and "Install" in str(error) and "'e'" in str(error)
 
     def test_unknown_types(self) -> None:
-        """A type that this release does not know is refused, with the nearest that it knows."""
-        assert "Did you mean 'agent_tool_call' or 'agent_tool_result'?" in str(refused(b'{"v": 1, "type": "agent_tol_call"}'))
+        """A type that this release does not know is refused, with the nearest that it knows, the likeliest first."""
+        misspelled = refused(b'{"v": 1, "type": "agent_tol_call"}')
+        assert "Did you mean 'agent_tool_call' or 'agent_tool_result'?" in str(misspelled)
         assert "its type is None" in str(refused(b'{"v": 1}'))
         assert "its type is ['x']" in str(refused(b'{"v": 1, "type": ["x"]}'))
 
