@@ -4,7 +4,7 @@ Hypothesis profiles, and the fixtures that several files share.
 The profile `ci` looks further than the default, `fuzz` further still and elsewhere at every run; `fast` takes a glance.
 All but `fuzz` draw the same examples at every run, so that a red run is always about the change that was made.
 
-`make test-fast` uses it, and leaves out the tests that are marked `slow`: those that take a second or more.
+`make test-fast` uses it, and leaves out the tests that are marked `slow`: those that `slow_tests.txt` lists.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import random
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from clocks import HandClock
@@ -36,6 +37,16 @@ settings.register_profile("default", max_examples=50, derandomize=True, **KEPT)
 settings.register_profile("ci", max_examples=200, derandomize=True, **KEPT)
 settings.register_profile("fuzz", max_examples=1_000, **KEPT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+SLOW_TESTS = frozenset((Path(__file__).parent / "slow_tests.txt").read_text(encoding="utf-8").split())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the list as slow: `TestClass::test_name`, or the name of a function."""
+    for item in items:
+        if item.nodeid.partition("::")[2].partition("[")[0] in SLOW_TESTS:
+            item.add_marker(pytest.mark.slow)
 
 
 _REPORTED = "reported"

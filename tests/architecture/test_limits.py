@@ -7,9 +7,11 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from source_tree import read_tree
 
 import praval_tools
 
@@ -45,6 +47,7 @@ def _docstring_lines(tree: ast.Module) -> set[int]:
     return found
 
 
+@cache
 def lines_of(path: Path) -> set[int]:
     """Return the numbers of the lines that hold something: no blanks and comments."""
     text = path.read_text()
@@ -55,9 +58,10 @@ def lines_of(path: Path) -> set[int]:
     return lines
 
 
+@cache
 def code_lines(path: Path) -> set[int]:
     """Return the numbers of the lines that hold code: no docstrings either."""
-    return lines_of(path) - _docstring_lines(ast.parse(path.read_text()))
+    return lines_of(path) - _docstring_lines(read_tree(path))
 
 
 def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
@@ -90,7 +94,7 @@ class TestModule:
         lines = code_lines(path)
         sizes = {
             name: len([line for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in lines])
-            for name, node in _functions(ast.parse(path.read_text()))
+            for name, node in _functions(read_tree(path))
         }
 
         assert {} == {name: size for name, size in sizes.items() if size > 40}
@@ -102,7 +106,7 @@ class TestModule:
         Attributes that are computed are no methods, nor is what the protocol of a mapping asks for.
         """
         wide = {}
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(read_tree(path)):
             if isinstance(node, ast.ClassDef):
                 methods = {one.name for one in node.body if isinstance(one, Function) and not _is_attribute(one)}
                 public = {name for name in methods - _MAPPING if not name.startswith("_")}
@@ -117,7 +121,7 @@ class TestModule:
             return
         inside = [
             f"{name}: {ast.unparse(node)}"
-            for name, function in _functions(ast.parse(path.read_text()))
+            for name, function in _functions(read_tree(path))
             for node in ast.walk(function)
             if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("praval_tools"))
             or (isinstance(node, ast.Import) and any(one.name.startswith("praval_tools") for one in node.names))
@@ -128,7 +132,7 @@ class TestModule:
     def test_public_functions_take_few_positional_parameters(self, path: Path) -> None:
         """At most two positional parameters with defaults, beyond the signatures that are given."""
         many = {}
-        for name, node in _functions(ast.parse(path.read_text())):
+        for name, node in _functions(read_tree(path)):
             if any(part.startswith("_") and part != "__init__" for part in name.split(".")):
                 continue
             optional = len(node.args.defaults)
@@ -144,7 +148,7 @@ class TestPackage:
         sizes = []
         for path in MODULES:
             lines = code_lines(path)
-            for _, node in _functions(ast.parse(path.read_text())):
+            for _, node in _functions(read_tree(path)):
                 sizes.append(len([line for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in lines]))
 
         assert sum(size <= 30 for size in sizes) / len(sizes) >= 0.95
@@ -225,3 +229,24 @@ class TestTests:
         assert ["schema/planted", "journal/storage/planted", "planted"] == find_untested_modules(
             iter(modules), {"schema/coercion", "foundation/names"}
         )
+
+    def test_the_slow_ones_exist(self) -> None:
+        """`slow_tests.txt`, whose tests `make test-fast` leaves out, lists tests that exist, in order and once."""
+        listed = (TESTS / "slow_tests.txt").read_text(encoding="utf-8").split()
+        present = {
+            "::".join(part for part in (class_name, node.name) if part)
+            for path in TESTS.rglob("test_*.py")
+            for class_name, node in find_tests(ast.parse(path.read_text(encoding="utf-8")))
+        }
+
+        assert [] == [name for name in listed if name not in present]
+        assert sorted(set(listed)) == listed
+
+
+def find_tests(tree: ast.Module) -> Iterator[tuple[str, Function]]:
+    """Yield the tests of a module, each with the name of its class."""
+    for node in tree.body:
+        if isinstance(node, Function):
+            yield "", node
+        elif isinstance(node, ast.ClassDef):
+            yield from ((node.name, test) for test in node.body if isinstance(test, Function))
