@@ -234,7 +234,7 @@ class TestTests:
         """`slow_tests.txt`, whose tests `make test-fast` leaves out, lists tests that exist, in order and once."""
         listed = (TESTS / "slow_tests.txt").read_text(encoding="utf-8").split()
         present = {
-            "::".join(part for part in (class_name, node.name) if part)
+            "::".join(part for part in (class_name, node.name if node else "") if part)
             for path in TESTS.rglob("test_*.py")
             for class_name, node in find_tests(ast.parse(path.read_text(encoding="utf-8")))
         }
@@ -243,10 +243,11 @@ class TestTests:
         assert sorted(set(listed)) == listed
 
 
-def find_tests(tree: ast.Module) -> Iterator[tuple[str, Function]]:
-    """Yield the tests of a module, each with the name of its class."""
+def find_tests(tree: ast.Module) -> Iterator[tuple[str, Function | None]]:
+    """Yield the tests of a module, each with the name of its class, and the classes."""
     for node in tree.body:
         if isinstance(node, Function):
             yield "", node
         elif isinstance(node, ast.ClassDef):
+            yield node.name, None
             yield from ((node.name, test) for test in node.body if isinstance(test, Function))
