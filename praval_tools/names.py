@@ -157,6 +157,16 @@ def suggest_names(name: object, candidates: Iterable[str], prefix: str = " Did y
     return format_suggestion(find_similar_names(name, candidates), prefix) if isinstance(name, str) else ""
 
 
+def describe_error(error: BaseException) -> str:
+    """Return what *error* says in one text, its type's name where it says nothing or cannot be asked."""
+    if isinstance(error, SystemExit):
+        return f"the tool tried to end the program (exit code {shorten_repr(error.code)})"
+    try:
+        return str(error) or type(error).__name__
+    except Exception as fault:  # isolation: it is the tool's own code
+        return f"{type(error).__name__}, whose message cannot be shown ({type(fault).__name__})"
+
+
 def shorten_repr(value: object, limit: int = 80) -> str:
     """Return `repr(value)`, cut in the middle to *limit* characters."""
     try:

@@ -16,8 +16,7 @@ from cattrs.strategies import configure_union_passthrough
 
 from praval_tools.config.files import ConfigDocument, KeyPath
 from praval_tools.errors import ConfigError, ConfigProblem
-from praval_tools.execution.failures import describe_error
-from praval_tools.names import suggest_names
+from praval_tools.names import describe_error, suggest_names
 
 T = TypeVar("T")
 

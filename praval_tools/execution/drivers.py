@@ -25,7 +25,7 @@ from praval_tools.execution.event_loops import (
     make_deadline_runner,
 )
 from praval_tools.execution.exclusive import ExclusiveTimeoutError
-from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, describe_error
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.progress import CallPipeline
 from praval_tools.execution.results import (
     build_not_run_result,
@@ -35,6 +35,7 @@ from praval_tools.execution.results import (
     build_tool_error_result,
 )
 from praval_tools.execution.runtime import Runtime
+from praval_tools.names import describe_error
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.decision import ApprovalRequest, Deny

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from praval_tools.access.records import Principal
-from praval_tools.execution.context import ARGUMENTS, CALL, Frame
+from praval_tools.execution.context import CALL, Frame
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import (

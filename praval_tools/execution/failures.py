@@ -17,7 +17,7 @@ from praval_tools.errors import (
     ToolTimeoutError,
     UnknownToolCallError,
 )
-from praval_tools.names import shorten_repr
+from praval_tools.names import describe_error
 from praval_tools.tools.call import Outcome, ToolResult
 
 _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
@@ -87,16 +87,6 @@ class StaleDecisionError(Exception):
 
 class CallCancelledError(Exception):
     """The call was cancelled: its registry closes, or it cancelled itself."""
-
-
-def describe_error(error: BaseException) -> str:
-    """Return what *error* says in one text, its type's name where it says nothing or cannot be asked."""
-    if isinstance(error, SystemExit):
-        return f"the tool tried to end the program (exit code {shorten_repr(error.code)})"
-    try:
-        return str(error) or type(error).__name__
-    except Exception as fault:  # the seam to whatever a tool raises
-        return f"{type(error).__name__}, whose message cannot be shown ({type(fault).__name__})"
 
 
 def make_execution_error(tool: str, error: BaseException, message: str) -> ToolExecutionError:

@@ -28,7 +28,7 @@ from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefi
 from praval_tools.execution.context import CALL, FrameScope, activate_frame, make_frame
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
 from praval_tools.execution.policies import check_policies
-from praval_tools.execution.progress import CallPipeline, CallProgress, PolicyAnswers
+from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.results import build_not_run_result, build_refused_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR, shorten_repr

@@ -7,9 +7,8 @@ from typing import Any
 
 from praval_tools.access.state import RegisteredPolicy
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.execution.failures import describe_error
 from praval_tools.execution.progress import PolicyAnswers
-from praval_tools.names import shorten_repr
+from praval_tools.names import describe_error, shorten_repr
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.decision import Ask, Decision, Deny
 from praval_tools.tools.tool import Tool

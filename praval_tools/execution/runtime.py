@@ -32,13 +32,12 @@ from praval_tools.execution.context import (
 from praval_tools.execution.engines.threads import ThreadEngine
 from praval_tools.execution.event_loops import BackgroundLoop, is_event_loop_running
 from praval_tools.execution.exclusive import ExclusiveGate
-from praval_tools.execution.failures import describe_error
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.progress import CallRecorder
 from praval_tools.execution.protocols import Dispatcher
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, describe_error
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult

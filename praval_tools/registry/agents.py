@@ -302,7 +302,7 @@ class Agent:
 
 
 def adopt_agent(agent: Agent, registry: AgentRegistry) -> None:
-    """Let an agent that was declared in a staging registry act in *registry*, where its profile is declared."""
+    """Let an agent that was declared in a staging registry belong to *registry*, where its profile is declared."""
     if agent._runtime.is_staging:
         agent._initialize(registry, Principal(agent.name), agent.__wrapped__)
         agent._runtime.declared_agents[agent.name] = agent

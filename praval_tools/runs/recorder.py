@@ -13,7 +13,7 @@ from praval_tools.access.records import Principal
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.execution.context import SCOPE, activate_frame, make_frame
 from praval_tools.execution.effects import AppendToJournal, RequestApproval, RunTool
-from praval_tools.execution.failures import describe_error, get_error_type_name
+from praval_tools.execution.failures import get_error_type_name
 from praval_tools.execution.fast_path import FastPathMiss
 from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.results import build_failure_result, build_tool_error_result
@@ -22,6 +22,7 @@ from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import FINAL_OUTCOMES, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status, Store
+from praval_tools.names import describe_error
 from praval_tools.runs import call_records
 from praval_tools.runs.event_writer import (
     AppendOutcome,

@@ -53,18 +53,18 @@ BANNED_PHRASES = {
 
 ALLOWED = (
     r"\bof course\b",
-    r"__slots__|\bslots=(True|False)|\bslots\b(?=\W+(True|False))",  # Python's
+    r"__slots__|\bslots=(True|False)|^slots$",  # Python's
     r"\bact-(beats-declaration|waits)\b",  # codes of problems, on which programs match
-    r"\bacts? (for|as|on behalf|in the name|alone)\b|\bmay act\b|\bfor wh(om|ich) (it|they) acts?\b",  # of delegations
-    r"\bto act (on|at)\b",
-    r"\breport\.wishes\b|^wishes$",  # a public attribute of `PluginReport`
+    r"\bacts? (for|as|on behalf|in the name|alone)\b|\bmay act\b|\b(for wh(om|ich)|on whose behalf) (this one|it|they) acts?\b",  # of delegations
+    r"\b(to act (on|at)|at first sight)\b",
+    r"\breport\.wishes\b|^wishes$|\n +wishes: ",  # a public attribute of `PluginReport`
 )
 """What may be said although a banned word is in it."""
 
 SELF = Path(__file__).name
-MAX_BANNED_IN_PACKAGE = 1100
-MAX_BANNED_IN_DOCS = 90
-MAX_BANNED_IN_TESTS = 1000
+MAX_BANNED_IN_PACKAGE = 0
+MAX_BANNED_IN_DOCS = 0
+MAX_BANNED_IN_TESTS = 0
 
 IRREGULAR_PARTICIPLES = set(
     """
@@ -90,7 +90,7 @@ def find_banned(text: str) -> list[str]:
     if not _SUSPECT.search(text):
         return []
     for allowed in ALLOWED:
-        text = re.sub(allowed, " ", text)
+        text = re.sub(allowed, " ", text, flags=re.IGNORECASE)
     words = [word for word in split_words(text) if word in BANNED_WORDS]
     return words + [match[0] for phrase in BANNED_PHRASES for match in re.finditer(phrase, text)]
 

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.engines.threads import Job
-from praval_tools.execution.failures import describe_error
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import shorten_repr
+from praval_tools.names import describe_error, shorten_repr
 from praval_tools.tools.call import Outcome
 
 
