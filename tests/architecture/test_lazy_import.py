@@ -1,5 +1,7 @@
 """Own modules are imported by name in one place only, from a short list."""
 
+# Tests of: lazy_import
+
 from __future__ import annotations
 
 import ast

@@ -12,6 +12,8 @@ EXEMPT_FOLDERS = ("integrations", "compat")
 """They reach into other people's packages, which offer nothing public for it."""
 
 NAMES_OF_PYTHON = {
+    "_name",
+    "_path",
     "_exit",
     "_getframe",
     "_get_running_loop",

@@ -71,7 +71,9 @@ class TestGlossary:
 
     def test_the_nouns_of_the_navigation_are_defined(self) -> None:
         """So are the words of the titles of the pages."""
-        titles = re.findall(r"^ +- ([^:]+):", (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2], re.MULTILINE)
+        titles = re.findall(
+            r"^ +- ([^:]+):", (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2], re.MULTILINE
+        )
 
         assert set() == find_undefined({word for title in titles for word in split_words(title)}, TERMS)
 

@@ -58,7 +58,7 @@ STEPS = (
     ),
     Step(
         "Fast path",
-        ("execution.fast_path_rules:build_fast_function",),
+        ("execution.fast_path:find_fast_path",),
         "One generated function per agent and tool, where no rule needs more than a look at the state.",
     ),
     Step(
@@ -96,7 +96,11 @@ STEPS = (
     Step(
         "Result", ("execution.results:build_success_result",), "Value or error become a ToolResult; some are retried."
     ),
-    Step("Hooks", ("execution.hooks:notify_after_call",), "Plugins take note, once the result is in the journal."),
+    Step(
+        "Hooks",
+        ("execution.hooks:CallHooks.notify_after_call",),
+        "Plugins take note, once the result is in the journal.",
+    ),
 )
 """The way of a call, in the order in which the functions are entered first."""
 
