@@ -12,8 +12,6 @@ EXEMPT_FOLDERS = ("integrations", "compat")
 """They reach into other people's packages, which offer nothing public for it."""
 
 NAMES_OF_PYTHON = {
-    "_name",
-    "_path",
     "_exit",
     "_getframe",
     "_get_running_loop",
@@ -26,6 +24,9 @@ NAMES_OF_PYTHON = {
     "_asdict",
 }
 """Names of the standard library that are documented, or without which there is no other way."""
+
+NAMES_READ_BY_TEXT = {"_name", "_path"}
+"""Of `typing` and `importlib.metadata`, where they are: read by `getattr` with a default."""
 
 
 def find_own_names(tree: ast.Module) -> set[str]:
@@ -70,7 +71,10 @@ def find_accesses(source: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.attr
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "setattr"):
             name = node.args[1]
+            is_of_python = len(node.args) == 3 and ast.unparse(name).strip("'") in NAMES_READ_BY_TEXT
             if isinstance(name, ast.Constant) and _is_private(str(name.value)) and not _is_self(node.args[0]):
+                if is_of_python:
+                    continue
                 yield node.lineno, str(name.value)
 
 
