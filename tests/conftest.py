@@ -43,10 +43,10 @@ SLOW_TESTS = frozenset((Path(__file__).parent / "slow_tests.txt").read_text(enco
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the list as slow: `TestClass::test_name`, a class, or the name of a function."""
+    """Mark the tests of the list as slow: `TestClass::test_name`, a class, a function, or a folder such as `seeds/`."""
     for item in items:
         name = item.nodeid.partition("::")[2].partition("[")[0]
-        if name in SLOW_TESTS or name.partition("::")[0] in SLOW_TESTS:
+        if not SLOW_TESTS.isdisjoint((name, name.partition("::")[0], f"{item.path.parent.name}/")):
             item.add_marker(pytest.mark.slow)
 
 
