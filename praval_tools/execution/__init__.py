@@ -1,1 +1,1 @@
-"""Calls: decide, check, admit, run; one pipeline for every path."""
+"""Runs the calls of tools: decides, checks, admits and runs them, on the fast path or through one pipeline."""

@@ -1,11 +1,11 @@
-"""Calls that wait for a person: who is asked, and what was answered."""
+"""The approvals of a registry: calls that wait for a person, the handlers that are asked, and their answers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,11 +14,11 @@ from praval_tools.names import shorten_repr
 from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
 
 UNANSWERED: Final = object()
-"""What a handler answers where somebody else is to: the call waits."""
+"""The answer of a handler that leaves the decision to somebody else: the call waits."""
 
 ApprovalAnswer = Allow | Deny
-ApprovalHandler = Callable[[ApprovalRequest], Any]
-"""Answers a request with `Allow` or `Deny`, at once or awaited; everything else is a no."""
+ApprovalHandler = Callable[[ApprovalRequest], object]
+"""Answers a request with `Allow` or `Deny`, at once or awaited; everything else counts as a denial."""
 
 
 class _ApprovalEntry(msgspec.Struct):
@@ -35,8 +35,8 @@ class Approvals:
     An answer is bound to the call's id, agent, tool definition and arguments; it is used once, and expires.
     """
 
-    def __init__(self, operator: Callable[[str], None], now: Callable[[], datetime]) -> None:
-        self._require_operator, self._now = operator, now
+    def __init__(self, require_operator: Callable[[str], None], now: Callable[[], datetime]) -> None:
+        self._require_operator, self._now = require_operator, now
         self.reset_after_fork()
         self._entries: dict[str, _ApprovalEntry] = {}
         self._handler: ApprovalHandler | None = None
@@ -50,7 +50,7 @@ class Approvals:
 
     @property
     def handler(self) -> ApprovalHandler | None:
-        """Who answers for the operator; only the operator sets it."""
+        """The operator's handler; only the operator sets it."""
         return self._handler
 
     @handler.setter
@@ -60,71 +60,82 @@ class Approvals:
 
     @property
     def fallback_handler(self) -> ApprovalHandler | None:
-        """Who is asked where the operator has set nobody: trusted plugins."""
+        """The handler that is asked where the operator has set none: that of trusted plugins."""
         return self._fallback_handler
 
     @fallback_handler.setter
     def fallback_handler(self, handler: ApprovalHandler | None) -> None:
-        self._require_operator("set who answers approvals")
+        self._require_operator("set the fallback approval handler")
         self._fallback_handler = handler
 
     @property
     def effective_handler(self) -> ApprovalHandler | None:
-        """Who is asked: the operator's handler, else the plugins; None: nobody."""
+        """The handler that is asked: the operator's, else that of the plugins; None where neither is set."""
         return self.handler if self.handler is not None else self.fallback_handler
 
     def pending(self) -> list[ApprovalRequest]:
         """Return the calls that wait for an answer, the oldest first."""
         now = self._now()
         with self._lock:
-            return [one.request for one in self._entries.values() if one.answer is None and one.request.expires > now]
+            return [
+                entry.request
+                for entry in self._entries.values()
+                if entry.answer is None and entry.request.expires > now
+            ]
 
     def answer(self, tool_call_id: str, answer: ApprovalAnswer) -> None:
         """
-        Answer a call that waits; it does not run by that, but passes once when it is sent again as it was.
+        Answer a call that waits.
+
+        The call does not run by that: it is approved once, when the same call is sent again.
 
         Raises:
-            NotOwnerError: It is not the operator who answers.
-            ToolUsageError: No call of this id waits, it was answered, or the answer is neither `Allow` nor `Deny`.
+            NotOwnerError: Somebody else than the operator answers.
+            ToolUsageError: No call of this id waits, it was answered before, or the answer is not `Allow` or `Deny`.
         """
         self._require_operator("answer an approval")
         if not isinstance(answer, Allow | Deny):
-            raise ToolUsageError(f"{shorten_repr(answer)} is no answer; say Allow(…) or Deny(…).")
+            raise ToolUsageError(f"{shorten_repr(answer)} is not a valid answer; pass Allow(…) or Deny(…).")
         with self._lock:
-            kept = self._entries.get(tool_call_id)
-            if kept is None or kept.request.expires <= self._now():
+            entry = self._entries.get(tool_call_id)
+            if entry is None or entry.request.expires <= self._now():
                 raise ToolUsageError(
                     f"No call {shorten_repr(tool_call_id)} waits for an approval; see approvals.pending()."
                 )
-            if kept.answer is not None:
-                raise ToolUsageError(f"Call {tool_call_id!r} was answered already, by {kept.answer.by or 'somebody'}.")
+            if entry.answer is not None:
+                raise ToolUsageError(f"Call {tool_call_id!r} was answered already, by {entry.answer.by or 'somebody'}.")
             if self.on_answer is not None:
-                self.on_answer(kept.request, answer)
-            kept.answer = answer
+                self.on_answer(entry.request, answer)
+            entry.answer = answer
 
     def take_answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:
-        """Return the answer to an equal earlier request, which is used up by that; None: there is none."""
+        """Remove and return the answer to an equal earlier request, or None where there is none."""
         with self._lock:
-            kept = self._entries.get(request.tool_call_id)
-            if kept is None or kept.answer is None:
+            entry = self._entries.get(request.tool_call_id)
+            if entry is None or entry.answer is None:
                 return None
             del self._entries[request.tool_call_id]
-        if kept.request.expires <= self._now():
+        if entry.request.expires <= self._now():
             return None
-        return kept.answer if _is_same_request(kept.request, request) else None
+        return entry.answer if _is_same_request(entry.request, request) else None
 
     def add_pending(self, request: ApprovalRequest) -> None:
         """Let *request* wait for its answer; an equal one that waits already stays."""
         with self._lock:
             now = self._now()
-            for name in [name for name, one in self._entries.items() if one.request.expires <= now]:
-                del self._entries[name]
-            kept = self._entries.get(request.tool_call_id)
-            if kept is None or not _is_same_request(kept.request, request):
+            for call_id in [call_id for call_id, entry in self._entries.items() if entry.request.expires <= now]:
+                del self._entries[call_id]
+            entry = self._entries.get(request.tool_call_id)
+            if entry is None or not _is_same_request(entry.request, request):
                 self._entries[request.tool_call_id] = _ApprovalEntry(request)
 
     def interpret_answer(self, request: ApprovalRequest, answer: object) -> ApprovalAnswer | None:
-        """Return what an answer means: whatever is no explicit and timely yes is a no; None: the call waits."""
+        """
+        Return what a handler's answer means; everything but an explicit `Allow` in time is a denial.
+
+        Returns:
+            The answer, or None where the call waits for somebody else's.
+        """
         if answer is UNANSWERED:
             return None
         if self._now() >= request.expires:
@@ -134,6 +145,7 @@ class Approvals:
         return Deny(f"the answer {shorten_repr(answer)} is neither Allow nor Deny")
 
 
-def _is_same_request(one: ApprovalRequest, other: ApprovalRequest) -> bool:
+def _is_same_request(request: ApprovalRequest, other: ApprovalRequest) -> bool:
+    """Tell whether two requests are about the same call, with the same arguments and tool definition."""
     names = ("tool", "agent", "chain", "run_id", "arguments", "fingerprint")
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    return all(getattr(request, name) == getattr(other, name) for name in names)

@@ -1,4 +1,4 @@
-"""Several calls at once: results in call order, and one failure never touches its neighbours."""
+"""Runs batches of calls in parallel: results come in call order, and a failure concerns only its own call."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _DEFAULT_PARALLELISM = 16
 _RAISED_ERRORS = (JournalError, ReplayMismatchError)
-"""What says something of the journal, not of a call: raised, once all calls have ended."""
+"""Errors of the journal, not of a single call: raised once all calls have ended."""
 
 
-def _build_invalid_call_result(call: Any, error: ToolError | None = None) -> ToolResult:
-    """Return the result of what is no call, or of a call that could not be made."""
+def _build_invalid_call_result(call: object, error: ToolError | None = None) -> ToolResult:
+    """Return the result of an item that is not a call, or of a call that could not be made."""
     outcome, name = Outcome.INVALID_ARGUMENTS, str(getattr(call, "name", ""))
     if isinstance(error, RegistryClosedError):
         outcome = Outcome.CANCELLED
@@ -33,69 +33,75 @@ def _build_invalid_call_result(call: Any, error: ToolError | None = None) -> Too
     return ToolResult(getattr(call, "tool_call_id", None), name, None, outcome, None, text, code, exception=error)
 
 
-def _split_by_concurrency(runtime: Runtime, calls: Sequence[Any], most: Any) -> tuple[list[int], list[int]]:
+def _split_by_concurrency(
+    runtime: Runtime, calls: Sequence[object], max_parallel: int | None
+) -> tuple[list[int], list[int]]:
     """
-    Return the places of the calls that run side by side, and of those that run alone afterwards.
+    Return the indexes of the calls that run in parallel, and of those that run alone afterwards.
 
     Raises:
         RegistryClosedError: The registry was closed.
-        ToolUsageError: *most* is no number of calls, or this thread holds a `change()` open.
+        ToolUsageError: *max_parallel* is not a whole number from 1 on, or this thread holds a `change()` open.
     """
     runtime.access_store.refuse_calls()
-    if most is not None and (type(most) is not int or most < 1):
-        raise ToolUsageError(f"max_parallel={shorten_repr(most)} is no whole number from 1 on; leave it out.")
+    if max_parallel is not None and (type(max_parallel) is not int or max_parallel < 1):
+        raise ToolUsageError(
+            f"max_parallel={shorten_repr(max_parallel)} is not a whole number from 1 on; leave it out for the default."
+        )
     together: list[int] = []
     alone: list[int] = []
-    for at, call in enumerate(calls):
+    for index, call in enumerate(calls):
         name = getattr(call, "name", None)
         record = runtime.access_store.state.find_tool_record(name) if isinstance(name, str) else None
-        (together if record is None or record.tool.metadata.concurrency_safe else alone).append(at)
+        (together if record is None or record.tool.metadata.concurrency_safe else alone).append(index)
     return together, alone
 
 
 def run_batch(
-    runtime: Runtime, calls: Sequence[tuple[Any, Callable[[ToolCall], ToolResult]]], most: int | None
+    runtime: Runtime, calls: Sequence[tuple[object, Callable[[ToolCall], ToolResult]]], max_parallel: int | None
 ) -> list[ToolResult]:
-    """Run the calls on the thread engine, at most *most* at once; what must run alone runs afterwards."""
+    """Run the calls on the thread engine, at most *max_parallel* at once; tools that must run alone follow."""
     results: list[Any] = [None] * len(calls)
 
-    def run_call(at: int) -> None:
-        call, execute = calls[at]
+    def run_call(index: int) -> None:
+        call, execute = calls[index]
         try:
-            results[at] = execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
+            results[index] = execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
         except ToolError as error:
-            results[at] = error if isinstance(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
+            results[index] = error if isinstance(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
 
-    together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], most)
+    together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], max_parallel)
     if len(together) > 1:
-        _run_in_threads(runtime, together, run_call, most or _DEFAULT_PARALLELISM)
-    for at in range(len(calls)):  # what is left: a single call, what runs alone, what found no thread
-        if results[at] is None:
-            run_call(at)
+        _run_in_threads(runtime, together, run_call, max_parallel or _DEFAULT_PARALLELISM)
+    for index in range(len(calls)):  # the rest: a single call, those that run alone, those for which no thread was free
+        if results[index] is None:
+            run_call(index)
     return _raise_journal_error(results)
 
 
 def _raise_journal_error(results: list[Any]) -> list[ToolResult]:
     """Return the results; raise the first error of the journal, if there is one."""
-    for one in results:
-        if isinstance(one, _RAISED_ERRORS):
-            raise one
+    for result in results:
+        if isinstance(result, _RAISED_ERRORS):
+            raise result
     return results
 
 
-def _run_in_threads(runtime: Runtime, places: Sequence[int], one: Callable[[int], None], most: int) -> None:
-    """Work through *places* in at most *most* threads; returns once every call that was begun has ended."""
-    waiting, taking = iter(places), threading.Lock()
+def _run_in_threads(
+    runtime: Runtime, indexes: Sequence[int], run_call: Callable[[int], None], max_parallel: int
+) -> None:
+    """Run the calls of *indexes* in at most *max_parallel* threads; return once every call that began has ended."""
+    queue, lock = iter(indexes), threading.Lock()
 
     def run_queued_calls() -> None:
         while True:
-            with taking:
-                at = next(waiting, None)
-            if at is None:
+            with lock:
+                index = next(queue, None)
+            if index is None:
                 return
-            one(at)
+            run_call(index)
 
-    jobs = [runtime.threads.submit(run_queued_calls) for _ in range(min(most, len(places)))]
+    jobs = [runtime.threads.submit(run_queued_calls) for _ in range(min(max_parallel, len(indexes)))]
     with runtime.threads.release_thread():
         for job in jobs:
             job.wait(None)
@@ -105,26 +111,28 @@ def _run_in_threads(runtime: Runtime, places: Sequence[int], one: Callable[[int]
 
 
 async def run_batch_async(
-    runtime: Runtime, calls: Sequence[tuple[Any, Callable[[ToolCall], Awaitable[ToolResult]]]], most: int | None
+    runtime: Runtime,
+    calls: Sequence[tuple[object, Callable[[ToolCall], Awaitable[ToolResult]]]],
+    max_parallel: int | None,
 ) -> list[ToolResult]:
-    """Run the calls as tasks, at most *most* at once; what must run alone runs afterwards."""
+    """Run the calls as tasks, at most *max_parallel* at once; tools that must run alone follow."""
     import asyncio
 
     results: list[Any] = [None] * len(calls)
-    together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], most)
-    room = asyncio.Semaphore(most or max(1, len(calls)))
+    together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], max_parallel)
+    semaphore = asyncio.Semaphore(max_parallel or max(1, len(calls)))
 
-    async def run_call(at: int) -> None:
-        call, execute = calls[at]
-        async with room:
+    async def run_call(index: int) -> None:
+        call, execute = calls[index]
+        async with semaphore:
             try:
-                results[at] = await execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
+                results[index] = await execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
             except ToolError as error:
-                results[at] = error if isinstance(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
+                results[index] = error if isinstance(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
 
     async with asyncio.TaskGroup() as group:
-        for at in together:
-            group.create_task(run_call(at))
-    for at in alone:
-        await run_call(at)
+        for index in together:
+            group.create_task(run_call(index))
+    for index in alone:
+        await run_call(index)
     return _raise_journal_error(results)

@@ -1,4 +1,4 @@
-"""Who is running now: the agent, policy or operator on the stack of this context."""
+"""Keeps who runs in this context: a stack of frames of agents, policies, plugins and the operator."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from praval_tools.tools.call import ToolCall
 class FrameScope(msgspec.Struct, frozen=True, eq=False):
     """What stays the same for every call of one agent to one tool, or for every run of an agent's function."""
 
-    registry: Any
+    registry: Any  # a `ToolRegistry`, which is above this layer
     principal: Principal | None
     actor: str
     tool: str | None = None
 
 
 Frame = list[Any]
-"""One thing that is running, made by `frame_of`; a list, since every call makes one and nothing is made faster."""
+"""One running piece of work, from `make_frame`; a list, since each call makes one and nothing is made faster."""
 
 SCOPE, ARGUMENTS, PARENT, CALL, ENDED = range(5)
-"""Where a frame has what; `PARENT` is the frame that it was entered from, `OVER` whether its work has ended."""
+"""The indexes of a frame; `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended."""
 
 
-def make_frame(site: FrameScope, arguments: Any = None, call: ToolCall | None = None) -> Frame:
-    """Return the frame of what begins now; tasks that it leaves behind keep it in their contexts when it is over."""
-    return [site, arguments, None, call, False]
+def make_frame(scope: FrameScope, arguments: object = None, call: ToolCall | None = None) -> Frame:
+    """Return the frame of work that begins; tasks that the work leaves behind keep the frame after it has ended."""
+    return [scope, arguments, None, call, False]
 
 
 current_frame: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
-"""The innermost frame of a context; None outside of any."""
+"""The innermost frame of a context; None where nothing runs."""
 
 
 def get_current_frame() -> Frame | None:
-    """Return the frame of this context, over or not; None outside of any."""
+    """Return the innermost frame of this context, ended or not, or None where nothing runs."""
     return current_frame.get()
 
 
 class activate_frame:  # used as a function; a class costs a third of a generator
-    """Make *frame* the one that runs."""
+    """Make *frame* the innermost frame of the context, until the `with` block ends."""
 
     __slots__ = ("_frame", "_token")
 
@@ -73,7 +73,7 @@ class activate_frame:  # used as a function; a class costs a third of a generato
 
 
 def find_active_frame(frame: Frame | None) -> Frame | None:
-    """Return the nearest frame from *frame* on that is not over; its chain is cut short, so that it stays bounded."""
+    """Return the nearest frame from *frame* on that has not ended; ended ones are cut out of its chain."""
     while frame is not None and frame[ENDED]:
         frame = frame[PARENT]
     if frame is not None:
@@ -93,38 +93,44 @@ def iter_active_frames() -> Iterator[Frame]:
         frame = frame[PARENT]
 
 
-def iter_active_calls(registry: Any) -> Iterator[Frame]:
+def iter_active_calls(registry: object) -> Iterator[Frame]:
     """Yield the frames of *registry*'s tools that this context is inside of, the innermost first."""
-    return (one for one in iter_active_frames() if one[SCOPE].tool is not None and one[SCOPE].registry is registry)
+    return (
+        frame for frame in iter_active_frames() if frame[SCOPE].tool is not None and frame[SCOPE].registry is registry
+    )
 
 
 def resolve_actor(by: object, verb: str, tool: str | None = None) -> str:
     """
-    Return in whose name a change is made: who is running, or *by* where the operator says so.
+    Return the name under which a change is made: that of the running principal, or *by* where the operator passes it.
 
     Raises:
-        NotOwnerError: An agent's code names somebody else.
+        NotOwnerError: An agent's code passes another name than its own.
     """
     frame = get_current_frame()
-    me = OPERATOR if frame is None else frame[SCOPE].actor
+    actor = OPERATOR if frame is None else frame[SCOPE].actor
     if by is None:
-        return me
+        return actor
     name = str(getattr(by, "name", by))
-    if me not in (OPERATOR, name):
-        raise NotOwnerError(me, f"speak for {name!r} to {verb}", tool, None)
+    if actor not in (OPERATOR, name):
+        raise NotOwnerError(actor, f"speak for {name!r} to {verb}", tool, None)
     return name
 
 
-def get_current_principal(registry: Any) -> Principal | None:
-    """Return who runs in this context: None is the operator; in another registry, an agent is known by its name."""
+def get_current_principal(registry: object) -> Principal | None:
+    """
+    Return the principal that runs in this context, or None for the operator.
+
+    An agent of another registry is known by its name alone.
+    """
     frame = current_frame.get()
-    if frame is None or (site := frame[SCOPE]).actor == OPERATOR:
+    if frame is None or (scope := frame[SCOPE]).actor == OPERATOR:
         return None
-    return site.principal if site.registry is registry and site.principal is not None else Principal(site.actor)
+    return scope.principal if scope.registry is registry and scope.principal is not None else Principal(scope.actor)
 
 
 def current_call() -> ToolCall | None:
-    """Return the call that is being served in this context, None outside of any; its id is made on first use."""
+    """Return the call that runs in this context, or None outside of any call; its id is made on first use."""
     frame = get_current_frame()
     while frame is not None and frame[SCOPE].tool is None:
         frame = frame[PARENT]
@@ -132,17 +138,17 @@ def current_call() -> ToolCall | None:
 
 
 def ensure_call(frame: Frame) -> ToolCall:
-    """Return the frame's call with an id, and that of the call that it was made from."""
+    """Return the frame's call with its id, and with the id of the call from which it was made."""
     call: ToolCall | None = frame[CALL]
     if call is None:
-        site = frame[SCOPE]
-        agent, chain = (site.principal.agent, site.principal.chain) if site.principal else (None, ())
-        call = ToolCall(None, site.tool or "", frame[ARGUMENTS], agent, None, chain)
-    above: Frame | None = frame[PARENT]
-    while above is not None and above[SCOPE].tool is None:
-        above = above[PARENT]
+        scope = frame[SCOPE]
+        agent, chain = (scope.principal.agent, scope.principal.chain) if scope.principal else (None, ())
+        call = ToolCall(None, scope.tool or "", frame[ARGUMENTS], agent, None, chain)
+    outer: Frame | None = frame[PARENT]
+    while outer is not None and outer[SCOPE].tool is None:
+        outer = outer[PARENT]
     call = call.with_id()
-    if above is not None and call.parent_id is None:
-        call = replace(call, parent_id=ensure_call(above).tool_call_id)
+    if outer is not None and call.parent_id is None:
+        call = replace(call, parent_id=ensure_call(outer).tool_call_id)
     frame[CALL] = call
     return call

@@ -1,8 +1,8 @@
-"""What turns the pipeline's wishes into deeds: one driver for sync code, one for async code."""
+"""Drives the pipeline of a call: performs the effects that it yields, from sync code and from async code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
@@ -48,7 +48,7 @@ def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
         while True:
             try:
                 answer = _perform_effect(runtime, step)
-            except BaseException as error:  # the pipeline notes what came of it, and raises it again
+            except BaseException as error:  # the pipeline records the failure, and raises it again
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)
@@ -58,7 +58,8 @@ def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
         steps.close()
 
 
-def _perform_effect(runtime: Runtime, step: CallEffect) -> Any:
+def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
+    """Do what the pipeline waits for, and return its answer."""
     if isinstance(step, AppendToJournal):
         return step.store.append([step.item])[0]
     if isinstance(step, RunFastFunction):
@@ -93,8 +94,9 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
                 elif isinstance(step, RequestApproval):
                     answer = await _ask_approval_async(runtime, step.request)
                 else:
-                    answer = await _wait_async(step)
-            except BaseException as error:  # the pipeline notes what came of it, and raises it again
+                    answer = None
+                    await _wait_async(step)
+            except BaseException as error:  # the pipeline records the failure, and raises it again
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)
@@ -104,7 +106,7 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
         steps.close()
 
 
-async def _wait_async(step: Sleep | WaitForCall) -> Any:
+async def _wait_async(step: Sleep | WaitForCall) -> None:
     import asyncio
 
     if isinstance(step, Sleep):
@@ -117,29 +119,29 @@ async def _wait_async(step: Sleep | WaitForCall) -> Any:
 
 
 def _ask_approval(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer | None:
-    """Ask the handler from sync code; None: there is none."""
+    """Ask the handler from sync code; return None where there is none, or where it leaves the call waiting."""
     handler = runtime.approvals.effective_handler
     if handler is None:
         return None
     try:
         with runtime.as_operator():
-            answer = handler(request)
+            answer: Any = handler(request)
             if hasattr(answer, "__await__"):
                 if is_event_loop_running():
                     answer.close()
                     return Deny("the handler is async, and this is a sync call where an event loop runs")
                 with runtime.threads.release_thread():
                     answer = runtime.background_loop.run(_to_coroutine(answer))
-    except Exception as error:  # isolation: whatever the handler raises is a no
+    except Exception as error:  # isolation: whatever the handler raises is a denial
         return Deny(f"the handler raised {type(error).__name__}: {describe_error(error)}")
     return runtime.approvals.interpret_answer(request, answer)
 
 
 async def _ask_approval_async(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer | None:
-    """Ask the handler from async code, a sync one in a thread; None: there is none."""
+    """Ask the handler from async code, a sync one in a thread; return None as `_ask_approval` does."""
     import asyncio
 
-    handler = runtime.approvals.effective_handler
+    handler: Callable[[ApprovalRequest], Any] | None = runtime.approvals.effective_handler
     if handler is None:
         return None
     try:
@@ -152,12 +154,12 @@ async def _ask_approval_async(runtime: Runtime, request: ApprovalRequest) -> App
                     answer = await answer if hasattr(answer, "__await__") else answer
     except TimeoutError:
         return Deny("nobody answered in time")
-    except Exception as error:  # isolation: whatever the handler raises is a no
+    except Exception as error:  # isolation: whatever the handler raises is a denial
         return Deny(f"the handler raised {type(error).__name__}: {describe_error(error)}")
     return runtime.approvals.interpret_answer(request, answer)
 
 
-async def _call_in_thread_async(runtime: Runtime, work: Callable[[], Any]) -> Any:
+async def _call_in_thread_async(runtime: Runtime, work: Callable[[], object]) -> Any:
     """Run *work* on the thread engine and wait for it without blocking the loop."""
     job = runtime.threads.submit(work)
     await wait_for_job(job)
@@ -166,7 +168,7 @@ async def _call_in_thread_async(runtime: Runtime, work: Callable[[], Any]) -> An
     return job.value
 
 
-async def _to_coroutine(answer: Any) -> Any:
+async def _to_coroutine(answer: Awaitable[object]) -> object:
     return await answer
 
 
@@ -180,7 +182,7 @@ def _run_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
         if tool.is_async:
             _refuse_in_event_loop(f"Tool {tool.name!r} is async")
             with runtime.threads.release_thread():
-                return runtime.background_loop.run(_run_async_tool(runtime, run), runtime.get_timeout(tool))  # type: ignore[no-any-return]
+                return runtime.background_loop.run(_run_async_tool(runtime, run), runtime.get_timeout(tool))
         if engine not in (None, "inline") or tool.metadata.timeout is not None:
             return _run_on_engine(runtime, run, started)
         return build_success_result(run, run.run(), started)
@@ -190,18 +192,19 @@ def _run_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
         return build_run_cancelled_result(run, started)
     except ExclusiveTimeoutError as error:
         return _build_limited_result(run, error)
-    except DeadlineExpiredError:  # the loop is blocked by something else, and does not tell
-        return _build_timeout_result(run, runtime.get_timeout(tool), runs=True)
+    except DeadlineExpiredError:  # the loop is blocked by something else, and did not report it
+        return _build_timeout_result(run, runtime.get_timeout(tool), still_runs=True)
     except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-        if isinstance(error, ToolUsageError) and not run.attempts:  # nothing was entered: the caller is to know
+        if isinstance(error, ToolUsageError) and not run.attempts:  # not entered: an error of the caller
             raise
         return build_tool_error_result(run, error, started)
 
 
-def _refuse_in_event_loop(why: str) -> None:
+def _refuse_in_event_loop(reason: str) -> None:
+    """Raise where an event loop runs in this thread, which a sync call would block."""
     if is_event_loop_running():
         raise ToolUsageError(
-            f"{why} and an event loop runs in this thread, which a sync call would block: "
+            f"{reason} and an event loop runs in this thread, which a sync call would block: "
             f"await acall (or aexecute) instead.",
             "sync-call-in-event-loop",
         )
@@ -230,18 +233,18 @@ def _build_job_result(run: RunTool, job: Job, started: float) -> ToolResult | No
 
 
 def _abandon_job(runtime: Runtime, run: RunTool, job: Job) -> ToolResult:
-    runs = not job.claim()
+    still_runs = not job.claim()
     run.abandoned = True
-    if runs:
+    if still_runs:
         run.job = job
         runtime.threads.mark_thread_blocked()
         job.add_done_callback(runtime.threads.mark_thread_available)
-    return _build_timeout_result(run, runtime.get_engine_timeout(run.tool), runs)
+    return _build_timeout_result(run, runtime.get_engine_timeout(run.tool), still_runs)
 
 
-def _build_timeout_result(run: RunTool, seconds: float | None, runs: bool = False) -> ToolResult:
+def _build_timeout_result(run: RunTool, seconds: float | None, still_runs: bool = False) -> ToolResult:
     decision, repairs = run.path.decision, run.bound_arguments.repairs
-    return build_timeout_result(run.call_id, run.tool, run.call.agent, seconds or 0.0, decision, runs, repairs)
+    return build_timeout_result(run.call_id, run.tool, run.call.agent, seconds or 0.0, decision, still_runs, repairs)
 
 
 def _build_limited_result(run: RunTool, error: Exception) -> ToolResult:
@@ -252,11 +255,11 @@ def _build_limited_result(run: RunTool, error: Exception) -> ToolResult:
 
 
 async def _run_sync_tool_async(runtime: Runtime, run: RunTool) -> ToolResult | None:
-    """Run a sync tool, in place where it is quick, else in a thread."""
+    """Run a sync tool from async code: in place where it is quick, else in a thread."""
     tool, started = run.tool, runtime.clock.monotonic()
     engine = resolve_engine(runtime, run)
-    quick = engine == "inline" or (engine is None and tool.metadata.speed == "instant")
-    if quick and tool.metadata.timeout is None:
+    is_quick = engine == "inline" or (engine is None and tool.metadata.speed == "instant")
+    if is_quick and tool.metadata.timeout is None:
         try:
             return build_success_result(run, run.run(), started)
         except StaleDecisionError:
@@ -273,10 +276,10 @@ async def _run_async_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
     import asyncio
 
     started, seconds = runtime.clock.monotonic(), runtime.get_timeout(run.tool)
-    within = make_deadline_runner(seconds)
+    run_with_deadline = make_deadline_runner(seconds)
     try:
         work = run.run_async()
-        value = await (work if within is None else within(work))
+        value = await (work if run_with_deadline is None else run_with_deadline(work))
         return build_success_result(run, value, started)
     except StaleDecisionError:
         return None

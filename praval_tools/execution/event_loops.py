@@ -1,4 +1,4 @@
-"""Event loops: one in the background for async tools that sync code calls, and one timer per loop for deadlines."""
+"""Event loops: a background loop on which sync code runs async tools, and the deadlines of awaited calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from time import monotonic
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
@@ -19,6 +19,9 @@ from praval_tools.execution.failures import CallCancelledError, StaleDecisionErr
 if TYPE_CHECKING:
     import asyncio
 
+T = TypeVar("T")
+Work: TypeAlias = Coroutine[Any, Any, T]
+
 
 def is_event_loop_running() -> bool:
     """Tell whether an event loop runs in this thread, without importing asyncio."""
@@ -27,7 +30,7 @@ def is_event_loop_running() -> bool:
 
 
 _GRACE_SECONDS = 2.0
-"""Seconds beyond its deadline after which a call is given up that the loop does not end."""
+"""Seconds after its deadline at which a call is given up that the loop has not ended."""
 
 
 class BackgroundLoop:
@@ -38,22 +41,22 @@ class BackgroundLoop:
         self._reset_after_fork()
 
     def _reset_after_fork(self) -> None:
-        """Begin without a loop; in a forked process the thread of its parent's is gone."""
+        """Begin without a loop; in a forked process the thread of the parent's loop is gone."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def run(self, coroutine: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:
+    def run(self, coroutine: Work[T], seconds: float | None = None) -> T:
         """
         Run *coroutine* there and wait for it; an interrupt of this thread cancels it.
 
-        Its deadline is its own; *seconds*, and some more, count where the loop is blocked and keeps none.
+        The coroutine keeps its own deadline; *seconds*, and some more, count where the loop is blocked and cannot.
 
         Raises:
-            ExpiredError: The loop does not answer.
-            StaleError: The loop was closed.
-            StoppedError: It was closed meanwhile, or the work cancelled itself.
+            DeadlineExpiredError: The loop does not answer.
+            StaleDecisionError: The loop was closed before.
+            CallCancelledError: The loop was closed meanwhile, or the work cancelled itself.
         """
         import asyncio
         from concurrent.futures import CancelledError
@@ -71,16 +74,17 @@ class BackgroundLoop:
                 )
                 self._thread.start()
             loop = self._loop
-        waiting = asyncio.run_coroutine_threadsafe(_capture_exit(coroutine), loop)
+        future = asyncio.run_coroutine_threadsafe(_capture_exit(coroutine), loop)
+        value: T
         try:
-            value, error = waiting.result(None if seconds is None else seconds + _GRACE_SECONDS)
+            value, error = future.result(None if seconds is None else seconds + _GRACE_SECONDS)
         except TimeoutError:
-            waiting.cancel()
+            future.cancel()
             raise DeadlineExpiredError from None
         except CancelledError:
             raise CallCancelledError from None
         except BaseException:
-            waiting.cancel()
+            future.cancel()
             raise
         if error is not None:
             raise error
@@ -93,9 +97,9 @@ class BackgroundLoop:
 
     def close(self, patience: float = 5.0) -> None:
         """
-        Cancel what runs there, stop the loop and close it; safe twice.
+        Cancel what runs there, stop the loop and close it; safe to call twice.
 
-        What swallows its cancellation, or blocks the loop, is left behind in its thread after *patience* seconds.
+        Work that swallows its cancellation, or blocks the loop, is left behind in its thread after *patience* seconds.
         """
         if self._process != os.getpid():
             self._reset_after_fork()
@@ -124,7 +128,7 @@ class BackgroundLoop:
 
 
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run *loop* until it is stopped; a task's SystemExit, which ends a loop, is its awaiter's to handle."""
+    """Run *loop* until it is stopped; a task's SystemExit, which ends a loop, is left to its awaiter."""
     while True:
         try:
             loop.run_forever()
@@ -134,15 +138,15 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_self_cancelled() -> bool:
-    """Tell whether a CancelledError here is of the work's own making: nobody has cancelled the task that awaits it."""
+    """Tell whether the work raised this CancelledError itself: nobody has cancelled the task that awaits it."""
     import asyncio
 
     task = asyncio.current_task()
     return task is None or not task.cancelling()
 
 
-async def _capture_exit(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """Await *work*; what would end the loop's thread is handed to the caller instead."""
+async def _capture_exit(work: Work[T]) -> tuple[Any, BaseException | None]:
+    """Await *work*; exceptions that would end the loop's thread are returned to the caller instead."""
     try:
         return await work, None
     except (KeyboardInterrupt, SystemExit) as error:
@@ -150,21 +154,21 @@ async def _capture_exit(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseExcept
 
 
 class Deadline(msgspec.Struct, eq=False):
-    """One call's deadline on one loop, among the *others* of its timer."""
+    """One call's deadline on one loop, among the *active* ones of its timer."""
 
     expires_at: float
-    task: Any
-    active: Any
+    task: Callable[[], asyncio.Task[Any] | None]
+    active: dict[Deadline, None]
     expired: bool = False
 
     def uncancel(self) -> int:
-        """Take back the cancellation by which it rang; return how many others are left."""
+        """Take back the cancellation that it requested; return how many others are left."""
         task = self.task()
         return task.uncancel() if task is not None else 0
 
 
 def _return_no_task() -> None:
-    """Stand for the task of work that runs in none."""
+    """Stand for the weak reference of work that runs in no task."""
 
 
 class DeadlineTimer:
@@ -177,17 +181,19 @@ class DeadlineTimer:
         self.active: dict[Deadline, None] = {}
         self.is_scheduled = False
 
-    def start_deadline(self, loop: asyncio.AbstractEventLoop, task: Any) -> Deadline:
-        """Give *task* the duration from now; it is cancelled when that has passed."""
+    def start_deadline(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> Deadline:
+        """Start the deadline of *task*, which is cancelled when the duration has passed."""
         # by weak reference: a task holds its loop, which would never be collected with the deadlines that it has here
-        made = Deadline(monotonic() + self._seconds, ref(task) if task is not None else _return_no_task, self.active)
-        self.active[made] = None
+        deadline = Deadline(
+            monotonic() + self._seconds, ref(task) if task is not None else _return_no_task, self.active
+        )
+        self.active[deadline] = None
         if not self.is_scheduled:
             self.schedule_check(loop, self._seconds)
-        return made
+        return deadline
 
     def schedule_check(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        """Look again in *seconds*."""
+        """Look for expired deadlines in *seconds*."""
         self.is_scheduled = True
         loop.call_later(seconds, self._cancel_expired, loop)
 
@@ -203,18 +209,18 @@ class DeadlineTimer:
                 task.cancel()
 
 
-_deadline_timers: WeakKeyDictionary[Any, dict[float, DeadlineTimer]] = WeakKeyDictionary()
+_deadline_timers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, DeadlineTimer]] = WeakKeyDictionary()
 
 
 def get_deadline_timer(loop: asyncio.AbstractEventLoop, seconds: float) -> DeadlineTimer:
     """Return the loop's timer for calls that may take *seconds*."""
-    mine = _deadline_timers.get(loop)
-    if mine is None:
-        mine = _deadline_timers[loop] = {}
-    found = mine.get(seconds)
-    if found is None:
-        found = mine[seconds] = DeadlineTimer(seconds)
-    return found
+    timers = _deadline_timers.get(loop)
+    if timers is None:
+        timers = _deadline_timers[loop] = {}
+    timer = timers.get(seconds)
+    if timer is None:
+        timer = timers[seconds] = DeadlineTimer(seconds)
+    return timer
 
 
 class DeadlineExpiredError(Exception):
@@ -222,46 +228,50 @@ class DeadlineExpiredError(Exception):
 
 
 @lru_cache(256)
-def make_deadline_runner(seconds: float | None) -> Callable[[Coroutine[Any, Any, Any]], Any] | None:
-    """Return what awaits a coroutine for at most *seconds*, else raises `ExpiredError`; None: without end."""
-    rest = make_deadline_resumer(seconds)
-    if rest is None:
+def make_deadline_runner(seconds: float | None) -> Callable[[Work[object]], Work[object]] | None:
+    """
+    Return a function that awaits a coroutine for at most *seconds*, or None where there is no deadline.
+
+    Where the time is over, it raises `DeadlineExpiredError`.
+    """
+    resume = make_deadline_resumer(seconds)
+    if resume is None:
         return None
 
-    async def run_with_deadline(work: Any) -> Any:
-        place = [None]
+    async def run_with_deadline(work: Any) -> object:
+        place: list[object] = [None]
         work = store_result(place, work)
         waiting = next(work, DONE)
         if waiting is not DONE:
-            await rest(work, waiting)
+            await resume(work, waiting)
         return place[0]
 
     return run_with_deadline
 
 
 DONE: Final = object()
-"""What `next` answers for work that has ended at once."""
+"""The answer of `next` for work that ended without waiting."""
 
 
 @coroutine
-def store_result(place: list[Any], work: Any) -> Any:
-    """Await *work* and put its value into *place*: what gives no value ends without an exception, which is dear."""
+def store_result(place: list[object], work: Any) -> Any:
+    """Await *work* and put its value into *place*: ending without a value costs no exception, which is slow."""
     place[0] = yield from work
 
 
 @lru_cache(256)
-def make_deadline_resumer(seconds: float | None) -> Callable[[Any, Any], Any] | None:
+def make_deadline_resumer(seconds: float | None) -> Callable[[Any, object], Any] | None:
     """
-    Return what awaits the rest of work that has begun, and waits for something; see `limit`.
+    Return a function that awaits the rest of work that has begun and waits; None where there is no deadline.
 
-    What never waits is never late, and asking for the running loop is dear: only who waits gets a deadline.
+    Work that never waits is never late, and asking for the running loop is slow: only waiting work gets a deadline.
     """
     if seconds is None:
         return None
     import asyncio
 
     @coroutine
-    def resume_with_deadline(work: Any, waiting: Any) -> Any:
+    def resume_with_deadline(work: Any, waiting: object) -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         deadline = get_deadline_timer(loop, seconds).start_deadline(loop, task)
@@ -278,14 +288,14 @@ def make_deadline_resumer(seconds: float | None) -> Callable[[Any, Any], Any] | 
             raise
         finally:
             deadline.active.pop(deadline, None)
-        if deadline.expired:  # it had its reasons to go on, and is done
+        if deadline.expired:  # the work went on after its cancellation, and has ended
             deadline.uncancel()
         return value
 
     return resume_with_deadline
 
 
-def _drive_coroutine(work: Any, waiting: Any) -> Any:
+def _drive_coroutine(work: Any, waiting: object) -> Any:
     """Drive a coroutine that has begun and waits; return its value."""
     while True:
         try:
@@ -294,10 +304,10 @@ def _drive_coroutine(work: Any, waiting: Any) -> Any:
             work.close()
             raise
         except BaseException as error:  # thrown into the work, which decides
-            step, given = work.throw, error
+            resume, value = work.throw, error
         else:
-            step, given = work.send, answer
+            resume, value = work.send, answer
         try:
-            waiting = step(given)
+            waiting = resume(value)
         except StopIteration as end:
             return end.value

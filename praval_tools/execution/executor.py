@@ -1,4 +1,4 @@
-"""Runs calls: on the fast path where nothing waits, else through the pipeline, with a sync and an async driver."""
+"""Runs the calls of a registry: on the fast path where no step waits, else through the pipeline."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
 _MAX_FAST_FUNCTIONS: Final = 16_384
-_OK: Final = Outcome.OK  # a member of an enumeration is looked up by code of its own
+_OK: Final = Outcome.OK  # looking up a member of an enumeration runs code of its own
 
 
 class FastFunctionBuilder(Protocol):
-    """What builds fast functions: the executor, or one whose calls belong to a run."""
+    """Builds fast functions: the executor, or one whose calls belong to a run."""
 
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
-        """Return the fast function for the present state, and whether it counts as long as the state does."""
+        """Return the fast function for the present state, and whether it may be kept for as long as the state."""
         ...
 
 
@@ -49,16 +49,16 @@ class FastFunctionCache:
     """
     The fast functions of one agent by tool name: `sync_functions` for `call`, `async_functions` for `acall`.
 
-    One that is missing is built when asked for. Where calls of a tool need the pipeline in the present state, a
-    function that says so is kept as well.
+    A missing one is built on first use. Where calls of a tool need the pipeline in the present state, a function
+    that raises `FastPathMiss` is kept as well.
     """
 
     __slots__ = ("__weakref__", "_builder", "_principal", "async_functions", "sync_functions")
 
     def __init__(self, builder: FastFunctionBuilder, principal: Principal) -> None:
         self._builder, self._principal = builder, principal
-        self.sync_functions: dict[Any, FastFunction] = {}
-        self.async_functions: dict[Any, FastFunction] = {}
+        self.sync_functions: dict[object, FastFunction] = {}
+        self.async_functions: dict[object, FastFunction] = {}
 
     def build(self, tool: object, *, is_async: bool = False) -> FastFunction:
         """Return the function of a tool, or of its name, for the present state."""
@@ -92,28 +92,29 @@ class Executor:
         )
 
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
-        """Return the fast function for the present state, and whether it counts as long as the state does."""
+        """Return the fast function for the present state, and whether it may be kept for as long as the state."""
         runtime = self.runtime
         is_temporary = self.access_store.has_open_change or runtime.exclusive_gate.is_closed or type(name) is not str
         path = FastPath(name, principal, self.access_store.state)
         if runtime.recorder is None and not is_temporary:
             path = find_fast_path(runtime, principal, name)
-        finish: Callable[..., Any] = partial(self.afinish_call if is_async else self.finish_call, path)
+        finish: Callable[..., object] = partial(self.afinish_call if is_async else self.finish_call, path)
         if path.tool is not None and path.tool.is_async is is_async:
             return build_fast_function(runtime, path, finish), True
-        is_lasting = not is_temporary and path.state.find_tool_record(name) is not None  # unknown names have no end
+        # unknown names are not kept: there is no end of them
+        is_lasting = not is_temporary and path.state.find_tool_record(name) is not None
         return build_refusing_function(path, finish), is_lasting
 
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
-    def finish_call(self, path: FastPath, arguments: Any, error: BaseException) -> Any:
+    def finish_call(self, path: FastPath, arguments: object, error: BaseException) -> Any:
         """Return the value of a whole call that its fast function gave up, or raise the typed error."""
         call, progress = self._make_missed_call(path, arguments, error)
         if progress is None:
             return get_value(self.execute(call, path.principal, self.get_fast_cache(path.principal)))
         return get_value(self.run_pipeline(call, path.principal, progress=progress))
 
-    async def afinish_call(self, path: FastPath, arguments: Any, error: BaseException) -> Any:
+    async def afinish_call(self, path: FastPath, arguments: object, error: BaseException) -> Any:
         """Return the value of a whole awaited call that its fast function gave up, or raise the typed error."""
         call, progress = self._make_missed_call(path, arguments, error)
         if progress is None:
@@ -121,28 +122,28 @@ class Executor:
         return get_value(await self.run_pipeline_async(call, path.principal, progress=progress))
 
     def _make_missed_call(
-        self, path: FastPath, arguments: Any, error: BaseException
+        self, path: FastPath, arguments: object, error: BaseException
     ) -> tuple[ToolCall, CallProgress | None]:
-        """Return a call that its fast function gave up, and what was done for it; raise what its tool raised."""
+        """Return a call that its fast function gave up, with the steps already taken; raise the error of its tool."""
         if not isinstance(error, FastPathMiss):
             raise make_typed_error(self._build_failure_result(path, error, None, None)) from error
         principal = path.principal
-        given = self._to_json_arguments(path.name, arguments)
-        call = ToolCall(None, path.name, given, principal.agent, None, principal.chain)
+        json_arguments = self._to_json_arguments(path.name, arguments)
+        call = ToolCall(None, path.name, json_arguments, principal.agent, None, principal.chain)
         return call, error.make_progress(call, principal)
 
-    def _to_json_arguments(self, name: str, arguments: Any) -> Any:
-        """Return arguments that may be of the function's own Python types as JSON; what is JSON stays."""
+    def _to_json_arguments(self, name: str, arguments: object) -> object:
+        """Return arguments, which may be of the function's own Python types, as JSON values."""
         if type(arguments) is not dict or SCALAR_TYPES.issuperset(map(type, arguments.values())):
             return arguments
         record = self.access_store.state.find_tool_record(name)
         try:
             return arguments if record is None else record.tool.implementation.encode_keywords(arguments)
-        except Exception:  # the seam to whatever objects a caller gave: the call says what is wrong with them
+        except Exception:  # the seam to any objects of a caller: the result describes what is wrong with them
             return arguments
 
-    def encode_result(self, path: FastPath, value: Any) -> bytes:
-        """Return a tool's value as JSON text, or raise the error that says why it has none."""
+    def encode_result(self, path: FastPath, value: object) -> bytes:
+        """Return a tool's value as JSON text, or raise the typed error for a value that has none."""
         encode_json = path.encode_json
         try:
             if encode_json is None:  # the call went through the pipeline, in a state that may be another one now
@@ -156,13 +157,15 @@ class Executor:
 
     # ── results ──────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, call: ToolCall, who: Principal | None, cache: FastFunctionCache | None = None) -> ToolResult:
+    def execute(
+        self, call: ToolCall, principal: Principal | None, cache: FastFunctionCache | None = None
+    ) -> ToolResult:
         """Run one call; every failure of the tool, the arguments or the access is a result."""
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
         if arguments is None or cache is None or type(name) is not str or call.engine is not None:
-            return self.run_pipeline(call, who)
+            return self.run_pipeline(call, principal)
         function = cache.sync_functions.get(name)
         if function is None or function.path.state is not self.access_store.state:
             function = cache.build(name)
@@ -171,22 +174,22 @@ class Executor:
         try:
             value = function(arguments, frame)
         except FastPathMiss as miss:
-            progress = miss.make_progress(call, who)
+            progress = miss.make_progress(call, principal)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
             return self._build_failure_result(path, error, frame, started)
         else:
             return self._build_success_result(path, value, frame, started)
-        return self.run_pipeline(call, who, progress=progress)
+        return self.run_pipeline(call, principal, progress=progress)
 
     async def aexecute(
-        self, call: ToolCall, who: Principal | None, cache: FastFunctionCache | None = None
+        self, call: ToolCall, principal: Principal | None, cache: FastFunctionCache | None = None
     ) -> ToolResult:
         """Run one call from async code; every failure of the tool, the arguments or the access is a result."""
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
         if arguments is None or cache is None or type(name) is not str or call.engine is not None:
-            return await self.run_pipeline_async(call, who)
+            return await self.run_pipeline_async(call, principal)
         function = cache.async_functions.get(name)
         if function is None or function.path.state is not self.access_store.state:
             function = cache.build(name, is_async=True)
@@ -195,14 +198,14 @@ class Executor:
         try:
             value = await function(arguments, frame)
         except FastPathMiss as miss:
-            progress = miss.make_progress(call, who)
+            progress = miss.make_progress(call, principal)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
             return self._build_failure_result(path, error, frame, started)
         else:
             return self._build_success_result(path, value, frame, started)
-        return await self.run_pipeline_async(call, who, progress=progress)
+        return await self.run_pipeline_async(call, principal, progress=progress)
 
-    def _build_success_result(self, path: FastPath, value: Any, frame: Frame, started: float) -> ToolResult:
+    def _build_success_result(self, path: FastPath, value: object, frame: Frame, started: float) -> ToolResult:
         decision: Any = path.decision
         result = ToolResult(
             frame[CALL].tool_call_id, decision.tool, decision.agent, _OK, value, None, None,
@@ -217,7 +220,7 @@ class Executor:
     ) -> ToolResult:
         tool, decision = path.tool, path.decision
         if tool is None or decision is None or path.scope is None:
-            raise AssertionError("a path without a tool enters no function")
+            raise AssertionError("a fast path without a tool runs no function")
         call_id = None if frame is None else frame[CALL].tool_call_id
         latency = None if started is None else (self._monotonic() - started) * 1000
         if isinstance(error, DeadlineExpiredError):
@@ -236,28 +239,29 @@ class Executor:
         return result
 
     def run_pipeline(
-        self, call: ToolCall, who: Principal | None, known: ToolResult | None = None,
+        self, call: ToolCall, principal: Principal | None, known_result: ToolResult | None = None,
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
-        """Drive the pipeline from sync code; *known*: what came of the call already."""
-        result = None if known is not None else self._try_replay(call, who, is_async=False)
+        """Drive the pipeline from sync code; *known_result*: the result that the call has already, to be recorded."""
+        result = None if known_result is not None else self._try_replay(call, principal, is_async=False)
         return result or drive(
-            self.runtime, make_pipeline(self.runtime, call, who, known_result=known, progress=progress)
+            self.runtime, make_pipeline(self.runtime, call, principal, known_result=known_result, progress=progress)
         )
 
     async def run_pipeline_async(
-        self, call: ToolCall, who: Principal | None, known: ToolResult | None = None,
+        self, call: ToolCall, principal: Principal | None, known_result: ToolResult | None = None,
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
-        """Drive the pipeline from async code; *known*: what came of the call already."""
-        result = None if known is not None else self._try_replay(call, who, is_async=True)
+        """Drive the pipeline from async code; *known_result*: the result that the call has already, to be recorded."""
+        result = None if known_result is not None else self._try_replay(call, principal, is_async=True)
         return result or await drive_async(
-            self.runtime, make_pipeline(self.runtime, call, who, known_result=known, progress=progress, is_async=True)
+            self.runtime,
+            make_pipeline(self.runtime, call, principal, known_result=known_result, progress=progress, is_async=True),
         )
 
-    def _try_replay(self, call: ToolCall, who: Principal | None, *, is_async: bool) -> ToolResult | None:
+    def _try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
         recorder = self.runtime.recorder
-        return None if recorder is None else recorder.try_replay(call, who, is_async=is_async)
+        return None if recorder is None else recorder.try_replay(call, principal, is_async=is_async)
 
 
 def get_value(result: ToolResult) -> Any:
@@ -267,7 +271,7 @@ def get_value(result: ToolResult) -> Any:
     return result.result
 
 
-def build_refusing_function(path: FastPath, finish: Callable[..., Any]) -> FastFunction:
+def build_refusing_function(path: FastPath, finish: Callable[..., object]) -> FastFunction:
     """Return the function of a path whose calls need the pipeline."""
 
     def refuse(arguments: dict[str, Any], frame: Frame | None = None) -> Any:

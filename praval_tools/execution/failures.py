@@ -1,8 +1,9 @@
-"""From outcomes to typed errors, and from exceptions to outcomes."""
+"""Makes the typed errors of failed calls, and the internal exceptions with which a call is decided again or ended."""
 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,11 +26,11 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 
 
 _OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
-"""What an OSError says beside its text; its constructor takes our arguments for that."""
+"""The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
 
 
 @lru_cache(256)
-def get_execution_error_class(kind: Any) -> type[ToolExecutionError]:
+def get_execution_error_class(kind: type[BaseException]) -> type[ToolExecutionError]:
     """Return the `ToolExecutionError` that is also the nearest built-in class of *kind*."""
     for base in filter(_is_builtin, kind.__mro__):
         if (
@@ -53,13 +54,13 @@ def _is_builtin(kind: type) -> bool:
     return getattr(builtins, kind.__name__, None) is kind
 
 
-def _reduce_execution_error(error: ToolExecutionError) -> tuple[Any, ...]:
+def _reduce_execution_error(error: ToolExecutionError) -> tuple[object, ...]:
     kind = next(filter(_is_builtin, type(error).__mro__))
-    kept = {name: getattr(error, name) for name in _OS_ERROR_ATTRIBUTES} if isinstance(error, OSError) else {}
+    attributes = {name: getattr(error, name) for name in _OS_ERROR_ATTRIBUTES} if isinstance(error, OSError) else {}
     return (
         _rebuild_execution_error,
         (kind.__name__, error.message, error.error_type, error.tool),
-        {"result": error.result, **kept},
+        {"result": error.result, **attributes},
     )
 
 
@@ -68,14 +69,14 @@ def _rebuild_execution_error(kind: str, message: str, error_type: str, tool: str
 
 
 def find_builtin_base(error: BaseException) -> str | None:
-    """Return the name of the built-in class that the error for *error* is also an instance of; None: of none."""
-    of: Any = type(error)
-    kind = get_execution_error_class(of)
+    """Return the name of the built-in class that the typed error for *error* also derives from, or None."""
+    error_type: Any = type(error)
+    kind = get_execution_error_class(error_type)
     return None if kind is ToolExecutionError else next(filter(_is_builtin, kind.__mro__)).__name__
 
 
 def restore_execution_error(base: str | None, message: str, error_type: str, tool: str) -> ToolExecutionError:
-    """Return the error of a call that is replayed; the same classes as that of the live one."""
+    """Return the error of a replayed call, with the same classes as that of the recorded call."""
     if base is None or not hasattr(builtins, base):
         return ToolExecutionError(message, error_type, tool)
     return _rebuild_execution_error(base, message, error_type, tool)
@@ -90,25 +91,29 @@ class CallCancelledError(Exception):
 
 
 def make_execution_error(tool: str, error: BaseException, message: str) -> ToolExecutionError:
-    """Return the error that stands for what the tool raised, with it as the cause."""
-    kind: Any = type(error)
-    made: ToolExecutionError = get_execution_error_class(kind)(message, get_error_type_name(error), tool)
-    for name in _OS_ERROR_ATTRIBUTES if isinstance(made, OSError) else ():
-        setattr(made, name, getattr(error, name, None))
-    made.__cause__ = error
-    return made
+    """Return the typed error for an exception of the tool, which is its cause."""
+    error_type: Any = type(error)
+    execution_error: ToolExecutionError = get_execution_error_class(error_type)(
+        message, get_error_type_name(error), tool
+    )
+    for name in _OS_ERROR_ATTRIBUTES if isinstance(execution_error, OSError) else ():
+        setattr(execution_error, name, getattr(error, name, None))
+    execution_error.__cause__ = error
+    return execution_error
 
 
 def make_encoding_error(tool: str, error: BaseException) -> ToolExecutionError:
-    """Return the error for a value that has no JSON form, or whose own code raises while it is written."""
+    """Return the error for a value that has no JSON form, or whose own code raises while it is encoded."""
     text = describe_error(error)
-    made = make_execution_error(tool, error, text)
-    made.result = ToolResult(None, tool, None, Outcome.TOOL_ERROR, None, text, made.error_type, exception=error)
-    return made
+    execution_error = make_execution_error(tool, error, text)
+    execution_error.result = ToolResult(
+        None, tool, None, Outcome.TOOL_ERROR, None, text, execution_error.error_type, exception=error
+    )
+    return execution_error
 
 
 def get_error_type_name(error: BaseException) -> str:
-    """Return the name of what a tool raised; where it let an inner tool's error through, of what that one raised."""
+    """Return the type name of what a tool raised; of an inner tool's error, the type name that it carries."""
     return error.error_type if isinstance(error, ToolExecutionError) else type(error).__name__
 
 
@@ -128,7 +133,7 @@ def make_typed_error(result: ToolResult) -> BaseException:
     return error
 
 
-_ERROR_FACTORIES: Final[dict[Outcome, Any]] = {
+_ERROR_FACTORIES: Final[dict[Outcome, Callable[[str], ToolCallError]]] = {
     Outcome.TOOL_ERROR: ToolExecutionError,
     Outcome.INVALID_ARGUMENTS: lambda text: ToolArgumentsError(text, ()),
     Outcome.UNKNOWN_TOOL: UnknownToolCallError,

@@ -1,5 +1,5 @@
 """
-The fast path: one generated function per tool for calls in which no step has to wait.
+The fast path: one generated function per tool, for calls in which no step has to wait.
 
 It checks the arguments, takes the steps that are plain functions (policies, limits, hooks), sets the context, admits
 the call and runs it. It belongs to one agent, one tool and one state. Where the state is another one, the arguments
@@ -32,16 +32,16 @@ from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 
 class FastPath(msgspec.Struct, frozen=True, eq=False):
-    """What a fast function stands for; without a tool, each of its calls needs the pipeline."""
+    """The agent, tool and state of a fast function; without a tool, each of its calls needs the pipeline."""
 
     name: str
     principal: Principal
     state: AccessState
-    tool: Tool[..., Any] | None = None
+    tool: AnyTool | None = None
     resolution: AccessResolution = AccessResolution(None)
     decision: Decision | None = None
     scope: FrameScope | None = None
@@ -53,7 +53,7 @@ class FastPath(msgspec.Struct, frozen=True, eq=False):
 
 class FastFunction(Protocol):
     """
-    Calls the tool: with a frame, as a step of a longer way, it returns the value or raises what the tool raised,
+    Calls the tool: with a frame, as a step of a longer path, it returns the value or raises what the tool raised,
     or `FastPathMiss`; without one, it is the whole call, and returns the value or raises the typed error.
     """
 
@@ -65,7 +65,7 @@ class FastFunction(Protocol):
 
 
 class StartedCall(msgspec.Struct, eq=False):
-    """What the steps of the fast path did for a call before its function."""
+    """The steps that the fast path took for a call before its function."""
 
     implementation: ToolImplementation
     reviewed_arguments: dict[str, Any] | None = None
@@ -74,13 +74,13 @@ class StartedCall(msgspec.Struct, eq=False):
 
 
 class FastPathMiss(Exception):
-    """The call needs the pipeline, and its function was not entered; *started_call* tells which steps were taken."""
+    """The call needs the pipeline, and its function was not entered; *started_call* holds the steps that were taken."""
 
     def __init__(self, started_call: StartedCall | None = None) -> None:
         self.started_call = started_call
 
     def make_progress(self, call: ToolCall, principal: Principal | None) -> CallProgress | None:
-        """Return with what the pipeline goes on, so that no step is taken twice; None: none was taken."""
+        """Return the progress from which the pipeline goes on, so that no step is taken twice; None where none was."""
         started = self.started_call
         if started is None:
             return None
@@ -92,7 +92,7 @@ class FastPathMiss(Exception):
 
 
 _TEMPLATE = """\
-def make(store, state, counter, scope, finish, rest, begin, give_up, release):
+def make(store, state, counter, scope, finish, resume, begin, give_up, release):
     enter, leave = counter.append, counter.pop
     {ASYNC}def fast(arguments, frame=None):
         {PREPARE}
@@ -125,10 +125,10 @@ def make(store, state, counter, scope, finish, rest, begin, give_up, release):
         finally: del outcome
     return fast
 """
-_RUN_ASYNC = """if rest is None: return await {call}
+_RUN_ASYNC = """if resume is None: return await {call}
 work = store_result(place := [None], {call})
 waiting = next(work, DONE)
-if waiting is not DONE: await rest(work, waiting)
+if waiting is not DONE: await resume(work, waiting)
 return place[0]
 """
 _CANCELLED = """except CancelledError:
@@ -146,7 +146,7 @@ except ValueError: pass  # collected with its loop, in another context
 
 
 def _fill_template(**parts: str) -> str:
-    """Return the source with each part in its place, as deep as its place is; empty ones leave no line behind."""
+    """Return the source with each part in its place and at its indentation; an empty part leaves no line."""
     lines = []
     for line in _TEMPLATE.split("\n"):
         name = line.strip()[1:-1]
@@ -160,8 +160,8 @@ def _fill_template(**parts: str) -> str:
 
 def _compile_factory(
     implementation: ToolImplementation, *, has_steps: bool, has_review: bool, needs_call: bool
-) -> Callable[..., Any]:
-    """Generate what makes fast functions; the source holds only names of our own and the parameters' identifiers."""
+) -> Callable[..., FastFunction]:
+    """Generate the factory of fast functions; its source holds only our own names and the parameters' identifiers."""
     body, is_async = implementation.compiled.fast_path_code, implementation.signature.is_async
     checks = "\n".join(body.lines).replace("return MISS", "raise FastPathMiss")
     checks_as_agent = f"running[4] = True\n{checks}\nrunning[4] = False" if implementation.runs_user_code else ""
@@ -209,7 +209,7 @@ def _is_concrete_return_type(returns: object) -> bool:
 
 
 def _is_plain_function(implementation: ToolImplementation) -> bool:
-    """Tell whether nothing has to be awaited or read to its end behind the function, and it takes no context."""
+    """Tell whether the function takes no context, and returns a value with nothing left to await or to read."""
     function: Any = implementation.function
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
@@ -222,8 +222,8 @@ def _is_plain_function(implementation: ToolImplementation) -> bool:
     return not is_async_callable(inspect.unwrap(function)) and unwrap_return_hint(returns) is returns
 
 
-def _has_waiting_step(runtime: Runtime, tool: Tool[..., Any]) -> bool:
-    """Tell whether calls of *tool* may wait for something but the function, or run elsewhere."""
+def _has_waiting_step(runtime: Runtime, tool: AnyTool) -> bool:
+    """Tell whether calls of *tool* may wait for something beside the function, or run in another thread."""
     metadata = tool.metadata
     return (
         metadata.requires_approval
@@ -256,24 +256,24 @@ def find_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
         return path
     scope = FrameScope(runtime.registry, principal, principal.agent, name)
     return FastPath(
-        name, principal, state, tool, resolution, resolution.paths[0].decision, scope, runtime.get_max_result_size(tool),
-        implementation.compiled.encode_result_text, has_steps, bool(hooks.after),
+        name, principal, state, tool, resolution, resolution.paths[0].decision, scope,
+        runtime.get_max_result_size(tool), implementation.compiled.encode_result_text, has_steps, bool(hooks.after),
     )  # fmt: skip
 
 
-def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., Any]) -> FastFunction:
+def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., object]) -> FastFunction:
     """
     Return the fast function of *path*.
 
     Args:
-        runtime: The registry's.
-        path: With its tool.
-        finish: Ends a whole call that the function gave up: takes the arguments and the error, `FastPathMiss` or what
-            the tool raised; awaitable, where the tool is async.
+        runtime: That of the registry.
+        path: A fast path with a tool.
+        finish: Ends a whole call that the function gave up; takes the arguments and the error, which is
+            `FastPathMiss` or what the tool raised. Where the tool is async, it is awaited.
     """
     tool, store, limits, hooks = path.tool, runtime.access_store, runtime.limits, runtime.hooks
     if tool is None:
-        raise AssertionError("a path without a tool has no function")
+        raise AssertionError("a fast path without a tool has no function")
     implementation, agent = tool.implementation, path.principal.agent
     factories = implementation.fast_path_factories
     policies, usages = path.state.policies, limits.list_usages(agent, path.name)
@@ -305,11 +305,13 @@ def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., 
         return started_call
 
     def give_up(started_call: StartedCall, places: list[LimitUsage]) -> FastPathMiss:
-        limits.cancel(places)  # the pipeline takes them anew
+        limits.cancel(places)  # the pipeline acquires them again
         return FastPathMiss(started_call)
 
-    rest = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
+    resume = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
     counter = runtime.in_flight.get_counter(agent, path.name)
-    function: FastFunction = make(store, path.state, counter, path.scope, finish, rest, begin, give_up, limits.release)
+    function: FastFunction = make(
+        store, path.state, counter, path.scope, finish, resume, begin, give_up, limits.release
+    )
     function.path = path
     return function

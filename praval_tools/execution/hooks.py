@@ -1,10 +1,10 @@
-"""The hooks of plugins that are in force at calls; one immutable value, exchanged as a whole."""
+"""The hooks of plugins that calls use: one immutable value per registry, exchanged as a whole."""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -17,22 +17,30 @@ if TYPE_CHECKING:
     from praval_tools.formats import Format
     from praval_tools.tools.call import ToolCall, ToolResult
     from praval_tools.tools.decision import ApprovalRequest
-    from praval_tools.tools.tool import Tool
+    from praval_tools.tools.tool import AnyTool
 
 HookFunction = Callable[..., object]
-"""A hook that takes note of something, in its plugin's name; what it raises is contained there."""
+"""A hook that is notified, in its plugin's name; its exceptions are contained there."""
+
+
+class Engine(Protocol):
+    """An engine that a plugin contributes: calls the work that it is given in a thread of its own."""
+
+    def submit(self, work: Callable[[], None], /) -> object:
+        """Take *work*, to be called once."""
+        ...
 
 
 class PluginContribution(msgspec.Struct, frozen=True, eq=False):
     """
-    What one plugin brings to a registry.
+    What one plugin contributes to a registry.
 
     Args:
-        distribution: Which ships it.
-        entry_point: By which it was found.
+        distribution: The distribution that ships it.
+        entry_point: The entry point under which it was found.
         tools: The names of its tools.
         policy: The name of its policy; empty where it has none.
-        agents: Those that it declared, as they were declared; the operator trusts it.
+        agents: The agents that a trusted plugin declared, as they were declared.
     """
 
     distribution: str
@@ -43,73 +51,76 @@ class PluginContribution(msgspec.Struct, frozen=True, eq=False):
     before: tuple[HookFunction, ...] = ()
     after: tuple[HookFunction, ...] = ()
     approve: tuple[HookFunction, ...] = ()
-    engines: Mapping[str, Any] = {}
+    engines: Mapping[str, Engine] = {}
     formats: Mapping[str, Format] = {}
     journals: Mapping[str, Callable[[str], Any]] = {}
-    sources: Mapping[str, Callable[..., Any]] = {}
+    sources: Mapping[str, Callable[..., object]] = {}
 
     @property
     def has_call_hooks(self) -> bool:
-        """Whether it brings anything to calls, besides its tools and its policy."""
+        """Whether it contributes anything to calls, besides its tools and its policy."""
         return any(getattr(self, kind) for kind in (*_FUNCTION_KINDS, *_NAMED_KINDS))
 
 
-def contribution_key(one: PluginContribution) -> tuple[str, str]:
-    return one.distribution, one.entry_point
+def contribution_key(contribution: PluginContribution) -> tuple[str, str]:
+    """Return the key by which contributions are sorted."""
+    return contribution.distribution, contribution.entry_point
 
 
 class CallHooks(msgspec.Struct, frozen=True, eq=False):
-    """What all plugins of one registry bring to its calls, in the order in which it is used."""
+    """What all plugins of one registry contribute to its calls, in the order in which it is used."""
 
     contributions: tuple[PluginContribution, ...] = ()
     before: tuple[HookFunction, ...] = ()
     after: tuple[HookFunction, ...] = ()
     approve: tuple[HookFunction, ...] = ()
-    engines: Mapping[str, Any] = {}
+    engines: Mapping[str, Engine] = {}
     formats: Mapping[str, Format] = {}
     journals: Mapping[str, Callable[[str], Any]] = {}
 
     @classmethod
     def from_contributions(cls, contributions: Iterable[PluginContribution]) -> CallHooks:
         """Return the hooks of these plugins; by distribution, then entry point."""
-        mine = tuple(sorted(contributions, key=contribution_key))
-        noted = {
-            kind: _sort_by_turn(one for plugin in mine for one in getattr(plugin, kind)) for kind in _FUNCTION_KINDS
+        ordered = tuple(sorted(contributions, key=contribution_key))
+        functions = {
+            kind: _sort_by_turn(hook for plugin in ordered for hook in getattr(plugin, kind))
+            for kind in _FUNCTION_KINDS
         }
         named = {
-            kind: {name: one for plugin in mine for name, one in getattr(plugin, kind).items()} for kind in _NAMED_KINDS
+            kind: {name: value for plugin in ordered for name, value in getattr(plugin, kind).items()}
+            for kind in _NAMED_KINDS
         }
-        return cls(mine, **noted, **named)  # type: ignore[arg-type]
+        return cls(ordered, **functions, **named)  # type: ignore[arg-type]
 
     def with_replaced(self, before: PluginContribution | None, after: PluginContribution | None) -> CallHooks:
         """Return the hooks with *after* in the place of *before*."""
-        mine = [one for one in self.contributions if one is not before]
+        contributions = [contribution for contribution in self.contributions if contribution is not before]
         if after is not None:
-            insort(mine, after, key=contribution_key)
-        if any(one is not None and one.has_call_hooks for one in (before, after)):
-            return CallHooks.from_contributions(mine)
-        return replace(self, contributions=tuple(mine))
+            insort(contributions, after, key=contribution_key)
+        if any(changed is not None and changed.has_call_hooks for changed in (before, after)):
+            return CallHooks.from_contributions(contributions)
+        return replace(self, contributions=tuple(contributions))
 
-    def notify_before_call(self, call: ToolCall, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> None:
-        """Tell that a call is about to run, with these arguments after repairs."""
+    def notify_before_call(self, call: ToolCall, tool: AnyTool, arguments: Mapping[str, object]) -> None:
+        """Notify the plugins that a call is about to run, with its arguments after repairs."""
         for hook in self.before:
             hook(call=_copy_call(call), tool=tool, arguments=copy_json(arguments))
 
-    def notify_after_call(self, call: ToolCall, tool: Tool[..., Any] | None, result: ToolResult) -> None:
-        """Tell what came of a call, unless a replay gives it again."""
+    def notify_after_call(self, call: ToolCall, tool: AnyTool | None, result: ToolResult) -> None:
+        """Notify the plugins of the result of a call, unless it is replayed."""
         if result.replayed:
             return
         for hook in self.after:
             copied = replace(result, result=_copy_containers(result.result, {}))
             hook(call=_copy_call(call), tool=tool, result=copied)
 
-    def ask_approval(self, request: ApprovalRequest) -> Any:
-        """Return the first answer of a plugin to a call that needs an approval."""
+    def ask_approval(self, request: ApprovalRequest) -> object:
+        """Return the first answer of a plugin to a request for an approval, or `UNANSWERED`."""
         answers = (approve(request=request) for approve in self.approve)
-        return next((one for one in answers if one is not None), UNANSWERED)
+        return next((answer for answer in answers if answer is not None), UNANSWERED)
 
     def shut_down_engines(self) -> None:
-        """End the engines of plugins, by whichever method each has for that."""
+        """Shut down the engines of plugins: each by its `shutdown`, else its `close`, where it has one."""
         for engine in self.engines.values():
             for method in ("shutdown", "close"):
                 if callable(end := getattr(engine, method, None)):
@@ -122,27 +133,27 @@ _NAMED_KINDS = ("engines", "formats", "journals")
 NO_HOOKS = CallHooks()
 
 
-def _sort_by_turn(noted: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
-    return tuple(sorted(noted, key=lambda one: getattr(one, "turn", 0)))
+def _sort_by_turn(hooks: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
+    return tuple(sorted(hooks, key=lambda hook: getattr(hook, "turn", 0)))
 
 
 def _copy_call(call: ToolCall) -> ToolCall:
     return replace(call, arguments=_copy_containers(call.arguments, {}))
 
 
-def _copy_containers(value: Any, known: dict[int, Any], deep: int = 64) -> Any:
-    """Return a copy of the lists, dicts and sets in *value*: what a hook does to them reaches nobody."""
+def _copy_containers(value: Any, copies: dict[int, Any], depth: int = 64) -> Any:
+    """Return a copy of the lists, dicts and sets in *value*, so that a hook's changes to them reach nobody."""
     kind: Any = type(value)
-    if kind not in (dict, list, set) or not deep:
+    if kind not in (dict, list, set) or not depth:
         return value
-    made = known.get(id(value))
-    if made is not None:
-        return made
-    made = known[id(value)] = kind()
+    copied = copies.get(id(value))
+    if copied is not None:
+        return copied
+    copied = copies[id(value)] = kind()
     if kind is dict:
-        made.update((name, _copy_containers(one, known, deep - 1)) for name, one in value.items())
+        copied.update((name, _copy_containers(item, copies, depth - 1)) for name, item in value.items())
     elif kind is list:
-        made.extend(_copy_containers(one, known, deep - 1) for one in value)
+        copied.extend(_copy_containers(item, copies, depth - 1) for item in value)
     else:
-        made.update(value)
-    return made
+        copied.update(value)
+    return copied

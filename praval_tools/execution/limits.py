@@ -1,11 +1,10 @@
-"""How often, and how many at once: limits per agent, per tool, or for one agent and one tool."""
+"""Limits of calls, per minute, at once and per run: of an agent, of a tool, or of one agent to one tool."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -18,13 +17,13 @@ _MINUTE = 60.0
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What calls may do together.
+    A limit of calls.
 
     Args:
-        agent: The agent whose calls count; None: of all together.
-        tool: The tool whose calls count; None: all together.
-        per_minute: Calls begun within any sixty seconds.
-        concurrent: Calls inside at once; one that ran out of time counts until it has ended.
+        agent: The agent whose calls count; with None, those of all together.
+        tool: The tool whose calls count; with None, those of all together.
+        per_minute: Calls that begin within any sixty seconds.
+        concurrent: Calls in flight at once; one that timed out counts until its function has ended.
         per_run: Calls of one journaled run.
     """
 
@@ -36,7 +35,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitUsage:
-    """What has been used of one limit."""
+    """The calls that have used a limit."""
 
     __slots__ = ("in_flight", "limit", "recent_starts", "calls_by_run")
 
@@ -46,7 +45,7 @@ class LimitUsage:
         self.calls_by_run: dict[str, int] = {}
 
     def explain_refusal(self, run: str | None, now: float) -> str:
-        """Return why no further call may begin; empty: it may."""
+        """Return the reason why no further call may begin, or an empty text where one may."""
         limit = self.limit
         while self.recent_starts and self.recent_starts[0] <= now - _MINUTE:
             self.recent_starts.popleft()
@@ -60,7 +59,7 @@ class LimitUsage:
         return ""
 
     def count_call(self, run: str | None, now: float, places: list[LimitUsage]) -> None:
-        """Count a call, whose place goes into *places*."""
+        """Count a call, and add its place to *places*."""
         self.in_flight += 1
         places.append(self)  # directly behind: an interrupt comes before both or after both
         if self.limit.per_minute is not None:
@@ -71,13 +70,15 @@ class LimitUsage:
 
 class Limits:
     """
-    The limits of one registry, kept outside of its tools; every one that fits a call must leave room for it.
+    The limits of one registry, kept outside of its tools; a call needs a place under every limit that applies to it.
 
-    Only the operator sets them. `operator` raises for everybody else, `changed` makes every call look again.
+    Only the operator sets them: `require_operator` raises for everybody else. `on_change` makes every call look again.
     """
 
-    def __init__(self, operator: Callable[[str], None], changed: Callable[[], None], tick: Callable[[], float]) -> None:
-        self._require_operator, self._on_change, self._monotonic = operator, changed, tick
+    def __init__(
+        self, require_operator: Callable[[str], None], on_change: Callable[[], None], monotonic: Callable[[], float]
+    ) -> None:
+        self._require_operator, self._on_change, self._monotonic = require_operator, on_change, monotonic
         self.reset_after_fork()
         self._usages: dict[LimitKey, LimitUsage] = {}
 
@@ -86,42 +87,45 @@ class Limits:
         self._lock = threading.RLock()
 
     def set(
-        self, *, agent: Any = None, tool: Any = None, per_minute: int | None = None, concurrent: int | None = None,
-        per_run: int | None = None,
+        self, *, agent: object = None, tool: object = None, per_minute: int | None = None,
+        concurrent: int | None = None, per_run: int | None = None,
     ) -> None:  # fmt: skip
         """
-        Set the limit of an agent, of a tool, or of the one calling the other; all left out removes it.
+        Set the limit of an agent, of a tool, or of one agent's calls to one tool; without a number, remove it.
 
-        What has been used of the limit that it replaces still counts.
+        The calls that were counted for the limit that it replaces still count.
 
         Raises:
-            NotOwnerError: It is not the operator who asks.
-            ToolUsageError: Neither agent nor tool, or a number that is no whole number from 1 on.
+            NotOwnerError: Somebody else than the operator sets it.
+            ToolUsageError: Neither agent nor tool is passed, or a number is not a whole number from 1 on.
         """
         self._require_operator("set a limit")
         numbers = {"per_minute": per_minute, "concurrent": concurrent, "per_run": per_run}
-        wrong = [f"{name}={shorten_repr(one)}" for name, one in numbers.items()
-                 if one is not None and (type(one) is not int or one < 1)]  # fmt: skip
-        if wrong:
-            raise ToolUsageError(f"{', '.join(wrong)}: a limit is a whole number from 1 on; None removes it.")
+        invalid = [
+            f"{name}={shorten_repr(number)}"
+            for name, number in numbers.items()
+            if number is not None and (type(number) is not int or number < 1)
+        ]
+        if invalid:
+            raise ToolUsageError(f"{', '.join(invalid)}: a limit is a whole number from 1 on; None removes it.")
         key = (_to_name(agent), _to_name(tool))
         if key == (None, None):
             raise ToolUsageError("A limit is for an agent, a tool, or both: pass agent=… or tool=….")
         limit = Limit(agent=key[0], tool=key[1], **numbers)
         with self._lock:
-            use = self._usages.get(key)
-            if all(one is None for one in numbers.values()):
+            usage = self._usages.get(key)
+            if all(number is None for number in numbers.values()):
                 self._usages.pop(key, None)
-            elif use is None:
+            elif usage is None:
                 self._usages[key] = LimitUsage(limit)
             else:
-                use.limit = limit
+                usage.limit = limit
         self._on_change()
 
     def all(self) -> list[Limit]:
         """Return every limit, in the order in which they were first set."""
         with self._lock:
-            return [one.limit for one in self._usages.values()]
+            return [usage.limit for usage in self._usages.values()]
 
     @property
     def is_empty(self) -> bool:
@@ -130,10 +134,10 @@ class Limits:
 
     def acquire(self, usages: Iterable[LimitUsage], run: str | None, places: list[LimitUsage]) -> str:
         """
-        Take a call's *places* under all limits whose *usages* these are, to be released when it has ended.
+        Take a place for a call under each of the limits of *usages*; the *places* are released when it has ended.
 
         Returns:
-            Why the call may not begin; empty: it may.
+            The reason why the call may not begin, or an empty text where it may.
         """
         now = self._monotonic()
         with self._lock:
@@ -145,41 +149,42 @@ class Limits:
         return ""
 
     def release(self, places: list[LimitUsage]) -> None:
-        """Give *places* back, which are empty then; no place is given back twice."""
+        """Give all *places* back and empty the list, so that no place is given back twice."""
         with self._lock:
             while places:
                 places[-1].in_flight -= 1
                 places.pop()
 
     def cancel(self, places: list[LimitUsage]) -> None:
-        """Give *places* back of a call that did not begin, so that the latest one counts no more at all."""
+        """Give back the *places* of a call that did not begin, which then does not count at all."""
         with self._lock:
             for usage in places:
                 if usage.limit.per_minute is not None and usage.recent_starts:
                     usage.recent_starts.pop()
             self.release(places)
 
-    def restore_run_usage(self, run: str, begun: Iterable[tuple[str | None, str]]) -> None:
-        """Let *run* have used what those calls of it used that are recorded: agent and tool of each."""
+    def restore_run_usage(self, run: str, calls: Iterable[tuple[str | None, str]]) -> None:
+        """Count for *run* its recorded *calls*: the agent and tool of each."""
         with self._lock:
-            for use in self._usages.values():
-                use.calls_by_run.pop(run, None)
-            for agent, tool in begun if self._usages else ():
-                for use in self.list_usages(agent, tool):
-                    use.calls_by_run[run] = use.calls_by_run.get(run, 0) + 1
+            for usage in self._usages.values():
+                usage.calls_by_run.pop(run, None)
+            for agent, tool in calls if self._usages else ():
+                for usage in self.list_usages(agent, tool):
+                    usage.calls_by_run[run] = usage.calls_by_run.get(run, 0) + 1
 
     def list_usages(self, agent: str | None, tool: str) -> list[LimitUsage]:
-        """Return what is used of each limit that fits calls of *tool* by *agent*."""
+        """Return the usages of the limits that apply to calls of *tool* by *agent*."""
         if not self._usages:
             return []
         keys = ((None, tool),) if agent is None else ((agent, tool), (agent, None), (None, tool))
         return [self._usages[key] for key in keys if key in self._usages]
 
 
-def _to_name(one: Any) -> str | None:
-    return one if one is None or isinstance(one, str) else str(getattr(one, "name", one))
+def _to_name(subject: object) -> str | None:
+    """Return the name of an agent or a tool, passed as an object or by name."""
+    return subject if subject is None or isinstance(subject, str) else str(getattr(subject, "name", subject))
 
 
 def _describe_subject(limit: Limit) -> str:
-    who = f"calls of {limit.agent!r}" if limit.agent is not None else "calls"
-    return f"{who} to {limit.tool!r}" if limit.tool is not None else who
+    calls = f"calls of {limit.agent!r}" if limit.agent is not None else "calls"
+    return f"{calls} to {limit.tool!r}" if limit.tool is not None else calls

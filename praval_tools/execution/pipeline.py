@@ -1,8 +1,8 @@
 """
-The pipeline of a call as a generator that does no waiting itself.
+The pipeline of a call, as a generator that never waits itself.
 
-It yields a `Step` where something has to wait, and the sync and the async driver send back what came of it.
-may the agent see the tool → arguments → decide on them → limits → approval → admission and run → again or result.
+It yields a `CallEffect` where something has to wait, and the sync or async driver sends back the answer. The order:
+may the agent call the tool → arguments → policies → limits → approval → admission and run → retry or result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from praval_tools.access.rules import (
     resolve_access,
 )
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
-from praval_tools.execution.context import CALL, FrameScope, activate_frame, make_frame
+from praval_tools.execution.context import CALL, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
 from praval_tools.execution.policies import check_policies
 from praval_tools.execution.progress import CallPipeline, CallProgress
@@ -36,7 +36,7 @@ from praval_tools.schema.json_input import copy_json
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Decision
 from praval_tools.tools.implementation import BoundArguments
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 _MAX_CACHED_VERDICTS: Final = 16_384
 _NULL_CONTEXT: Final = nullcontext()
@@ -45,7 +45,7 @@ _NULL_CONTEXT: Final = nullcontext()
 def make_pipeline(
     runtime: Runtime,
     call: ToolCall,
-    who: Principal | None,
+    principal: Principal | None,
     *,
     known_result: ToolResult | None = None,
     progress: CallProgress | None = None,
@@ -54,20 +54,20 @@ def make_pipeline(
     """
     Decide and run one call.
 
-    Every end is a result. A driver answers `RunTool` with a result, or None where the call must be decided again.
+    It always ends in a result. A driver answers `RunTool` with a result, or None where the call must be decided again.
 
     Args:
-        runtime: What the calls of the registry share.
+        runtime: That of the registry.
         call: The call.
-        who: Who calls; None: the operator.
-        known_result: What came of it already, to be recorded.
-        progress: What the fast path did for the call before it gave it up.
-        is_async: The driver is async code's.
+        principal: The caller; None for the operator.
+        known_result: The result that the call has already, to be recorded.
+        progress: The steps that the fast path took before it gave the call up.
+        is_async: Whether the driver is async.
     """
     if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
         call = replace(call, name=name)
     if progress is None:
-        progress = CallProgress(call, who)
+        progress = CallProgress(call, principal)
     progress.call, progress.is_async = call, is_async if known_result is None else None
     steps = _decide_and_run(runtime, progress) if known_result is None else _return_known_result(known_result)
     if runtime.recorder is not None:
@@ -81,13 +81,14 @@ def _return_known_result(result: ToolResult) -> CallPipeline:
 
 
 def _notify_after_call(runtime: Runtime, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
-    """Drive *steps*, and tell the plugins what came of the call."""
+    """Drive *steps*, and notify the plugins of the result of the call."""
     result = yield from steps
     runtime.notify_after_call(progress.call, result)
     return result
 
 
 def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
+    """Decide the call, have it run, and do so again where the decision is stale or the call is retried."""
     run: RunTool | None = None
     try:
         while True:
@@ -127,27 +128,27 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
 
 def _decide(runtime: Runtime, progress: CallProgress) -> ToolResult | tuple[RunTool, Ask | None]:
     """Return the call as it may run now, with the approval that it still needs; or the result that refuses it."""
-    call, who = progress.call, progress.principal
+    call, principal = progress.call, progress.principal
     state = runtime.access_store.state
     prepaid = progress.spent_grants | progress.stored_grants
-    verdict = _judge_call(runtime, PrepaidRecords(state, prepaid) if prepaid else state, call, who)
+    verdict = _judge_call(runtime, PrepaidRecords(state, prepaid) if prepaid else state, call, principal)
     if verdict.refusal is not None:
         if verdict.refusal.rule == "definition" and verdict.record is not None:
             return _build_definition_error_result(call, verdict.record.tool, verdict.refusal)
-        return build_refused_result(runtime, call, who, verdict.refusal)
+        return build_refused_result(runtime, call, principal, verdict.refusal)
     tool = verdict.record.tool  # type: ignore[union-attr]
     approved = progress.get_approved_arguments(tool)
     implementation = tool.implementation
     path: AccessPath | None = verdict.paths[0]
     runs_user_code = implementation.runs_user_code or progress.coerced_arguments is None
-    with _act_as(runtime, who) if runs_user_code else _NULL_CONTEXT:
+    with _activate_caller(runtime, principal) if runs_user_code else _NULL_CONTEXT:
         bound = _bind_call(runtime, progress, tool, approved, verdict.decision)
         if isinstance(bound, ToolResult):
             return bound
         if verdict.paths[0].bounds:
             path, decision = choose_path(verdict, bound.arguments, partial(implementation.fill_defaults, bound))
             if path is None:
-                return build_refused_result(runtime, call, who, decision, bound)
+                return build_refused_result(runtime, call, principal, decision, bound)
     shown, approval = bound.arguments, None
     if state.policies or tool.metadata.requires_approval:
         shown = implementation.render_for_review(bound)
@@ -155,12 +156,12 @@ def _decide(runtime: Runtime, progress: CallProgress) -> ToolResult | tuple[RunT
         if answers is None or answers.tool is not tool or answers.policies is not state.policies:
             answers = check_policies(runtime.registry, state.policies, call.agent, tool, shown)
         if answers.refusal is not None:
-            return build_refused_result(runtime, call, who, answers.refusal, bound)
+            return build_refused_result(runtime, call, principal, answers.refusal, bound)
         approval = answers.approval
         if tool.metadata.requires_approval and approval is None:
             approval = Ask(tool.metadata.approval_reason)
     run = RunTool(
-        runtime, call, who, tool, bound, verdict, path, state, None,  # type: ignore[arg-type]
+        runtime, call, principal, tool, bound, verdict, path, state, None,  # type: ignore[arg-type]
         progress.attempts, progress.spent_grants, progress.stored_grants,
     )  # fmt: skip
     progress.shown_arguments = shown
@@ -168,7 +169,7 @@ def _decide(runtime: Runtime, progress: CallProgress) -> ToolResult | tuple[RunT
 
 
 def _acquire_limits(runtime: Runtime, progress: CallProgress, run: RunTool) -> ToolResult | None:
-    """Take the call's places under limits, once; return the refusal where there is none."""
+    """Take the call's places under limits, once; return the refusal where one has no room."""
     if progress.limits_acquired or runtime.limits.is_empty:
         return None
     call = progress.call
@@ -183,7 +184,7 @@ def _acquire_limits(runtime: Runtime, progress: CallProgress, run: RunTool) -> T
 def _request_approval(
     runtime: Runtime, progress: CallProgress, run: RunTool, approval: Ask
 ) -> Generator[CallEffect, Any, ToolResult | None]:
-    """Have the call approved; return why it may not run, None where it may, after everything is decided again."""
+    """Have the call approved; return the result that refuses it, or None where it is to be decided again and run."""
     progress.call = call = run.call.with_id()
     tool, now, approvals = run.tool, runtime.clock.now(), runtime.approvals
     run.frame[CALL] = call
@@ -209,56 +210,61 @@ def _request_approval(
     return build_not_run_result(run, Outcome.APPROVAL_DENIED, text, "approval-denied")
 
 
-def _act_as(runtime: Runtime, who: Principal | None) -> AbstractContextManager[Any]:
-    """Act as the caller inside: what it gave, and classes of parameters, may run code of their own."""
-    return activate_frame(make_frame(FrameScope(runtime.registry, who, OPERATOR if who is None else who.agent)))
+def _activate_caller(runtime: Runtime, principal: Principal | None) -> AbstractContextManager[Frame]:
+    """Run code of the caller's arguments and of parameter classes in the name of the caller."""
+    return activate_frame(
+        make_frame(FrameScope(runtime.registry, principal, OPERATOR if principal is None else principal.agent))
+    )
 
 
-def _judge_call(runtime: Runtime, state: AccessRecords, call: ToolCall, who: Principal | None) -> AccessResolution:
+def _judge_call(
+    runtime: Runtime, state: AccessRecords, call: ToolCall, principal: Principal | None
+) -> AccessResolution:
     name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
     now = runtime.clock.now()
-    if who is not None:
-        return _judge_cached(runtime, state, who, name, now)
+    if principal is not None:
+        return _judge_cached(runtime, state, principal, name, now)
     record = state.find_tool_record(name)
     if record is None:
         return resolve_access(state, Principal(OPERATOR), name, now)
-    off = state.find_disabling(record.tool)
-    if off is not None:
+    if state.find_disabling(record.tool) is not None:
         return resolve_access(state, Principal(OPERATOR), name, now)
     decision = Decision(True, "allowed", "operator", None, name, "The host program calls.")
     return AccessResolution(record, (AccessPath(decision),))
 
 
-def _judge_cached(runtime: Runtime, state: AccessRecords, who: Principal, name: str, now: datetime) -> AccessResolution:
-    """Judge, or take the verdict of the same state, where nothing but a change of the records can end it."""
-    since, known = runtime.verdict_cache
-    if since is not state or len(known) > _MAX_CACHED_VERDICTS:
-        known = {}
-        runtime.verdict_cache = state, known
-    verdict = known.get((who, name))
+def _judge_cached(
+    runtime: Runtime, state: AccessRecords, principal: Principal, name: str, now: datetime
+) -> AccessResolution:
+    """Resolve the access, or return the cached resolution of the same state where only a change of it can end it."""
+    cached_state, verdicts = runtime.verdict_cache
+    if cached_state is not state or len(verdicts) > _MAX_CACHED_VERDICTS:
+        verdicts = {}
+        runtime.verdict_cache = state, verdicts
+    verdict = verdicts.get((principal, name))
     if verdict is None:
-        verdict = resolve_access(state, who, name, now)
+        verdict = resolve_access(state, principal, name, now)
         if verdict.paths and verdict.paths[0].is_unconditional:
-            known[who, name] = verdict
+            verdicts[principal, name] = verdict
     return verdict
 
 
-def _build_definition_error_result(call: ToolCall, tool: Tool[..., Any], decision: Decision) -> ToolResult:
+def _build_definition_error_result(call: ToolCall, tool: AnyTool, decision: Decision) -> ToolResult:
     """Return the result of a call to a tool with unresolved hints."""
     try:
         _ = tool.implementation.compiled
-        text, code, found = decision.reason, ToolDefinitionError.code, None
+        text, code, exception = decision.reason, ToolDefinitionError.code, None
     except ToolDefinitionError as error:
-        text, code, found = str(error), error.code, error
+        text, code, exception = str(error), error.code, error
     return ToolResult(
         call.tool_call_id, tool.name, call.agent, Outcome.TOOL_ERROR, None, text, code, decision=decision,
-        exception=found,
+        exception=exception,
     )  # fmt: skip
 
 
-def bind_arguments(runtime: Runtime, tool: Tool[..., Any], arguments: Any) -> BoundArguments:
+def bind_arguments(runtime: Runtime, tool: AnyTool, arguments: object) -> BoundArguments:
     """
-    Return the arguments as the tool will get them, under its options and the registry's.
+    Return the arguments as the tool receives them, by its options and those of the registry.
 
     Raises:
         ToolArgumentsError: They do not fit.
@@ -272,7 +278,7 @@ def bind_arguments(runtime: Runtime, tool: Tool[..., Any], arguments: Any) -> Bo
 
 
 def _bind_call(
-    runtime: Runtime, progress: CallProgress, tool: Tool[..., Any], approved: dict[str, Any] | None, decision: Decision
+    runtime: Runtime, progress: CallProgress, tool: AnyTool, approved: dict[str, Any] | None, decision: Decision
 ) -> BoundArguments | ToolResult:
     call = progress.call
     try:
@@ -295,20 +301,20 @@ def _bind_call(
 
 def _compute_retry_delay(runtime: Runtime, run: RunTool, result: ToolResult) -> float | None:
     """
-    Return the seconds until the call is tried again; None: it is not.
+    Return the seconds until the call is tried again, or None where it is not.
 
-    Tried again are errors that say so, those that the tool lists in `retry_on`, and time-outs of idempotent tools.
+    Retried are `RetryableToolError`, the errors of the tool's `retry_on`, and time-outs of idempotent tools.
     The wait doubles each time, give or take a quarter, so that many that failed at once do not come back at once.
     """
     if result.outcome is Outcome.OK or run.attempts > runtime.get_retries(run.tool):
         return None
     meta = run.tool.metadata
     if result.outcome is Outcome.TIMEOUT:
-        again = meta.idempotent is True
+        is_retryable = meta.idempotent is True
     elif result.outcome is Outcome.TOOL_ERROR:
-        again = isinstance(result.exception, (RetryableToolError, *meta.retry_on))
+        is_retryable = isinstance(result.exception, (RetryableToolError, *meta.retry_on))
     else:
-        again = False
-    if not again:
+        is_retryable = False
+    if not is_retryable:
         return None
     return float(runtime.options.retry_wait * 2 ** (run.attempts - 1) * runtime.rng.uniform(0.75, 1.25))

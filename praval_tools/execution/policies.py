@@ -1,9 +1,8 @@
-"""Asks the policies of a registry about a call, each in its own name."""
+"""Asks the policies of a registry about a call; each runs in its own name."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from praval_tools.access.state import RegisteredPolicy
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
@@ -11,14 +10,14 @@ from praval_tools.execution.progress import PolicyAnswers
 from praval_tools.names import describe_error, shorten_repr
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.decision import Ask, Decision, Deny
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 
 def check_policies(
-    registry: object, policies: tuple[RegisteredPolicy, ...], agent: str | None, tool: Tool[..., Any],
-    arguments: dict[str, Any],
+    registry: object, policies: tuple[RegisteredPolicy, ...], agent: str | None, tool: AnyTool,
+    arguments: dict[str, object],
 ) -> PolicyAnswers:  # fmt: skip
-    """Ask every policy about the arguments after repairs; the first refusal ends it, the last request for an approval counts."""
+    """Ask every policy about the arguments after repairs; stop at the first refusal, else keep the last `Ask`."""
     approval: Ask | None = None
     for policy in policies:
         answer = _check_policy(registry, policy, agent, tool, arguments)
@@ -32,13 +31,13 @@ def check_policies(
 
 
 def _check_policy(
-    registry: object, policy: RegisteredPolicy, agent: str | None, tool: Tool[..., Any], arguments: dict[str, Any]
+    registry: object, policy: RegisteredPolicy, agent: str | None, tool: AnyTool, arguments: dict[str, object]
 ) -> Deny | Ask | None:
-    """Ask one policy, in its own name; whatever is no clear answer refuses."""
+    """Ask one policy, in its own name; an unclear answer refuses."""
     try:
         with activate_frame(make_frame(FrameScope(registry, None, policy.name))):
-            flat = SCALAR_TYPES.issuperset(map(type, arguments.values()))
-            answer = policy.check(agent, tool, arguments.copy() if flat else copy.deepcopy(arguments))
+            is_flat = SCALAR_TYPES.issuperset(map(type, arguments.values()))
+            answer = policy.check(agent, tool, arguments.copy() if is_flat else copy.deepcopy(arguments))
             if answer is None or isinstance(answer, Deny | Ask):
                 return answer
             if isinstance(answer, str):
@@ -46,6 +45,6 @@ def _check_policy(
             if hasattr(answer, "__await__"):
                 answer.close()
                 return Deny("it is async, and policies are asked in place; make it a plain function")
-    except Exception as error:  # isolation: a policy that fails refuses, and says so
+    except Exception as error:  # isolation: a policy that fails refuses, and its refusal names the error
         return Deny(f"it raised {type(error).__name__}: {describe_error(error)}")
-    return Deny(f"it answered {shorten_repr(answer)}, which is none of None, text, Deny and Ask")
+    return Deny(f"it answered {shorten_repr(answer)}, which is not None, a text, Deny or Ask")

@@ -1,8 +1,8 @@
-"""What is known of one call through all its attempts, and the recorder that may follow it."""
+"""The progress of one call through all its attempts, and the interface of recorders of calls."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 import msgspec
@@ -15,16 +15,16 @@ from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Ask, Decision
 from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 CallPipeline = Generator[Any, Any, ToolResult]
-"""The steps of one call: yields what a driver has to do for it (`effects`), and returns the result."""
+"""The steps of one call: yields the effects that a driver has to perform, and returns the result."""
 
 
 class PolicyAnswers(msgspec.Struct, frozen=True, eq=False):
-    """What the policies answered to one call: a refusal, or the last request for an approval, or neither."""
+    """The answers of the policies to one call: a refusal, or the last request for an approval, or neither."""
 
-    tool: Tool[..., Any]
+    tool: AnyTool
     policies: tuple[RegisteredPolicy, ...]
     refusal: Decision | None
     approval: Ask | None
@@ -32,23 +32,23 @@ class PolicyAnswers(msgspec.Struct, frozen=True, eq=False):
 
 class CallProgress(msgspec.Struct, eq=False):
     """
-    What is known of one call through all its attempts.
+    The progress of one call through all its attempts.
 
     Args:
         call: The call; it gets an id where something needs one.
-        principal: Who calls; None: the operator.
+        principal: The caller; None for the operator.
         attempts: How often the function was entered.
-        spent_grants: Grants that the call has spent.
+        spent_grants: Limited grants that the call has spent.
         stored_grants: Those of them that the journal's store has counted.
         limits_acquired: Whether it has its places under limits.
-        limit_places: These places, to be given back.
+        limit_places: These places, to be released.
         approval: Fingerprint of the tool, and the arguments, with which it was approved.
-        shown_arguments: What policies and approvers are shown.
-        coerced_arguments: The arguments after repairs, where somebody has coerced them already.
-        policy_answers: What the policies said, where they were asked before the pipeline began.
-        refresh_state: Loads what other processes changed; returns whether there was anything.
-        before_hooks_called: Whether plugins know that it is about to run.
-        is_async: Whether async code drives it; None: its result was known before.
+        shown_arguments: The arguments as policies and approvers see them.
+        coerced_arguments: The arguments after repairs, where they were coerced already.
+        policy_answers: The answers of the policies, where they were asked before the pipeline began.
+        refresh_state: Loads the changes of other processes; returns whether there were any.
+        before_hooks_called: Whether plugins were notified that it is about to run.
+        is_async: Whether async code drives it; None where its result was known before.
     """
 
     call: ToolCall
@@ -62,18 +62,18 @@ class CallProgress(msgspec.Struct, eq=False):
     shown_arguments: dict[str, Any] = {}
     coerced_arguments: tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]] | None = None
     policy_answers: PolicyAnswers | None = None
-    refresh_state: Any = None
+    refresh_state: Callable[[], bool] | None = None
     before_hooks_called: bool = False
     is_async: bool | None = False
 
-    def get_approved_arguments(self, tool: Tool[..., Any]) -> dict[str, Any] | None:
-        """Return the arguments with which *tool*, as it is defined now, was approved; None: it was not."""
+    def get_approved_arguments(self, tool: AnyTool) -> dict[str, Any] | None:
+        """Return the arguments with which *tool*, as it is defined now, was approved, or None where it was not."""
         if self.approval is None or self.approval[0] != tool.fingerprint:
             return None
         return self.approval[1]
 
     def release_limits(self, limits: Limits, job: Job | None) -> None:
-        """Give its places under limits back, once its function has ended."""
+        """Release the places under limits, once the function has ended."""
         places = self.limit_places
         if places and job is not None:
             job.add_done_callback(lambda: limits.release(places))
@@ -85,9 +85,9 @@ class CallRecorder(Protocol):
     """Follows the calls of a registry: writes them into a journal, or counts them."""
 
     def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
-        """Return the recorded result of a call, where that is found at once."""
+        """Return the recorded result of a call, where it is available without waiting."""
         ...
 
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
-        """Drive *steps*, the pipeline of one call, and record what they come to."""
+        """Drive *steps*, the pipeline of one call, and record the outcome."""
         ...

@@ -1,4 +1,4 @@
-"""What the execution of calls needs of the floors above it, as protocols."""
+"""Protocols of what the execution of calls uses of higher layers: the dispatcher of a registry."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from praval_tools.tools.call import ToolCall, ToolResult
 
 
 class Dispatcher(Protocol):
-    """Where the calls of a registry come in; `registry.dispatch.CallDispatcher`."""
+    """Receives the calls of a registry; implemented by `registry.dispatch.CallDispatcher`."""
 
-    def get_toolset(self, who: Principal) -> Any:
+    def get_toolset(self, principal: Principal) -> Any:
         """Return the `Toolset` of a principal."""
         ...
 
     def get_agent_toolset(self, agent: Any) -> Any:
-        """Return the `Toolset` of an agent, given as object or by name."""
+        """Return the `Toolset` of an agent, passed as an object or by name."""
         ...
 
     def execute(self, request: ToolCall) -> ToolResult:
-        """Run a call of the agent that it names."""
+        """Run a call by the agent that it names."""
         ...
 
     def aexecute(self, request: ToolCall) -> Coroutine[Any, Any, ToolResult]:
-        """Run a call from async code."""
+        """Run a call by the agent that it names, from async code."""
         ...

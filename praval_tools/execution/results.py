@@ -1,8 +1,6 @@
-"""The results of calls that did not come back from their function, and of those that did."""
+"""Builds the results of calls: of refused, failed and cancelled ones, and of those that returned."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from praval_tools.access.records import Principal
 from praval_tools.execution.context import SCOPE
@@ -11,20 +9,26 @@ from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import CallCancelledError, get_error_type_name
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import shorten_repr, suggest_names
+from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import BoundArguments
+from praval_tools.tools.tool import AnyTool
 
 
 def build_refused_result(
-    runtime: Runtime, call: ToolCall, who: Principal | None, decision: Decision, bound: BoundArguments | None = None
+    runtime: Runtime,
+    call: ToolCall,
+    principal: Principal | None,
+    decision: Decision,
+    bound: BoundArguments | None = None,
 ) -> ToolResult:
     """Return the result of a refusal; its text is for the model and names nothing that the model may not see."""
     name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
     shown = shorten_repr(name, 140)
     outcome = {"unknown": Outcome.UNKNOWN_TOOL, "disabled": Outcome.DISABLED}.get(decision.outcome, Outcome.FORBIDDEN)
     if outcome is Outcome.UNKNOWN_TOOL or runtime.options.refusals == "hide":
-        own = runtime.list_callable_names(who) if who is not None else ()
+        own = runtime.list_callable_names(principal) if principal is not None else ()
         outcome, text, code = Outcome.UNKNOWN_TOOL, f"Tool {shown} not found.{suggest_names(name, own)}", "unknown-tool"
     elif outcome is Outcome.DISABLED:
         text, code = f"Tool {shown} is disabled.", "disabled"
@@ -37,26 +41,26 @@ def build_refused_result(
     )  # fmt: skip
 
 
-def build_no_agent_result(call: ToolCall, why: str = "The call names no agent.") -> ToolResult:
+def build_no_agent_result(call: ToolCall, reason: str = "The call names no agent.") -> ToolResult:
     """Return the result of a call that names no agent."""
     name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
-    decision = Decision(False, "forbidden", "no-agent", None, name, why,
+    decision = Decision(False, "forbidden", "no-agent", None, name, reason,
                         "Pass agent=…, or call through an agent's toolset.")  # fmt: skip
-    text = "A call without an agent is forbidden." if call.agent is None else why
+    text = "A call without an agent is forbidden." if call.agent is None else reason
     return ToolResult(call.tool_call_id, name, None, Outcome.FORBIDDEN, None, text, "forbidden", decision=decision)
 
 
-def build_success_result(run: RunTool, value: Any, started: float) -> ToolResult:
+def build_success_result(run: RunTool, value: object, started: float) -> ToolResult:
     """Return the result of a call that returned."""
     return ToolResult(
         run.call_id, run.tool.name, run.call.agent, Outcome.OK, value, None, None,
-        (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False, run.path.decision,
-        None, run.runtime.get_max_result_size(run.tool),
+        (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False,
+        run.path.decision, None, run.runtime.get_max_result_size(run.tool),
     )  # fmt: skip
 
 
 def build_run_cancelled_result(run: RunTool, started: float) -> ToolResult:
-    """Return the result of a call that was cancelled although nobody cancelled who awaits it."""
+    """Return the result of a call that was cancelled although nobody cancelled principal awaits it."""
     latency = (run.runtime.clock.monotonic() - started) * 1000
     return build_cancelled_result(
         run.call_id, run.tool, run.call.agent, latency, run.path.decision, run.bound_arguments.repairs
@@ -74,7 +78,7 @@ def build_tool_error_result(run: RunTool, error: BaseException, started: float) 
 
 
 def build_failure_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
-    """Return the result of a call out of whose lane *error* came."""
+    """Return the result of a call that ended in *error*: a time-out, a cancellation, or an error of the tool."""
     if isinstance(error, DeadlineExpiredError):
         seconds = run.runtime.get_timeout(run.tool) or 0.0
         return build_timeout_result(
@@ -90,29 +94,29 @@ def build_failure_result(run: RunTool, error: BaseException, started: float) -> 
 def build_not_run_result(run: RunTool, outcome: Outcome, text: str, code: str) -> ToolResult:
     """Return the result of a call that was decided and did not run."""
     return ToolResult(
-        run.call_id, run.tool.name, run.call.agent, outcome, None, text, code, None, run.attempts, run.bound_arguments.repairs,
-        decision=run.path.decision,
+        run.call_id, run.tool.name, run.call.agent, outcome, None, text, code, None, run.attempts,
+        run.bound_arguments.repairs, decision=run.path.decision,
     )  # fmt: skip
 
 
 def build_timeout_result(
-    call_id: str | None, tool: Any, agent: str | None, seconds: float, decision: Any, runs: bool = False,
-    repairs: tuple[Any, ...] = (),
+    call_id: str | None, tool: AnyTool, agent: str | None, seconds: float, decision: Decision | None,
+    still_runs: bool = False, repairs: tuple[Repair, ...] = (),
 ) -> ToolResult:  # fmt: skip
-    """Return the result of a call that ran out of time; *runs*: its function may run on."""
-    more = " It may still be running." if runs else ""
+    """Return the result of a call that timed out; *still_runs*: its function may still be running."""
+    hint = " It may still be running." if still_runs else ""
     return ToolResult(
         call_id, tool.name, agent, Outcome.TIMEOUT, None,
-        f"Tool {tool.name!r} did not finish within {seconds:g} s.{more}", "tool-timeout",
+        f"Tool {tool.name!r} did not finish within {seconds:g} s.{hint}", "tool-timeout",
         seconds * 1000, 1, repairs, decision=decision,
     )  # fmt: skip
 
 
 def build_cancelled_result(
-    call_id: str | None, tool: Any, agent: str | None, latency: float | None, decision: Any,
-    repairs: tuple[Any, ...] = (),
+    call_id: str | None, tool: AnyTool, agent: str | None, latency: float | None, decision: Decision | None,
+    repairs: tuple[Repair, ...] = (),
 ) -> ToolResult:  # fmt: skip
-    """Return the result of a call that was cancelled although nobody cancelled who awaits it."""
+    """Return the result of a call that was cancelled although nobody cancelled principal awaits it."""
     return ToolResult(
         call_id, tool.name, agent, Outcome.CANCELLED, None, f"Tool {tool.name!r} was cancelled.", "cancelled",
         latency, 1, repairs, False, decision,

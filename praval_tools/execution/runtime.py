@@ -1,4 +1,4 @@
-"""What the calls of one registry share: its options, engines and gauges."""
+"""The runtime of a registry: the options, engines, limits, approvals and counters that all its calls share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.metadata import iter_invalid_values
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 _METADATA_OPTIONS = ("strict_arguments", "timeout", "retries", "errors", "max_result_size", "engine")
 
@@ -56,7 +56,7 @@ def _require_operator(verb: str) -> None:
 
 
 class RegistryOptions(msgspec.Struct, frozen=True):
-    """What a registry sets for all its calls; `timeout` in seconds."""
+    """The options of a registry for all its calls; `timeout` in seconds."""
 
     strict_arguments: bool = False
     timeout: float | None = 30
@@ -70,12 +70,12 @@ class RegistryOptions(msgspec.Struct, frozen=True):
     retry_wait: float = 2.0
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in _METADATA_OPTIONS}
-        wrong = [f"{name}: {problem}" for name, problem in iter_invalid_values(given)]
+        values = {name: getattr(self, name) for name in _METADATA_OPTIONS}
+        wrong = [f"{name}: {problem}" for name, problem in iter_invalid_values(values)]
         if self.refusals not in ("tell", "hide"):
-            wrong.append(f"refusals: {self.refusals!r} is none of 'tell', 'hide'")
+            wrong.append(f"refusals: {self.refusals!r} is neither 'tell' nor 'hide'")
         if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
-            wrong.append(f"retry_wait: {self.retry_wait!r} is no number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
+            wrong.append(f"retry_wait: {self.retry_wait!r} is not a number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
         for name, most in (("max_argument_bytes", None), ("max_argument_depth", MAX_DEPTH)):
             value = getattr(self, name)
             if type(value) is not int or value < 1 or (most is not None and value > most):
@@ -85,7 +85,7 @@ class RegistryOptions(msgspec.Struct, frozen=True):
 
     @property
     def has_default_argument_limits(self) -> bool:
-        """Whether the limits of arguments are those that the fast path keeps."""
+        """Whether the limits of arguments are those that the fast path checks."""
         return self.max_argument_bytes >= MAX_BYTES and self.max_argument_depth == MAX_DEPTH
 
 
@@ -93,8 +93,8 @@ _runtimes: WeakSet[Runtime] = WeakSet()
 
 
 def _reset_runtimes_after_fork() -> None:
-    for one in list(_runtimes):
-        one.reset_after_fork()
+    for runtime in list(_runtimes):
+        runtime.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
@@ -102,16 +102,16 @@ if hasattr(os, "register_at_fork"):
 
 
 class Runtime:
-    """What the calls of one registry share; `home` is that registry, which frames and contexts hand on."""
+    """What the calls of one registry share; frames and contexts hand *registry* on."""
 
-    def __init__(self, ledger: StateStore, clock: Clock, options: RegistryOptions, home: Any) -> None:
-        self.access_store, self.clock, self.options, self.registry = ledger, clock, options, home
+    def __init__(self, store: StateStore, clock: Clock, options: RegistryOptions, registry: Any) -> None:
+        self.access_store, self.clock, self.options, self.registry = store, clock, options, registry
         self.in_flight = InFlightCounters()
         self.threads = ThreadEngine()
         self.background_loop = BackgroundLoop()
-        # a new pointer to the state sends every fast path to the pipeline, which waits for the exclusive call
-        self.exclusive_gate = ExclusiveGate(self.in_flight, ledger.invalidate_snapshots, home, options.timeout)
-        self.limits = Limits(_require_operator, ledger.invalidate_snapshots, clock.monotonic)
+        # a new state object sends every fast path to the pipeline, which waits for the exclusive call
+        self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
+        self.limits = Limits(_require_operator, store.invalidate_snapshots, clock.monotonic)
         self.approvals = Approvals(_require_operator, clock.now)
         self.closing_event = threading.Event()
         self.recorder: CallRecorder | None = None
@@ -120,104 +120,107 @@ class Runtime:
         self.dispatcher: Dispatcher
         self.declared_agents: MutableMapping[str, Any]
         self.is_staging = False
-        self.verdict_cache: tuple[Any, dict[tuple[Principal, str], AccessResolution]] = (None, {})
+        self.verdict_cache: tuple[object, dict[tuple[Principal, str], AccessResolution]] = (None, {})
         _runtimes.add(self)
         self.rng = Random()  # noqa: S311  # spreads retries in time, and hides nothing
 
     def reset_after_fork(self) -> None:
-        """Forget, in a forked process, what other threads of its parent held: locks, turns, places inside."""
-        mine = list(iter_active_calls(self.registry))
+        """Forget, in a forked process, what other threads of its parent held: locks, turns, calls in flight."""
+        frames = list(iter_active_calls(self.registry))
         self.access_store.reset_locks()
         self.in_flight.reset_after_fork(
-            [(one[SCOPE].principal.agent if one[SCOPE].principal else None, one[SCOPE].tool) for one in mine]
+            [(frame[SCOPE].principal.agent if frame[SCOPE].principal else None, frame[SCOPE].tool) for frame in frames]
         )
-        self.exclusive_gate.reset_after_fork(mine)
+        self.exclusive_gate.reset_after_fork(frames)
         self.limits.reset_after_fork()
         self.approvals.reset_after_fork()
 
-    def get_timeout(self, tool: Tool[..., Any]) -> float | None:
-        """Return the seconds that a call of *tool* may take; not the registry's for a sync tool in place."""
+    def get_timeout(self, tool: AnyTool) -> float | None:
+        """Return the seconds that a call of *tool* may take: its own, for an async tool else the registry's."""
         own = tool.metadata.timeout
         return own if own is not None or not tool.is_async else self.options.timeout
 
-    def render_error(self, tool: Tool[..., Any], error: BaseException, site: FrameScope) -> str:
+    def render_error(self, tool: AnyTool, error: BaseException, scope: FrameScope) -> str:
         """
-        Return the text of a tool's exception as a model may see it: an error id instead, where masked.
+        Return the text of a tool's exception as a model may see it: an error id instead, where errors are masked.
 
-        What a tool raises on purpose is shown: our own errors, and the types of its `retry_on`.
+        Errors that a tool raises on purpose are shown: our own types, and those of its `retry_on`.
         """
         meta = tool.metadata
         masked = (meta.errors or self.options.errors) == "masked"
         on_purpose = isinstance(error, (ToolError, *meta.retry_on)) and not isinstance(error, ToolExecutionError)
         if masked and not on_purpose:
             return f"The tool failed (error id {os.urandom(6).hex()})."
-        with activate_frame(make_frame(site)):  # its text may be code of the tool
+        with activate_frame(make_frame(scope)):  # its text may be code of the tool
             return describe_error(error)
 
     def install_hooks(self, hooks: CallHooks) -> None:
-        """Have *hooks* in force from now on; every fast path is built anew."""
+        """Use *hooks* from now on; every fast function is built again."""
         before, self.hooks = self.hooks, hooks
-        if before.before is hooks.before and before.formats is hooks.formats:  # nothing that calls would meet
+        if before.before is hooks.before and before.formats is hooks.formats:  # nothing that concerns calls
             return
         self.approvals.fallback_handler = hooks.ask_approval if hooks.approve else None
         self.access_store.invalidate_snapshots()
 
     def notify_after_call(self, call: ToolCall, result: ToolResult) -> None:
-        """Tell the plugins what came of a call."""
+        """Notify the plugins of the result of a call."""
         record = self.access_store.state.find_tool_record(result.name)
         self.hooks.notify_after_call(call, None if record is None else record.tool, result)
 
-    def get_engine_timeout(self, tool: Tool[..., Any]) -> float | None:
+    def get_engine_timeout(self, tool: AnyTool) -> float | None:
         """Return the seconds after which a call on the thread engine is given up: its own, else the registry's."""
         own = tool.metadata.timeout
         return own if own is not None else self.options.timeout
 
-    def get_retries(self, tool: Tool[..., Any]) -> int:
+    def get_retries(self, tool: AnyTool) -> int:
         """Return how often a call of *tool* that failed is tried again."""
         own = tool.metadata.retries
         return own if own is not None else self.options.retries
 
-    def get_max_result_size(self, tool: Tool[..., Any]) -> int | None:
-        """Return how many characters of the tool's value a model sees; None: all."""
+    def get_max_result_size(self, tool: AnyTool) -> int | None:
+        """Return how many characters of the tool's value a model sees, or None for all."""
         own = tool.metadata.max_result_size
         return own if own is not None else self.options.max_result_size
 
     def as_operator(self) -> AbstractContextManager[Any]:
-        """Act as the operator inside, whoever is running."""
+        """Run the `with` block as the operator, whoever is running."""
         return activate_frame(make_frame(FrameScope(self.registry, None, OPERATOR)))
 
     def as_operator_unless_plugin(self) -> AbstractContextManager[Any]:
-        """Act as the operator inside: any code of the host's and of tools, but no hook of a plugin."""
+        """Run the `with` block as the operator, unless a hook of a plugin is running."""
         frame = get_current_frame()
-        if frame is not None and (me := frame[SCOPE].actor).startswith("plugin:"):
-            raise NotOwnerError(me, "act as the operator", None, None)
+        if frame is not None and (actor := frame[SCOPE].actor).startswith("plugin:"):
+            raise NotOwnerError(actor, "act as the operator", None, None)
         return self.as_operator()
 
-    def list_callable_names(self, who: Principal) -> list[str]:
-        """Return the names that the agent may call now."""
-        return [tool.name for tool in list_callable_tools(self.access_store.get_current_state(), who, self.clock.now())]
+    def list_callable_names(self, principal: Principal) -> list[str]:
+        """Return the names of the tools that the agent may call now."""
+        return [
+            tool.name
+            for tool in list_callable_tools(self.access_store.get_current_state(), principal, self.clock.now())
+        ]
 
     def drain(self, agent: str | None, tool: str | None, timeout: float | None) -> int:
-        """Wait until nobody is inside but the calls of this context; return how many others still are."""
-        own = [one[SCOPE] for one in iter_active_calls(self.registry)]
-        fits = (one for one in own if agent in (None, one.actor) and tool in (None, one.tool))
-        return self.in_flight.drain(agent, tool, timeout, sum(1 for _ in fits))
+        """Wait until no calls are in flight but those of this context; return how many others still are."""
+        scopes = [frame[SCOPE] for frame in iter_active_calls(self.registry)]
+        own = sum(1 for scope in scopes if agent in (None, scope.actor) and tool in (None, scope.tool))
+        return self.in_flight.drain(agent, tool, timeout, own)
 
     def close(self) -> None:
-        """Refuse new calls and changes, wait for those inside, end threads and background loop; safe twice."""
-        ledger = self.access_store
-        if ledger.closed:
+        """Refuse new calls and changes, wait for those in flight, end all threads; safe to call twice."""
+        store = self.access_store
+        if store.closed:
             return
-        ledger.refuse_calls()
+        store.refuse_calls()
         if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
             raise ToolUsageError(
-                f"Registry {ledger.name!r} cannot be closed here: calls are inside that the event loop of this "
+                f"Registry {store.name!r} cannot be closed here: calls are in flight that the event loop of this "
                 f"thread runs, and close() would block it. Await aclose() instead.",
                 "sync-call-in-event-loop",
             )
-        ledger.closed = True
+        store.closed = True
         self.closing_event.set()
-        ledger.invalidate_snapshots()
+        store.invalidate_snapshots()
         self.drain(None, None, self.options.timeout)
         self.threads.close()
         self.background_loop.close()

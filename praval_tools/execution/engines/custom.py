@@ -1,4 +1,4 @@
-"""Engines that plugins bring: they are given work, and have it called in a thread of theirs."""
+"""Runs calls on the engine of their tool: the threads of the registry, or an engine of a plugin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from praval_tools.tools.call import Outcome
 
 
 class EngineError(Exception):
-    """A call could not be given to its engine."""
+    """A call could not be handed to its engine."""
 
     code: ClassVar[str] = "engine-lost"
     outcome: ClassVar[Outcome] = Outcome.ENGINE_LOST
@@ -26,7 +26,7 @@ class UnknownEngineError(EngineError):
 
 
 def resolve_engine(runtime: Runtime, run: RunTool) -> str | None:
-    """Return where the function of a call is to run: the call says it, else its tool, else the registry."""
+    """Return the engine of a call: that of the call itself, else of its tool, else of the registry."""
     own = run.call.engine
     return own if own is not None else run.tool.metadata.engine or runtime.options.engine
 
@@ -38,13 +38,13 @@ def submit_call(runtime: Runtime, run: RunTool) -> Job:
         return runtime.threads.submit(run.run)
     job, engine = Job(run.run), runtime.hooks.engines.get(name)
     if engine is None:
-        what = "This call of tool" if run.call.engine is not None else "Tool"
+        subject = "This call of tool" if run.call.engine is not None else "Tool"
         fix = "which no loaded plugin brings; load that plugin."
-        job.refuse(UnknownEngineError(f"{what} {run.tool.name!r} runs on engine {shorten_repr(name)}, {fix}"))
+        job.refuse(UnknownEngineError(f"{subject} {run.tool.name!r} runs on engine {shorten_repr(name)}, {fix}"))
         return job
     try:
         engine.submit(lambda: job.run() if job.claim() else None)
-    except Exception as error:  # the seam to a plugin's engine: the call ends, and says why
+    except Exception as error:  # the seam to a plugin's engine: the result names the failure
         job.refuse(
             EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {describe_error(error)}")
         )

@@ -1,4 +1,4 @@
-"""The thread engine: sync tools beside the caller, with a deadline that gives up waiting."""
+"""The thread engine: runs sync tools in daemon threads, so that callers can stop waiting at a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IDLE_SECONDS: Final = 10.0
 
 
 class Job:
-    """Work for a thread: claimed once, either by the thread that runs it or by the caller that gives it up."""
+    """Work for a thread: claimed once, by the thread that runs it or by the caller that gives it up."""
 
     __slots__ = ("_claimed", "_context", "_done", "_lock", "_callbacks", "error", "value", "work")
 
@@ -31,10 +31,10 @@ class Job:
         self._callbacks: list[Callable[[], None]] = []
 
     def claim(self) -> bool:
-        """Take the job; False where somebody else has."""
+        """Claim the job; return False where it was claimed before."""
         with self._lock:
-            taken, self._claimed = not self._claimed, True
-            return taken
+            is_first, self._claimed = not self._claimed, True
+            return is_first
 
     def run(self) -> None:
         """Do the work in the context of the caller; what it raises is kept for the caller."""
@@ -45,7 +45,7 @@ class Job:
         self._finish()
 
     def refuse(self, error: BaseException) -> None:
-        """End the job without doing its work, unless somebody has taken it."""
+        """End the job with *error* and without doing its work, unless it was claimed before."""
         if self.claim():
             self.error = error
             self._finish()
@@ -53,25 +53,25 @@ class Job:
     def _finish(self) -> None:
         with self._lock:
             self._done.set()
-            listeners, self._callbacks = self._callbacks, []
-        for tell in listeners:
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
             try:
-                tell()
-            except Exception as error:  # isolation: reported, and the others are told all the same
-                about = (type(error), error, error.__traceback__, threading.current_thread())
-                threading.excepthook(threading.ExceptHookArgs(about))
+                callback()
+            except Exception as error:  # isolation: reported, and the others are called all the same
+                details = (type(error), error, error.__traceback__, threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(details))
 
     def wait(self, timeout: float | None) -> bool:
         """Wait at most *timeout* seconds; True when it is done."""
         return self._done.wait(timeout)
 
-    def add_done_callback(self, tell: Callable[[], None]) -> None:
-        """Call *tell* once the job is done, at once where it is."""
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call *callback* once the job is done, at once where it is."""
         with self._lock:
             if not self._done.is_set():
-                self._callbacks.append(tell)
+                self._callbacks.append(callback)
                 return
-        tell()
+        callback()
 
 
 async def wait_for_job(job: Job) -> None:
@@ -96,14 +96,14 @@ async def wait_for_job(job: Job) -> None:
 
 
 class NoFreeThreadError(Exception):
-    """Every thread waits, or runs a call that was given up: the job cannot be done."""
+    """Every thread waits, or runs a call that was given up, so that the job cannot run."""
 
 
 class ThreadEngine:
     """
-    Daemon threads, made when needed up to *size*; each that waits or was given up is replaced, up to *cap*.
+    Daemon threads, started when needed up to *size*; each that waits or was given up is replaced, up to *cap*.
 
-    Where none of *cap* threads is left to work, jobs are refused: those that wait would wait for ever.
+    Where none of *cap* threads is free to work, jobs are refused instead of waiting for ever.
 
     Args:
         size: How many calls run at once.
@@ -124,7 +124,7 @@ class ThreadEngine:
         self._thread_local = threading.local()
 
     def submit(self, work: Callable[[], Any]) -> Job:
-        """Queue *work*; its job ends in `NoRoomError` or `StaleError` where no thread will ever take it."""
+        """Queue *work*; its job ends in `NoFreeThreadError` or `StaleDecisionError` where no thread can run it."""
         job = Job(work)
         if self._process != os.getpid():
             self._reset_after_fork()
@@ -138,8 +138,8 @@ class ThreadEngine:
 
     @contextmanager
     def release_thread(self) -> Iterator[None]:
-        """Let another thread take the place of this one, if it is the engine's, while it waits."""
-        if not getattr(self._thread_local, "yes", False):
+        """Let another thread replace this one, if it is the engine's, while it waits."""
+        if not getattr(self._thread_local, "is_worker", False):
             yield
             return
         self.mark_thread_blocked()
@@ -149,7 +149,7 @@ class ThreadEngine:
             self.mark_thread_available()
 
     def mark_thread_blocked(self) -> None:
-        """Count one thread as away."""
+        """Count one more thread as blocked, and start another in its place."""
         with self._condition:
             self._blocked += 1
             self._start_threads()
@@ -157,12 +157,12 @@ class ThreadEngine:
         self._refuse_jobs(refused)
 
     def mark_thread_available(self) -> None:
-        """Count a thread as back."""
+        """Count one thread less as blocked."""
         with self._condition:
             self._blocked -= 1
 
     def close(self) -> None:
-        """End the idle threads, and refuse what no thread has taken; safe twice."""
+        """End the idle threads, and refuse the queued jobs; safe to call twice."""
         with self._condition:
             self._closed = True
             refused = self._take_unrunnable_jobs()
@@ -170,7 +170,7 @@ class ThreadEngine:
         self._refuse_jobs(refused)
 
     def _start_threads(self) -> None:
-        """Wake or make a thread for each job that waits, as far as there is room."""
+        """Wake or start a thread for each queued job, up to the number of threads allowed."""
         if self._idle:
             self._condition.notify()
         for _ in range(len(self._jobs) - self._idle):
@@ -180,7 +180,7 @@ class ThreadEngine:
             self._threads += 1
 
     def _take_unrunnable_jobs(self) -> list[Job]:
-        """Return the jobs that no thread will take, out of the queue."""
+        """Remove and return the queued jobs that no thread will ever run."""
         if not self._closed and (self._threads < self._cap or self._blocked < self._threads):
             return []
         refused = list(self._jobs)
@@ -192,14 +192,14 @@ class ThreadEngine:
             job.refuse(StaleDecisionError() if self._closed else NoFreeThreadError())
 
     def _run_jobs(self) -> None:
-        self._thread_local.yes = True
+        self._thread_local.is_worker = True
         while (job := self._take_next_job()) is not None:
             if job.claim():
                 job.run()
-            del job  # what it holds is not to outlive it here
+            del job  # nothing that it holds is kept alive here
 
     def _take_next_job(self) -> Job | None:
-        """Return the next job; None: this thread is to end, for it was idle long or the engine closed."""
+        """Return the next job, or None where this thread is to end: it was idle for long, or the engine was closed."""
         with self._condition:
             self._idle += 1
             try:
