@@ -13,7 +13,6 @@ from source_tree import ROOT
 
 from praval_tools import Allow, ToolCall, ToolRegistry
 
-
 NOT_IN_THIS_CALL = {"Fast path", "Hooks"}
 """The way that this call does not take, and a step for plugins only."""
 

@@ -55,6 +55,7 @@ print(*map(is_path_type, (Path, Mine, str, list[int])))
         assert not is_path_type(type("PurePath", (), {}))
 
 
+# ruff: noqa: E501
 DOCUMENTED = {
     "praval_tools": (
         "AccessWarning Agent AgentProfile Allow ApprovalRequest Ask AsyncTool Block BoundTool ConfigError ConfigProblem "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from source_tree import PACKAGE, ROOT, list_package_files, split_words
