@@ -64,10 +64,10 @@ def _install(folder: Path) -> None:
         name = f"weather{at:02}"
         tools = "".join(_TOOL.format(name=name, number=number) for number in range(_TOOLS))
         (folder / f"{name}.py").write_text(f"from praval_tools import tool\n{tools}")
-        told = folder / f"{name}-1.0.dist-info"
-        told.mkdir()
-        (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (told / "entry_points.txt").write_text(f"[praval_tools]\n{name} = {name}\n")
+        metadata = folder / f"{name}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[praval_tools]\n{name} = {name}\n")
 
 
 def _seconds(folder: str, work: str) -> float:

@@ -77,7 +77,7 @@ class Report:
         verdicts = [
             {**asdict(target), "measured": figure.value, "met": target.met(figure)} for target, figure in self._judged()
         ]
-        told = {
+        report = {
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": self.machine,
             "quick": self.quick,
@@ -86,7 +86,7 @@ class Report:
             "figures": [asdict(one) for one in self.figures.values()],
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def draw(self, path: Path) -> None:
         """Draw the calls as bars."""
@@ -165,7 +165,7 @@ _MISSED = """
 - A call of a `BoundTool` costs 6.7 × before its `__call__`, which takes any keywords, does anything;
   what happens behind it is what `toolset.call` does.
 - With a policy, the policy's own frame costs 12, what it is shown of the arguments 15, and asking it 20 × bare;
-  a hook is told of the call and its result in copies of its own, and both have to be made as objects first.
+  a hook is notified of the call and its result in copies of its own, and both have to be made as objects first.
 - pydantic-core's bare validator only validates, below pydantic's public interface;
   by its `TypeAdapter` the two cost the same.
 - `registry.aexecute` looks the agent up and makes a result object around the same call.

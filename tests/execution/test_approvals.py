@@ -60,7 +60,7 @@ def call(name: str = "pay", call_id: str | None = "1", agent: str = "ann", **arg
 
 @pytest.mark.parametrize("name", ["pay", "apay"])
 class TestHandler:
-    def test_is_told_what_it_decides_on(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
+    def test_receives_what_it_decides_on(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
         """It gets agent, tool, risk, reason and the repaired arguments, and an id where the call has none."""
         asked: list[ApprovalRequest] = []
         registry.configure(name, risk_level="high", approval_reason="money")
@@ -73,15 +73,15 @@ class TestHandler:
         assert (Outcome.OK, 5, one.tool_call_id) == (result.outcome, result.result, result.tool_call_id)
 
     @pytest.mark.parametrize("answer", [None, True, "yes", 1, {"allow": True}, Deny("no"), Allow])
-    def test_all_but_an_explicit_yes_is_a_no(
+    def test_all_but_an_explicit_allow_is_a_denial(
         self, registry: ToolRegistry, execute: Execute, ran: list[Any], name: str, answer: Any
     ) -> None:
-        """None, a truth value, a text or a class is no yes."""
+        """None, a truth value, a text or a class does not approve."""
         registry.set_approval_handler(lambda _: answer)
         assert (Outcome.APPROVAL_DENIED, []) == (execute(call(name)).outcome, ran)
 
     def test_that_raises(self, registry: ToolRegistry, execute: Execute, ran: list[Any], name: str) -> None:
-        """A handler that raises is a no that says so."""
+        """A handler that raises denies, and the text names its error."""
         registry.set_approval_handler(lambda _: 1 / 0)
         result = execute(call(name))
         assert (Outcome.APPROVAL_DENIED, []) == (result.outcome, ran)
@@ -100,7 +100,7 @@ class TestHandler:
     def test_answers_late(
         self, registry: ToolRegistry, execute: Execute, clock: HandClock, ran: list[Any], name: str
     ) -> None:
-        """An answer after the request has expired is a no."""
+        """An answer after the request has expired is a denial."""
 
         def slow(request: ApprovalRequest) -> Allow:
             clock.moment += timedelta(hours=2)
@@ -135,7 +135,7 @@ class TestHandler:
         assert (Outcome.FORBIDDEN, []) == (execute(call(name)).outcome, ran)
 
     def test_is_the_host(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
-        """The handler acts as the operator, and only the operator sets one."""
+        """The handler runs as the operator, and only the operator sets one."""
 
         def lending(request: ApprovalRequest) -> Allow:
             registry.disable(tool="apay" if name == "pay" else "pay")
@@ -232,7 +232,7 @@ class TestLater:
         assert one.tool_call_id == caught.value.result.tool_call_id
 
     def test_a_policy_that_asks(self, registry: ToolRegistry, execute: Execute, ran: list[Any]) -> None:
-        """A policy's wish is an approval like any other, and one yes does for all wishes."""
+        """A policy that asks needs an approval like any other, and one `Allow` answers all policies."""
         registry.configure("pay", requires_approval=False)
         registry.add_policy(lambda *_: Ask("first"))
         registry.add_policy(lambda *_: Ask("second"))

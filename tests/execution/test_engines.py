@@ -1,3 +1,4 @@
+# Tests of: threads, event_loops, custom, context
 """The thread engine and the background loop: nothing hangs, whatever waits for what."""
 
 from __future__ import annotations
@@ -100,19 +101,19 @@ class TestThreads:
         assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert 2 == ann.call("over", left=2)
 
-    def test_each_listener_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One that raises is reported, and neither keeps the others from being told nor costs the engine its thread."""
-        reported, told, go = list[Any](), list[int](), threading.Event()
+    def test_each_callback_is_called(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that raises is reported, and neither stops the others nor costs the engine its thread."""
+        reported, called, go = list[Any](), list[int](), threading.Event()
         monkeypatch.setattr(threading, "excepthook", reported.append)
         engine = ThreadEngine(size=1, cap=1)
         for number in range(2):
             job = engine.submit(go.wait)
             job.add_done_callback(lambda: 1 / 0)
-            job.add_done_callback(lambda number=number: told.append(number))  # type: ignore[misc]
+            job.add_done_callback(lambda number=number: called.append(number))  # type: ignore[misc]
             go.set()
             assert job.wait(10)
-        assert engine.submit(lambda: None).wait(10)  # the only thread is there, and has told of what came before
-        assert [0, 1] == told
+        assert engine.submit(lambda: None).wait(10)  # the only thread is there, and has called what came before
+        assert [0, 1] == called
         assert [ZeroDivisionError] * 2 == [one.exc_type for one in reported]
         engine.close()
 
@@ -151,7 +152,7 @@ class TestWhere:
             async def later() -> list[str]:
                 return [where_of(await mine.acall("place")), where_of((await registry.aexecute(call)).result)]
 
-            for _ in ("short road", "pipeline"):
+            for _ in ("fast path", "pipeline"):
                 now = [where_of(mine.call("place")), where_of(registry.execute(call).result)]
                 assert ([sync] * 2, [awaited] * 2) == (now, asyncio.run(later()))
                 registry.add_policy(lambda *_: None)
@@ -178,7 +179,7 @@ class TestWhere:
 
     @pytest.mark.parametrize("engine", ["", "nowhere", 5, "x" * 10_000])
     def test_a_call_names_no_engine(self, engine: Any) -> None:
-        """What is no engine is told, and nothing runs."""
+        """An engine that does not exist is reported, and nothing runs."""
         ran: list[str] = []
         with ToolRegistry() as registry:
             registry.tool("note", shared=True, description="Note.")(lambda: ran.append("note"))
@@ -200,7 +201,7 @@ class TestWhere:
 
         with ToolRegistry() as registry:
             registry.tool("place", shared=True, description="Tell.")(place)
-            for _ in ("short road", "pipeline"):
+            for _ in ("fast path", "pipeline"):
                 assert (HERE, AWAY) == (asyncio.run(later()), where_of(registry.toolset("ann").call("place")))
                 registry.add_policy(lambda *_: None)
 
@@ -213,12 +214,12 @@ class TestWhere:
                 assert [expected] * size == [where_of(one.result) for one in results]
 
     def test_sync_calls_need_no_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A sync call of a sync tool makes no event loop, on either road, in a thread or in a batch."""
+        """A sync call of a sync tool makes no event loop, on the fast path or in the pipeline, in threads or batches."""
         monkeypatch.setattr(asyncio.BaseEventLoop, "__init__", lambda _: 1 / 0)
         with ToolRegistry() as registry:
             registry.tool("place", shared=True, description="Tell.")(lambda: threading.get_ident())
             registry.tool("away", shared=True, description="Tell.", engine="thread")(lambda: threading.get_ident())
-            for _ in ("short road", "pipeline"):
+            for _ in ("fast path", "pipeline"):
                 calls = [ToolCall(name, name, {}, "ann") for name in ("place", "away")]
                 results = [*map(registry.execute, calls), *registry.execute_batch(calls)]
                 assert [Outcome.OK] * 4 == [one.outcome for one in results]
@@ -241,7 +242,7 @@ class TestDeadlines:
             registry.tool("away", shared=True, description="Wait.", engine="thread")(slow)
             registry.tool("later", shared=True, description="Wait.")(slow_later)
             calls = [ToolCall(name, name, {}, "ann") for name in ("slow", "away", "later")]
-            for _ in ("short road", "pipeline"):
+            for _ in ("fast path", "pipeline"):
                 now = [registry.execute(one).outcome for one in calls]
                 awaited = [asyncio.run(registry.aexecute(one)).outcome for one in calls]
                 assert ([Outcome.OK] + [Outcome.TIMEOUT] * 2, [Outcome.TIMEOUT] * 3) == (now, awaited)
@@ -276,7 +277,7 @@ class TestDeadlines:
             assert (["done"] * 100, [25]) == (asyncio.run(main()), timers)
 
 
-class TestLanes:
+class TestFastFunctions:
     def test_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Plans and verdicts are kept for so many tools, and what is forgotten is made again."""
         monkeypatch.setattr("praval_tools.execution.executor._MAX_FAST_FUNCTIONS", 4)
@@ -424,14 +425,14 @@ class TestFrames:
             assert call is not None
             return [call.tool_call_id, call.parent_id]
 
-        for _ in ("short road", "pipeline"):
+        for _ in ("fast path", "pipeline"):
             first, second, own, above = registry.execute(ToolCall("top", "outer", {}, "ann")).result
             assert ("top", None, "top", "top", "given") == (own, above, first[2], second[2], second[1])
             assert None is registry.execute(ToolCall("alone", "inner", {}, "ann")).result[2]
             registry.add_policy(lambda *_: None)
 
     def test_the_call_inside_is_the_call_outside(self) -> None:
-        """`current_call()` is the call that was given, on both roads; an id that is made inside is the result's."""
+        """`current_call()` is the call that was passed, on each path; an id that is made inside is the result's."""
         registry = ToolRegistry()
 
         @registry.tool("who", owned_by="ann")
@@ -441,7 +442,7 @@ class TestFrames:
             assert call is not None
             return [call.tool_call_id, call.run_id, call.name, call.agent]
 
-        for _ in ("short road", "pipeline"):
+        for _ in ("fast path", "pipeline"):
             result = registry.execute(ToolCall("id 7", "who", {}, "ann", "run 1"))
             assert ["id 7", "run 1", "who", "ann"] == result.result
             made = registry.execute(ToolCall(None, "who", {}, "ann"))

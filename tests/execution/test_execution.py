@@ -1,4 +1,5 @@
-"""Calls: every outcome by every way and both roads, interrupts, time-outs, batches, policies, closing."""
+# Tests of: executor, pipeline, failures, policies
+"""Calls: every outcome by each method, on the fast path and in the pipeline; errors, interrupts, policies, closing."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class TestOutcomes:
     @pytest.mark.parametrize("name", FAILURES)
     def test_failures(self, home: ToolRegistry, ran: list[str], name: str, ending: str) -> None:
         """
-        Every failure has the same outcome, type and text by each way and road, and a typed error that says the same.
+        Every failure has the same outcome, type and text by each method and path, and a typed error with the same text.
         """
         outcome, kind, error = FAILURES[name]
         call = mine(name + ending, x="no" if name == "add" else 1)
@@ -198,7 +199,7 @@ class TestPolicies:
     @pytest.mark.parametrize("answer", [None, Ask("why"), *ODD], ids=repr)
     def test_answers(self, home: ToolRegistry, ran: list[str], answer: Any) -> None:
         """
-        None lets pass and `Ask` asks; a no, a text, an exception and whatever is no clear answer refuse.
+        None lets pass and `Ask` asks; a `Deny`, a text, an exception and every unclear answer refuse.
         """
         lift, asks = home.add_policy(answer if callable(answer) else lambda *_: answer), isinstance(answer, Ask)
         outcome = Outcome.OK if answer is None else Outcome.APPROVAL_REQUIRED if asks else Outcome.FORBIDDEN
@@ -209,7 +210,7 @@ class TestPolicies:
 
     def test_what_they_see(self, home: ToolRegistry) -> None:
         """
-        A policy gets agent, tool and repaired arguments, acts in its own name, and never allows more than the rules.
+        A policy gets agent, tool and repaired arguments, runs in its own name, and never allows more than the rules.
         """
         seen: list[Any] = []
 
@@ -262,14 +263,14 @@ class TestClosing:
 
     def test_drain_counts(self, home: ToolRegistry, body: Body) -> None:
         """
-        `drain` tells how many calls are inside: of all, of a tool, of an agent.
+        `drain` returns how many calls are in flight: of all, of a tool, of an agent.
         """
         entered, released = threading.Barrier(3, timeout=WAIT), threading.Event()
         body.append(lambda: (entered.wait(), released.wait(WAIT)))
         with ThreadPoolExecutor(2) as pool:
             _ = [pool.submit(home.execute, mine("probe")) for _ in range(2)]
             entered.wait()
-            wishes: list[dict[str, Any]] = [{}, {"tool": "probe"}, {"agent": "ann"}, {"tool": "add"}, {"agent": "bob"}]
-            found = [home.drain(**one, timeout=0) for one in wishes]
+            filters: list[dict[str, Any]] = [{}, {"tool": "probe"}, {"agent": "ann"}, {"tool": "add"}, {"agent": "bob"}]
+            found = [home.drain(**one, timeout=0) for one in filters]
             released.set()
         assert ([2, 2, 2, 0, 0], 0) == (found, home.drain(timeout=0))

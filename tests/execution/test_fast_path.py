@@ -218,7 +218,7 @@ JOURNALED = journaled()
 runs = count()
 
 
-def told(registry: ToolRegistry, run: str) -> list[str]:
+def list_events(registry: ToolRegistry, run: str) -> list[str]:
     """Return what the journal holds of a run, but for the ids, times and durations of its events."""
     assert registry.journal is not None
     return [_shown(one) for one in registry.journal.events(run_id=run)]
@@ -248,7 +248,7 @@ def lives(registry: ToolRegistry, run: str, calls: list[ToolCall], *, later: boo
             kept = [_shown(one) for one in opened.calls]
             same = [any(one.tool_call_id == other.tool_call_id for other in opened.calls) for one in results]
             shown += [[(seen(one), one.replayed) for one in results], same, kept, len(opened.unused)]
-    return [*shown, told(registry, run), used(registry)]
+    return [*shown, list_events(registry, run), used(registry)]
 
 
 def used(registry: ToolRegistry) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class TestJournaled:
     @example("hint", [{}, {"text": "x\ud800"}], False, True)
     def test_what_is_written_and_replayed(self, name: str, given_: list[Any], later: bool, named: bool) -> None:
         """
-        Results, records, what the run tells, statistics and replays are the same, for sync and awaited calls.
+        Results, records, the events of the run, statistics and replays are the same, for sync and awaited calls.
         """
         name = f"{name}_later" if later else name
         ids = [f"{number}" if named else None for number in range(3 * len(given_))]
@@ -437,7 +437,7 @@ class TestSteps:
 
     def test_an_operators_call_takes_one_place(self) -> None:
         """
-        The operator is no agent, so its call counts once for a limit of the tool.
+        The operator is not an agent, so its call counts once for a limit of the tool.
         """
         registry = ToolRegistry()
         registry.tool("two", shared=True)(two)

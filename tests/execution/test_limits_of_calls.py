@@ -1,3 +1,4 @@
+# Tests of: limits, in_flight
 """Retries and limits, from sync and from async code."""
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def errors() -> list[BaseException | None]:
 
 @pytest.fixture
 def registry(clock: HandClock, errors: list[BaseException | None]) -> ToolRegistry:
-    """A registry whose tools fail as told."""
+    """A registry whose tools raise the listed errors."""
     made = ToolRegistry(clock=clock, retries=3, retry_wait=0)
 
     def work() -> str:

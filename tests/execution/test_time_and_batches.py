@@ -1,4 +1,5 @@
-"""Calls: every outcome by every way and both roads, interrupts, time-outs, batches, policies, closing."""
+# Tests of: batch, drivers, exclusive, event_loops, context
+"""Time-outs, event loops, the context of calls, and batches, on the fast path and in the pipeline."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ class TestTime:
 
     def test_a_cancellation_of_the_tools_own(self, home: ToolRegistry) -> None:
         """
-        A `CancelledError` that the tool raises is no time-out, and leaves nobody cancelled.
+        A `CancelledError` that the tool raises is not a time-out, and leaves nobody cancelled.
         """
         assert (Outcome.CANCELLED, 0) == asyncio.run(awaited(home, "give_up_later"))
         assert Outcome.CANCELLED is home.execute(mine("give_up_later")).outcome
@@ -245,7 +246,7 @@ class TestBatch:
 
     def test_failures_and_junk(self, home: ToolRegistry, batch: Run) -> None:
         """
-        Each failure and each thing that is no call has a result of its own, and touches no neighbour.
+        Each failure and each item that is not a call has a result of its own, and concerns no other call.
         """
         wrong = [None, 3, mine("boom"), mine("leave_later"), mine("ad"), ToolCall("1", "add"), mine("off")]
         results = batch(home, [one for bad in wrong for one in (mine("add", x=3), bad)])

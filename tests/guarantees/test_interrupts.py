@@ -1,4 +1,4 @@
-"""Ctrl-C in a call: who is running afterwards is who ran before, and a run can be closed."""
+"""Ctrl-C in a call: afterwards the same principal runs as before, limits have their places, and runs can be closed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import dis
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 from praval_tools import Allow, ToolRegistry, ToolUsageError, current_agent, current_call
+from praval_tools.execution.hooks import CallHooks
+from praval_tools.registry.registry import get_runtime
 
 Trace = Callable[[FrameType, str, Any], Any]
 
@@ -21,18 +23,31 @@ _CHECKING = ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD")
 """After these, and nowhere else, the interpreter looks whether there was a signal."""
 
 
+def _find_handler(code: CodeType, offset: int) -> int | None:
+    """
+    Return where an exception at *offset* is handled, or None where it leaves the function.
+
+    A signal's exception belongs to the instruction before, a trace function's to the one that follows: where they are
+    handled at different places, the trace function cannot stand for the signal.
+    """
+    table = dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    return next((entry.target for entry in table if entry.start <= offset < entry.end), None)
+
+
 def _interrupting(at: int, inside: Callable[[FrameType], bool]) -> Trace:
     """Return a trace function that raises at the place *at* of those where a signal would, in what is *inside*."""
-    left, last = [at], dict[FrameType, str]()
+    left, last = [at], dict[FrameType, tuple[str, int]]()
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if not inside(frame):
             return trace
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
-            before = last.get(frame, "")
-            last[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-            left[0] -= before in _CHECKING
+            before, offset = last.get(frame, ("", frame.f_lasti))
+            last[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]], frame.f_lasti
+            left[0] -= before in _CHECKING and _find_handler(frame.f_code, offset) == _find_handler(
+                frame.f_code, frame.f_lasti
+            )
             if left[0] == 0:
                 left[0] = -1
                 raise KeyboardInterrupt
@@ -135,6 +150,69 @@ class TestWhoRuns:
 
         for _ in _interrupted_everywhere(lambda: registry.toolset("ann").call("send"), _is_activation):
             assert _nobody_runs()
+
+
+def _is_step(frame: FrameType) -> bool:
+    """Tell whether *frame* is of the fast function, or of a step that it takes before and after the tool."""
+    steps = ("build_fast_function.<locals>.begin", "Limits.acquire", "LimitUsage.count_call", "Limits.release")
+    return _is_fast_function(frame) or frame.f_code.co_qualname in steps
+
+
+def _count_places(registry: ToolRegistry, tool: str) -> list[int]:
+    """Return how many places are taken under each limit of ann's calls to the tool."""
+    return [usage.in_flight for usage in get_runtime(registry).limits.list_usages("ann", tool)]
+
+
+@pytest.fixture(params=["policy", "limit", "hook", "all"])
+def stepped_registry(request: pytest.FixtureRequest, registry: ToolRegistry) -> ToolRegistry:
+    """The registry with a step before its tools, which the fast path takes; both tools were called once."""
+    if request.param in ("policy", "all"):
+        registry.add_policy(lambda agent, tool, arguments: None)
+    if request.param in ("limit", "all"):
+        registry.limits.set(agent="ann", concurrent=1)
+    if request.param in ("hook", "all"):
+
+        def ignore(**_: object) -> None:
+            """Take note of nothing."""
+
+        get_runtime(registry).install_hooks(CallHooks(before=(ignore,), after=(ignore,)))
+    tools = registry.toolset("ann")
+    tools.call("add", x=1.0, y=2.0)
+    asyncio.run(tools.acall("later", x=1.0))
+    return registry
+
+
+class TestSteps:
+    def test_after_a_sync_call(self, stepped_registry: ToolRegistry) -> None:
+        """With a policy, a limit or hooks, the thread is the operator's again, and no call is in flight."""
+        tools, times = stepped_registry.toolset("ann"), 0
+        for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), _is_step):
+            times += 1
+            assert _nobody_runs()
+            assert 0 == stepped_registry.drain(timeout=0)
+            assert {0} >= set(_count_places(stepped_registry, "add")), times
+        assert times > 5
+        assert 3.0 == tools.call("add", x=1.0, y=2.0)
+
+    # an interrupt between making a coroutine and awaiting it leaves it as it is
+    @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    def test_after_an_awaited_call(self, stepped_registry: ToolRegistry) -> None:
+        """So it is for the task that made an awaited call."""
+        tools, times = stepped_registry.toolset("ann"), 0
+
+        async def work() -> None:
+            try:
+                await tools.acall("later", x=1.0)
+            finally:
+                assert _nobody_runs()
+
+        for _ in _interrupted_everywhere(lambda: asyncio.run(work()), _is_step):
+            times += 1
+            assert 0 == stepped_registry.drain(timeout=0)
+            assert {0} >= set(_count_places(stepped_registry, "later")), times
+        assert times > 5
+        assert 1.0 == asyncio.run(tools.acall("later", x=1.0))
 
 
 class TestRuns:

@@ -1,4 +1,4 @@
-"""Shared by the tests that test_execution was split into."""
+"""Tools, fixtures and helpers of the tests of calls."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def body() -> Body:
     return [lambda: threading.Event().wait(0.1)]
 
 
-@pytest.fixture(params=["short", "long"])
+@pytest.fixture(params=["fast", "pipeline"])
 def home(request: pytest.FixtureRequest, tool_registry: ToolRegistry, ran: list[str], body: Body) -> ToolRegistry:
-    """The default registry with tools of all kinds: its calls take the short road, or cannot."""
+    """The default registry with tools of all kinds: its calls take the fast path, or need the pipeline."""
     for name, more in KINDS.items():
         stock(name, ran, body, **more)
     tool_registry.disable(tag="off")
-    if request.param == "long":
+    if request.param == "pipeline":
         tool_registry.add_policy(lambda agent, tool, arguments: None)
     return tool_registry
 
@@ -95,7 +95,7 @@ def mine(tool_name: str, **arguments: Any) -> ToolCall:
 
 
 def every_way(home: ToolRegistry, call: ToolCall) -> list[ToolResult]:
-    """Run a call by each way twice, so that the second finds a lane where there can be one."""
+    """Run a call by each method twice, so that the second finds a fast function where there can be one."""
     ways = [home.toolset("ann"), home] * 2
     return [one.execute(call) for one in ways] + [asyncio.run(one.aexecute(call)) for one in ways]
 
