@@ -149,7 +149,8 @@ What a number means:
 - *× bare* is the ratio to the plain Python call `f(x=…, y=…)`, timed directly before each sample,
   so that a noisy machine hits both sides; the median of all samples counts, and the quartiles stand beside it.
 - Times are CPU time of the process, except waits, which are wall-clock time.
-- The journal is not part of these calls, and policies, limits and hooks only where the row says so; journaled calls stand
+- The journal is not part of these calls, and policies, limits and hooks only where the row says so;
+  journaled calls stand
   on their own.
 
 Measured on {date}: {machine}; {peers}.
@@ -179,7 +180,8 @@ _MISSED = """
 - Loading 50 plugins looks at the metadata of everything that is installed beside them, 230 distributions here,
   which is a quarter of what it does beyond importing their modules.
 
-Frames and counters of calls in flight are lists, values are `msgspec.Struct`s, and the checks of a call are generated once per tool:
+Frames and counters of calls in flight are lists, values are `msgspec.Struct`s,
+and the checks of a call are generated once per tool:
 each was measured against the plainer way.
 """
 

@@ -1,4 +1,4 @@
-"""Load a module of this package on first use: the only place that imports own modules by name, with the list of them."""
+"""Import a module of this package on first use: the only place that imports own modules by name."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def export(
 
 
 def strict_schema(form: Format, schema: JsonSchema, *, reason: bool = False) -> JsonSchema | None:
-    """Return the schema of a tool in the strict mode of a format; None where it has none or the tool cannot be strict."""
+    """Return the schema of a tool in the strict mode of a format, or None where it cannot be strict."""
     strict = make_strict_schema(_with_reason(schema) if reason else schema, form.rules) if form.rules else None
     return None if strict is None else strict[0]
 
@@ -131,7 +131,8 @@ def _with_reason(parameters: JsonSchema) -> JsonSchema:
 
 
 def parse_tool_calls(
-    api_format: str | Format, response: object, *, tools: Iterable[ExportedTool] | Mapping[str, ExportedTool] | None = None,
+    api_format: str | Format, response: object, *,
+    tools: Iterable[ExportedTool] | Mapping[str, ExportedTool] | None = None,
     strict: bool = False, think_augment: bool = False,
 ) -> list[ToolCall]:  # fmt: skip
     """

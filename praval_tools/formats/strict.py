@@ -23,8 +23,9 @@ _UNSUPPORTED_KEYWORDS: Final = frozenset(
         "$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$id",
     )
 )  # fmt: skip
-_OMITTED_KEYWORDS: Final = frozenset(("$schema", "$defs", "definitions", "$comment", "examples", "deprecated", "readOnly",
-                            "writeOnly", "$vocabulary"))  # fmt: skip
+_OMITTED_KEYWORDS: Final = frozenset(
+    ("$schema", "$defs", "definitions", "$comment", "examples", "deprecated", "readOnly", "writeOnly", "$vocabulary")
+)
 _ANNOTATION_KEYWORDS: Final = ("title", "description", "default")
 _SHAPE_KEYWORDS: Final = frozenset(("type", "properties", "required", "additionalProperties", "items", "enum", "const",
                            "anyOf", "oneOf", "$ref"))  # fmt: skip
@@ -213,7 +214,7 @@ class _StrictRewriter:
         return {**target, **{key: schema[key] for key in _ANNOTATION_KEYWORDS if key in schema}}
 
     def _rewrite_definition(self, pointer: str, level: int) -> str:
-        """Return where the definition of *pointer* is in the rewritten schema; it is rewritten at the first reference."""
+        """Return where *pointer* leads in the rewritten schema; a definition is rewritten at its first reference."""
         if pointer == "#" and self._rules.recursive and "$ref" not in self._root:
             return "#"
         if pointer not in self._names_by_pointer:

@@ -220,7 +220,7 @@ def _convert_integral_floats(value: object) -> Any:
 
 
 def _close_object_schemas(node: object) -> Any:
-    """Return *node* with objects closed where they say nothing of other properties, which pydantic would drop silently."""
+    """Return *node* with objects closed that do not mention other properties: pydantic drops these silently."""
     if not isinstance(node, dict):
         return node
     closed = map_subschemas(node, _close_object_schemas)

@@ -70,7 +70,7 @@ def parse_arguments(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int =
         max_depth: How deep values may be nested.
 
     Raises:
-        MalformedArgumentsError: It is something else; too long, too deep, with a key twice, or with what JSON cannot carry.
+        MalformedArgumentsError: It is something else, too long, too deep, or has a key twice or no JSON form.
     """
     if isinstance(raw, dict):
         normalized: dict[str, Any] = normalize_json(raw, max_depth)
@@ -94,7 +94,7 @@ def parse_json(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max
     Return the JSON value that *text* spells; empty text is None.
 
     Raises:
-        MalformedArgumentsError: It is malformed, too long or too deep, has a key twice, or a number that JSON cannot carry.
+        MalformedArgumentsError: It is malformed, too long or too deep, or has a key twice or an invalid number.
     """
     try:
         data = text.encode() if isinstance(text, str) else bytes(text)

@@ -51,7 +51,7 @@ def inline_references(schema: SchemaPart, root: Mapping[str, Any]) -> SchemaPart
     Return *schema* with the schemas that its references lead to in their place.
 
     Returns:
-        True, which allows everything, where a reference is unresolved, leads into itself, or makes the schema too large.
+        True, which allows everything, where a reference is unresolved or recursive, or the schema gets too large.
     """
     remaining = _MAX_INLINED_SCHEMAS
 

@@ -130,6 +130,7 @@ def _find_meta_schema_problems(schema: JsonSchema) -> Iterator[str]:
         jsonschema_rs.meta.validate(schema)
         compile_schema(schema)
     except jsonschema_rs.ValidationError as error:
-        yield f"parameters: {format_json_path(error.instance_path)} is not valid JSON Schema: {shorten_text(error.message)}"
+        path = format_json_path(error.instance_path)
+        yield f"parameters: {path} is not valid JSON Schema: {shorten_text(error.message)}"
     except (ValueError, RecursionError) as error:
         yield f"parameters: not valid JSON Schema: {shorten_text(str(error))}"

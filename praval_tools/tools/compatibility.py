@@ -191,7 +191,7 @@ def _follow_reference(schema: Schema, definitions: Schema) -> SchemaOrBool:
 
 
 def _covers_unknown_keyword(key: str, wide: Schema, narrow: Schema) -> Answer:
-    """Answer for a keyword that is not analysed; it refuses something where only *wide* has it and nothing implies it."""
+    """Answer for a keyword that is not analysed: it restricts where only *wide* has it and nothing implies it."""
     if key in narrow:
         return True if wide[key] == narrow[key] else None
     return False if key in ("pattern", "format") and not narrow.keys() & {"pattern", "format"} else None

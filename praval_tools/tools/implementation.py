@@ -286,7 +286,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         return defaults
 
     def render_for_review(self, bound: BoundArguments) -> Arguments:
-        """Return what policies and approvers see: the arguments with defaults, as given where they have no JSON form."""
+        """Return what policies and approvers see: the arguments with defaults; as given if they have no JSON form."""
         if self._is_shown_as_given(bound.arguments, bound.values):
             return bound.arguments
         try:

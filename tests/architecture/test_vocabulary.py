@@ -55,7 +55,8 @@ ALLOWED = (
     r"\bof course\b",
     r"__slots__|\bslots=(True|False)|^slots$",  # Python's
     r"\bact-(beats-declaration|waits)\b",  # codes of problems, on which programs match
-    r"\bacts? (for|as|on behalf|in the name|alone)\b|\bmay act\b|\b(for wh(om|ich)|on whose behalf) (this one|it|they) acts?\b",  # of delegations
+    r"\bacts? (for|as|on behalf|in the name|alone)\b|\bmay act\b",  # of delegations
+    r"\b(for wh(om|ich)|on whose behalf) (this one|it|they) acts?\b",
     r"\b(to act (on|at)|at first sight)\b",
     r"\breport\.wishes\b|^wishes$|\n +wishes: ",  # a public attribute of `PluginReport`
 )
@@ -172,7 +173,7 @@ class TestNames:
         assert {} == {name: places for name, places in modules.items() if len(places) > 1}
 
     def test_few_functions_are_named_by_a_bare_participle(self) -> None:
-        """Functions are verbs: less than three in a hundred are called `made`, `kept` or the like, properties counted."""
+        """Functions are verbs: fewer than three in a hundred are called `made`, `kept` or the like."""
         names = [node.name for path in list_package_files() for node in list_functions(read_tree(path))]
         participles = [name for name in names if is_named_by_participle(name)]
 

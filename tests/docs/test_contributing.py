@@ -42,7 +42,7 @@ def find_missing(text: str) -> list[str]:
 class TestContributing:
     @pytest.mark.parametrize("change", CHANGES)
     def test_each_change_has_its_files(self, change: str) -> None:
-        """Each of the twelve most likely changes has a list of at least three files, code and docs or tests among them."""
+        """Each of the twelve most likely changes has a list of at least three files: code, and docs or tests."""
         match = re.search(rf"^\*\*{change}\*\*.*?\n\n(.*?)(?=^\*\*|^## )", TEXT, re.MULTILINE | re.DOTALL)
         assert match is not None
 

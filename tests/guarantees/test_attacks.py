@@ -297,7 +297,7 @@ class TestDiscovery:
 class TestBothPaths:
     @pytest.mark.parametrize("policy", [False, True])
     def test_what_an_unknown_value_turns_out_to_be(self, registry: ToolRegistry, policy: bool) -> None:
-        """A generator from a function `-> Any` is read to its end, a coroutine is an error; with a policy and without."""
+        """A generator from a function `-> Any` is read to its end, a coroutine is an error; with a policy too."""
 
         @registry.tool("three", owned_by="ann")
         def three() -> Any:

@@ -92,7 +92,7 @@ class TestTemplate:
         """A name that pip or Python would not take, or has, is a usage error, and nothing is written."""
         code, _, err = run("plugins", "new", "--into", str(tmp_path), "--", name)
 
-        assert (2, True) == (code, "is no name for a plugin" in err)
+        assert (2, True) == (code, "is not a valid plugin name" in err or "is reserved or taken" in err)
         assert [] == list(tmp_path.iterdir())
 
     def test_what_is_there_stays(self, tmp_path: Path, run: Run) -> None:
@@ -100,5 +100,5 @@ class TestTemplate:
         (tmp_path / "weather").mkdir()
         code, _, err = run("plugins", "new", "weather", "--into", str(tmp_path))
 
-        assert (1, True) == (code, "is there already" in err)
+        assert (1, True) == (code, "exists; choose another name" in err)
         assert [] == list((tmp_path / "weather").iterdir())

@@ -321,7 +321,11 @@ class TestSize:
             "print(*(ask(echo(hint), {'value': value}).outcome.value for hint in (Any, int, list)))\n"
         )
         done = subprocess.run(
-            [sys.executable, "-c", program], cwd=Path(__file__).parents[1] / "support", capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parents[1] / "support",
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
 
         assert ["invalid_arguments"] * 3 == done.stdout.split(), done.stderr[-500:]

@@ -1,4 +1,5 @@
-# Tests of: type_table, type_lookup, type_handler, type_hints, scalars, text_formats, containers, data_classes, class_fields, wrappers, constraints
+# Tests of: type_table, type_lookup, type_handler, type_hints, scalars, text_formats
+# Tests of: containers, data_classes, class_fields, wrappers, constraints
 """Row by row through the table of types: what the schema says of a hint, and what its JSON becomes."""
 
 from __future__ import annotations

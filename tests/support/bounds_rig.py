@@ -114,7 +114,11 @@ def whole_parts(draw: st.DrawFn) -> Any:
     return draw(
         st.fixed_dictionaries(
             {},
-            optional={"properties": wheres(), "required": names, "additionalProperties": st.just(False) | number_bounds},
+            optional={
+                "properties": wheres(),
+                "required": names,
+                "additionalProperties": st.just(False) | number_bounds,
+            },
         )
     )  # fmt: skip
 

@@ -170,7 +170,9 @@ EXAMPLES: dict[EventType, Any] = {
     EventType.TOOL_ENABLED: facts.ToolEnabled(**_HEADER, kind="category", name="money"),
     EventType.TOOL_SHARED: facts.ToolShared(**_HEADER, tool="wire_money"),
     EventType.TOOL_UNSHARED: facts.ToolUnshared(**_HEADER, tool="wire_money"),
-    EventType.TOOL_CONFIGURED: facts.ToolConfigured(**_HEADER, tool="wire_money", changes={"tags": ("a",), "timeout": 5}),
+    EventType.TOOL_CONFIGURED: facts.ToolConfigured(
+        **_HEADER, tool="wire_money", changes={"tags": ("a",), "timeout": 5}
+    ),
     EventType.TOOL_LISTED: facts.ToolListed(**_HEADER, tool="wire_money", agent="clerk"),
     EventType.TOOL_UNREGISTERED: facts.ToolUnregistered(**_HEADER, tool="wire_money"),
     EventType.GRANT_REVOKED: facts.GrantRevoked(**_HEADER, grant="g-1"),

@@ -103,7 +103,7 @@ class TestForModel:
                 registry.add_policy(lambda *_: None)
 
     def test_max_result_size(self) -> None:
-        """The tool's limit counts, else the registry's, on the fast path and in the pipeline; the host gets the whole value."""
+        """The tool's limit counts, else the registry's, on both paths; the host gets the whole value."""
         registry = ToolRegistry(max_result_size=50)
 
         @registry.tool("rows", owned_by="ann")

@@ -1,4 +1,4 @@
-"""Bounds of a grant: the JSON Schema that the arguments of a call under it must meet, compiled and merged for models."""
+"""Bounds of a grant: the JSON Schema that the arguments of a call must meet, compiled and merged for models."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Bounds:
 
 
 def _inline_parameters(parameters_schema: Mapping[str, Any]) -> JsonSchema:
-    """Return the schema of a tool's arguments without references; parameters that contain themselves may be anything."""
+    """Return the schema of a tool's arguments without references; recursive parameters may be anything."""
     root = dict(parameters_schema)
     if isinstance(inlined := inline_references(root, root), dict):
         return inlined
@@ -185,9 +185,9 @@ def is_satisfiable(bounds: Sequence[Bounds], parameters_schema: Mapping[str, Any
     for name in dict.fromkeys(name for schema in schemas for name in schema.get("required", ())):
         parts = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
         known_parameter: SchemaPart = (known.get("properties") or {}).get(name, other)
-        if isinstance(known_parameter, dict) and "default" in known_parameter:
-            if can_all_hold([*parts, {"const": known_parameter["default"]}]):
-                continue  # a default is not judged by the tool's schema
+        known_schema = known_parameter if isinstance(known_parameter, dict) else {}
+        if "default" in known_schema and can_all_hold([*parts, {"const": known_schema["default"]}]):
+            continue  # a default is not judged by the tool's schema
         if not can_all_hold([*parts, known_parameter]):
             return False
     return True

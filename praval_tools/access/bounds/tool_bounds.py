@@ -17,7 +17,7 @@ def compile_tool_bounds(definition: ToolImplementation, where: Mapping[str, Any]
     """
     Return what *where* bounds for the tool of this name and definition.
 
-    Bounds are checked on what the tool gets, as JSON again: what a class takes and does not give back cannot be bounded.
+    Bounds are checked on what the tool gets, as JSON again: what a class takes and does not give back has no bounds.
 
     Raises:
         GrantError: With every reason why it cannot be enforced, or nothing could meet it.
