@@ -145,6 +145,17 @@ except ValueError: pass  # collected with its loop, in another context
 """
 
 
+_NAMES: dict[str, object] = {
+    "FastPathMiss": FastPathMiss,
+    "get_frame": current_frame.get,
+    "set_frame": current_frame.set,
+    "reset_frame": current_frame.reset,
+    "find_active_frame": find_active_frame,
+    "collect_return_value": collect_return_value,
+}
+"""The names that every generated function uses."""
+
+
 def _fill_template(**parts: str) -> str:
     """Return the source with each part in its place and at its indentation; an empty part leaves no line."""
     lines = []
@@ -184,16 +195,7 @@ def _compile_factory(
         RESET=_RESET_ASYNC if is_async else _RESET,
         RELEASE="finally:\n    if places: release(places)" if has_steps else "",
     )
-    namespace: dict[str, Any] = {
-        **body.namespace,
-        "FastPathMiss": FastPathMiss,
-        "function": implementation.function,
-        "get_frame": current_frame.get,
-        "set_frame": current_frame.set,
-        "reset_frame": current_frame.reset,
-        "find_active_frame": find_active_frame,
-        "collect_return_value": collect_return_value,
-    }
+    namespace: dict[str, Any] = {**body.namespace, **_NAMES, "function": implementation.function}
     if is_async:
         from asyncio import CancelledError
 
@@ -201,6 +203,19 @@ def _compile_factory(
                       "is_self_cancelled": is_self_cancelled, "store_result": store_result}  # fmt: skip
     exec(compile(source, f"<fast path of {implementation.name}>", "exec"), namespace)  # noqa: S102
     return namespace["make"]  # type: ignore[no-any-return]
+
+
+def _get_factory(
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, needs_call: bool
+) -> Callable[..., FastFunction]:
+    """Return the factory of fast functions with these steps, which is generated on first use."""
+    factories, key = implementation.fast_path_factories, (has_steps, has_review, needs_call)
+    factory = factories.get(key)
+    if factory is None:
+        factory = factories[key] = _compile_factory(
+            implementation, has_steps=has_steps, has_review=has_review, needs_call=needs_call
+        )
+    return factory
 
 
 def _is_concrete_return_type(returns: object) -> bool:
@@ -275,15 +290,9 @@ def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., 
     if tool is None:
         raise AssertionError("a fast path without a tool has no function")
     implementation, agent = tool.implementation, path.principal.agent
-    factories = implementation.fast_path_factories
     policies, usages = path.state.policies, limits.list_usages(agent, path.name)
     has_review, needs_call = bool(policies or hooks.before), bool(hooks.before or hooks.after)
-    key = (path.has_steps, has_review, needs_call)
-    make = factories.get(key)
-    if make is None:
-        make = factories[key] = _compile_factory(
-            implementation, has_steps=path.has_steps, has_review=has_review, needs_call=needs_call
-        )
+    make = _get_factory(implementation, has_steps=path.has_steps, has_review=has_review, needs_call=needs_call)
 
     def begin(arguments: dict[str, Any], frame: Frame | None, places: list[LimitUsage]) -> StartedCall:
         started_call, shown = StartedCall(implementation), arguments

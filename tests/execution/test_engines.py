@@ -214,7 +214,7 @@ class TestWhere:
                 assert [expected] * size == [where_of(one.result) for one in results]
 
     def test_sync_calls_need_no_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A sync call of a sync tool makes no event loop, on the fast path or in the pipeline, in threads or batches."""
+        """A sync call of a sync tool makes no event loop, on either path, in a thread or in a batch."""
         monkeypatch.setattr(asyncio.BaseEventLoop, "__init__", lambda _: 1 / 0)
         with ToolRegistry() as registry:
             registry.tool("place", shared=True, description="Tell.")(lambda: threading.get_ident())
