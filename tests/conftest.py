@@ -67,9 +67,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(str(text))
 
 
-@pytest.fixture(params=[True, None], ids=["short", "long"])
-def roads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record calls on the fast path, or through the pipeline."""
+@pytest.fixture(params=[True, None], ids=["fast", "full"])
+def recording_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record journaled calls on the fast path, then through the full pipeline."""
     if request.param is None:
         monkeypatch.setattr(JournaledFastPaths, "find_fast_call", lambda *_, **__: None)
 

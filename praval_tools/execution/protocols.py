@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from praval_tools.access.records import Principal
@@ -18,6 +18,10 @@ class Dispatcher(Protocol):
 
     def get_agent_toolset(self, agent: Any) -> Any:
         """Return the `Toolset` of an agent, passed as an object or by name."""
+        ...
+
+    def toolset_through(self, agent: object, wrap: Callable[[Any], Any]) -> Any:
+        """Return the toolset of an agent whose calls go through what *wrap* makes of dispatcher and executor."""
         ...
 
     def execute(self, request: ToolCall) -> ToolResult:

@@ -1,4 +1,4 @@
-"""Records on their way into the store, and what a run learns of its call meanwhile."""
+"""Appending records of calls to the store, and updating the run with what was written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,23 +16,40 @@ from praval_tools.journal.events import EventType
 from praval_tools.journal.replay import UNFINISHED_STATUSES, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, Store
-from praval_tools.runs import call_records
+from praval_tools.runs.call_records import CallRecordBuilder
 from praval_tools.runs.open_run import OpenRun
 from praval_tools.tools.call import Outcome
 
-AppendOutcome = Answer | BaseException | None
-"""What came of an append: the answer, or what was raised instead; None: nobody has waited for it yet."""
+_T = TypeVar("_T")
+CallSteps: TypeAlias = Generator[Any, Any, _T]
+"""A part of a call's pipeline: yields effects for the driver (`execution.effects`), and returns a value."""
+
+AppendOutcome: TypeAlias = Answer | BaseException | None
+"""The outcome of an append: the store's answer, or what was raised; None where it was not appended yet."""
 
 
 def can_match_again(before: str, after: str) -> bool:
-    """Tell whether the next call of the same content is to find one that stood, and stands, so."""
+    """Tell whether another call of the same content may match a call whose status was *before*, and is *after* now."""
     return after == "asked" or (before in UNFINISHED_STATUSES and after != "done")
 
 
 class CallWriteState(msgspec.Struct):
-    """How far the writing about one call is."""
+    """
+    What was written of one call up to now.
 
-    builder: call_records.CallRecordBuilder
+    Args:
+        builder: Builds the records of the call.
+        run: The run of the call, if it belongs to one.
+        entry: The call in the recording of the run.
+        start_written: Whether the store has the start.
+        deferred_start: A start that is written together with the end.
+        spent_grants: Grants whose use was counted for this call.
+        stored_grants: Those of them that the store has counted.
+        last_execution: The last execution of the tool in this process.
+        initial_status: The status of the entry before this process began.
+    """
+
+    builder: CallRecordBuilder
     run: OpenRun | None = None
     entry: ReplayEntry | None = None
     start_written: bool = False
@@ -44,12 +61,16 @@ class CallWriteState(msgspec.Struct):
 
     @property
     def was_started_before(self) -> bool:
-        """Whether the call was begun in an earlier life, and nothing is known of that: no refusal says more."""
+        """Whether an earlier process began the call and its outcome is unknown, which a refusal must not hide."""
         return self.initial_status in UNFINISHED_STATUSES
+
+    def build_end_item(self, record: Record) -> Item:
+        """Return what is appended at the end of the call: *record*, after a start that was deferred."""
+        return Item((record,) if self.deferred_start is None else (self.deferred_start, record))
 
     @property
     def may_have_run(self) -> bool:
-        """Whether somebody entered the function in this life, or may yet."""
+        """Whether this process entered the function, or may still do so."""
         return self.last_execution is not None and (
             self.last_execution.attempts > 0 or self.last_execution.job is not None
         )
@@ -57,12 +78,12 @@ class CallWriteState(msgspec.Struct):
 
 class EventWriter:
     """
-    Has records written, and lets the run know of them.
+    Appends records to the store of one registry, and updates the runs that they belong to.
 
     Args:
-        store: Where to.
+        store: Where the records are appended.
         stats: Counts the calls.
-        lenient: Go on where the store fails, with a warning.
+        lenient: Go on, with a warning, where the store fails.
     """
 
     def __init__(self, store: Store, stats: UsageStats, *, lenient: bool) -> None:
@@ -74,78 +95,100 @@ class EventWriter:
 
     def write_end(
         self,
-        book: CallWriteState,
+        write_state: CallWriteState,
         item: Item,
         effect: str,
         outcome: Outcome,
         *,
         latency: float | None = None,
         append_outcome: AppendOutcome = None,
-    ) -> Generator[Any, Any, Answer | None]:
-        """Have the end of a call written, and count it then; not what the store refused, or has of another life."""
+    ) -> CallSteps[Answer | None]:
+        """
+        Append the end of a call, and count the call.
+
+        A call is not counted where the store refused the end, or has that of an earlier process.
+
+        Returns:
+            The store's answer; None where it failed and the registry is lenient.
+        """
         counts = True
         try:
-            answer = yield from self.append_and_confirm(book, item, effect, outcome, append_outcome)
+            answer = yield from self.append_and_confirm(write_state, item, effect, outcome, append_outcome)
             counts = answer is not None and answer.status is Status.DONE
         except JournalError:
             counts = False
             raise
-        finally:  # whoever was stopped meanwhile gave it to the store
+        finally:  # where the caller is interrupted, the store has the item all the same
             if counts:
                 self.count_call(outcome, item.records[-1], latency)
         return answer
 
     def append_and_confirm(
         self,
-        book: CallWriteState,
+        write_state: CallWriteState,
         item: Item,
         effect: str,
         outcome: Outcome | None = None,
         append_outcome: AppendOutcome = None,
-    ) -> Generator[Any, Any, Answer | None]:
-        """Have *item* written; where something stops the caller meanwhile, learn what came of it before going."""
+    ) -> CallSteps[Answer | None]:
+        """Append *item* as `append` does; where the caller is interrupted, confirm what was written before raising."""
         try:
-            return (yield from self.append(book, item, effect, outcome, append_outcome))
+            return (yield from self.append(write_state, item, effect, outcome, append_outcome))
         except (JournalError, GeneratorExit):
             raise
         except BaseException:
-            if book.run is not None and any(one.attempt is not None for one in item.records):
+            if write_state.run is not None and any(record.attempt is not None for record in item.records):
                 with suppress(JournalError):
-                    yield from self._confirm_append(book, item, effect, outcome)
+                    yield from self._confirm_append(write_state, item, effect, outcome)
             raise
 
     def _confirm_append(
-        self, book: CallWriteState, item: Item, effect: str, outcome: Outcome | None
-    ) -> Generator[Any, Any, None]:
-        """Have *item* written again, which says that it is there already; stopped once more, learn it later."""
+        self, write_state: CallWriteState, item: Item, effect: str, outcome: Outcome | None
+    ) -> CallSteps[None]:
+        """Append *item* again, to learn whether the store has it; interrupted once more, learn it in a callback."""
         try:
-            answer = yield from self.append(book, item, effect, outcome)
+            answer = yield from self.append(write_state, item, effect, outcome)
         except JournalError:
             raise
         except BaseException:
             if outcome is not None:
                 self.store.submit([item]).add_done_callback(
-                    lambda done: self._handle_confirmation(book, item, outcome, done)
+                    lambda future: self._handle_confirmation(write_state, item, outcome, future)
                 )
             raise
         if answer is not None and answer.status is Status.EXISTS:
-            self.update_run(book, item, outcome)
+            self.update_run(write_state, item, outcome)
 
     def _handle_confirmation(
-        self, book: CallWriteState, item: Item, outcome: Outcome, done: Future[list[Answer]]
+        self, write_state: CallWriteState, item: Item, outcome: Outcome, future: Future[list[Answer]]
     ) -> None:
-        if done.exception() is None and done.result()[0].status in (Status.DONE, Status.EXISTS):
-            self.update_run(book, item, outcome)
+        if future.exception() is None and future.result()[0].status in (Status.DONE, Status.EXISTS):
+            self.update_run(write_state, item, outcome)
 
     def append(
         self,
-        book: CallWriteState,
+        write_state: CallWriteState,
         item: Item,
         effect: str,
         outcome: Outcome | None = None,
         append_outcome: AppendOutcome = None,
-    ) -> Generator[Any, Any, Answer | None]:
-        """Have *item* written; None: it could not be, and the operator wants to go on."""
+    ) -> CallSteps[Answer | None]:
+        """
+        Append *item*, unless an earlier append of it had an *append_outcome*, and update the run.
+
+        Args:
+            write_state: Of the call.
+            item: The records.
+            effect: A sentence for errors: what the failure means for the call.
+            outcome: How the call ended, where that is what is written.
+            append_outcome: The outcome of an earlier append.
+
+        Returns:
+            The store's answer; None where it failed and the registry is lenient.
+
+        Raises:
+            JournalError: The store failed, and the registry is not lenient.
+        """
         try:
             if isinstance(append_outcome, BaseException):
                 raise append_outcome
@@ -153,44 +196,46 @@ class EventWriter:
             if answer.status is Status.FAILED and answer.error is not None:
                 raise answer.error
         except JournalError as error:
-            told = JournalError(error.store, error.problem, f"{effect} {error.fix}")
+            full_error = JournalError(error.store, error.problem, f"{effect} {error.fix}")
             if not self.lenient:
-                raise told from error
-            warnings.warn(f"{told} The call went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
+                raise full_error from error
+            warnings.warn(
+                f"{full_error} The call went on all the same.", JournalWarning, stacklevel=get_user_stacklevel()
+            )
             return None
         if answer.status is Status.DONE:
-            self.update_run(book, item, outcome)
+            self.update_run(write_state, item, outcome)
         return answer
 
     def submit(self, item: Item) -> None:
-        """Have *item* written without waiting for it; its loss is warned of."""
+        """Append *item* without waiting for it; a failure becomes a warning."""
         try:
             self.store.submit([item]).add_done_callback(_warn_if_failed)
         except JournalError as error:
             warn_of_lost_result(error)
 
-    def update_run(self, book: CallWriteState, item: Item, outcome: Outcome | None = None) -> None:
-        """Let the run know of what is written, or on its way."""
+    def update_run(self, write_state: CallWriteState, item: Item, outcome: Outcome | None = None) -> None:
+        """Update the run with records that are written, or submitted."""
         for record in item.records:
-            self._update_entry(book, record, outcome)
+            self._update_entry(write_state, record, outcome)
 
-    def _update_entry(self, book: CallWriteState, record: Record, outcome: Outcome | None = None) -> None:
-        """Let the run know of what was written of its call."""
-        if book.run is None or book.entry is None:
+    def _update_entry(self, write_state: CallWriteState, record: Record, outcome: Outcome | None = None) -> None:
+        """Update the run's entry of the call with one record."""
+        if write_state.run is None or write_state.entry is None:
             return
         if record.type == EventType.AGENT_TOOL_CALL:
-            book.entry.mark_started(record)
+            write_state.entry.mark_started(record)
         elif outcome is not None:
-            book.entry.mark_ended(record, outcome)
+            write_state.entry.mark_ended(record, outcome)
         else:
-            book.run.recording.apply_record(record)
+            write_state.run.recording.apply_record(record)
 
 
-def _warn_if_failed(done: Future[Any]) -> None:
-    if (error := done.exception()) is not None:
+def _warn_if_failed(future: Future[list[Answer]]) -> None:
+    if (error := future.exception()) is not None:
         warn_of_lost_result(error)
 
 
 def warn_of_lost_result(error: BaseException) -> None:
-    """Warn of what could not be written, where nobody waits for it."""
+    """Warn that a record could not be written for which nobody waits."""
     warnings.warn(f"A result was lost: {error}", JournalWarning, stacklevel=get_user_stacklevel())

@@ -1,18 +1,19 @@
 """
-The short road of a journaled call: what is the same for all calls of one agent to one tool is worked out once.
+The fast path of journaled calls: what all calls of one agent to one tool have in common is worked out once.
 
-A road is true of one state, and only for arguments that are a strict match and hold nothing secret.
-Everything else goes the long way, which also takes over from here where something unusual happens.
+A fast path holds for one access state, and only for arguments that match the schema exactly and hold no secrets.
+All other calls go through the pipeline, which also takes over where something unusual happens on the fast path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from praval_tools.access.records import Principal
+from praval_tools.access.state import AccessState
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.execution.effects import RunFastFunction, RunTool
 from praval_tools.execution.fast_path import FastFunction, FastPath, build_fast_function, find_fast_path
@@ -29,39 +30,43 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
 _MAX_PATHS: Final = 16_384
 _OK: Final = Outcome.OK
+_PathCache: TypeAlias = dict[tuple[Principal, str], "JournaledFastPath | Literal[False]"]
 
 
 class JournaledFastPath(msgspec.Struct, frozen=True, eq=False):
     """
-    A road, and what is the same for all calls on it that are plain and quick to write.
+    A fast path of the executor, with what is recorded alike for all calls on it.
 
     Args:
-        runtime: The registry's.
-        lane: Enters the function.
-        definition: Of the tool.
-        plan: What is secret in its calls.
-        fingerprint: Of the tool.
-        decided: What is written of the decision.
-        encode: Gives the tool's value as JSON.
+        fast_path: The executor's fast path.
+        tool: The tool.
+        scope: Registry, principal and tool of the calls' context.
+        runtime: The runtime of the registry.
+        fast_function: Enters the tool's function.
+        definition: The implementation of the tool.
+        redaction_plan: What is secret in calls of the tool.
+        fingerprint: The fingerprint of the tool.
+        decision_fields: What is written of the decision.
+        encode_result: Converts the tool's value to JSON.
     """
 
     fast_path: FastPath
-    tool: Tool[..., Any]
+    tool: AnyTool
     scope: FrameScope
     runtime: Runtime
     fast_function: FastFunction
     definition: ToolImplementation
     redaction_plan: RedactionPlan
     fingerprint: str
-    decision_fields: Any
-    encode_result: Callable[[Any], Any]
+    decision_fields: call_records.DecisionFields
+    encode_result: Callable[[object], object]
 
     def match_arguments(self, call: ToolCall) -> dict[str, Any] | None:
-        """Return a copy of the call's arguments, where they are a strict match without secrets; else None."""
+        """Return a copy of the call's arguments, if they match exactly and hold no secrets."""
         if type(call.arguments) is not dict or call.reason or call.engine or call.agent != self.scope.actor:
             return None
         arguments = self.definition.copy_exact_match(call.arguments)
@@ -72,7 +77,7 @@ class JournaledFastPath(msgspec.Struct, frozen=True, eq=False):
 
 
 class ReplayContext(msgspec.Struct, eq=False):
-    """Where a call stands in its run; nothing outside of runs."""
+    """The run of a call, its entry there and the query that found it; all None for a call outside of runs."""
 
     run: OpenRun | None = None
     entry: ReplayEntry | None = None
@@ -80,13 +85,13 @@ class ReplayContext(msgspec.Struct, eq=False):
 
 
 class JournaledFastCall(msgspec.Struct, eq=False):
-    """A call on its short road, with its own copy of the arguments."""
+    """A call on its fast path, with its own copy of the arguments."""
 
     fast_path: JournaledFastPath
     arguments: dict[str, Any]
 
     def build_request(self, call: ToolCall) -> ReplayQuery:
-        """Return what the call is looked for by."""
+        """Return the query that finds the recorded call."""
         arguments = self.arguments
         return ReplayQuery(
             call.tool_call_id, call.agent, call.name, call.parent_id or get_parent_id(), arguments, compute_digest(arguments), "",
@@ -94,46 +99,46 @@ class JournaledFastCall(msgspec.Struct, eq=False):
         )  # fmt: skip
 
     def build_start_record(self, call: ToolCall, request: ReplayQuery | None) -> Record | None:
-        """Return the record of a call that is about to start; None: it cannot be written quickly."""
-        road, digest = self.fast_path, "" if request is None else request.digest
+        """Return the record of a call that is about to start, if it is plain enough for the fast path."""
+        path, digest = self.fast_path, "" if request is None else request.digest
         return call_records.build_plain_start_record(
-            road.runtime.clock, call, self.arguments, road.decision_fields, road.fingerprint, digest=digest
+            path.runtime.clock, call, self.arguments, path.decision_fields, path.fingerprint, digest=digest
         )
 
     def build_enter_effect(self, call: ToolCall) -> RunFastFunction:
-        """Return the step that enters the function."""
-        road, arguments = self.fast_path, self.arguments
-        return RunFastFunction(road.fast_function, arguments, make_frame(road.scope, arguments, call))
+        """Return the effect that enters the function."""
+        path, arguments = self.fast_path, self.arguments
+        return RunFastFunction(path.fast_function, arguments, make_frame(path.scope, arguments, call))
 
     def build_result(self, call: ToolCall, value: Any, seconds: float) -> ToolResult:
-        """Return the result of a call that returned *value* after so many seconds."""
-        road = self.fast_path
+        """Return the result of a call whose function returned *value* after *seconds*."""
+        path = self.fast_path
         return ToolResult(
             call.tool_call_id, call.name, call.agent, _OK, value, None, None, seconds * 1000, 1, (), False,
-            road.fast_path.decision, None, road.fast_path.max_result_size,
+            path.fast_path.decision, None, path.fast_path.max_result_size,
         )  # fmt: skip
 
     def build_end_record(self, call: ToolCall, result: ToolResult) -> Record | None:
-        """Return the record of a call that returned a plain value; None: it must be looked at closely."""
-        value, road = result.result, self.fast_path
+        """Return the record of a call that returned a value, if the value is plain enough for the fast path."""
+        value, path = result.result, self.fast_path
         if not is_plain_json(value):
             return None
         try:
-            if type(value) in SCALAR_TYPES:  # no code of its own can run
-                value = road.encode_result(value)
+            if type(value) in SCALAR_TYPES:  # cannot run code of its own
+                value = path.encode_result(value)
             else:
-                with activate_frame(make_frame(road.scope)):
-                    value = road.encode_result(value)
+                with activate_frame(make_frame(path.scope)):
+                    value = path.encode_result(value)
         except Unencodable:
             return None
         if value is not result.result and not is_plain_json(value):
             return None
-        if road.redaction_plan.redact_result(value, NO_SECRETS) is not value:
+        if path.redaction_plan.redact_result(value, NO_SECRETS) is not value:
             return None
-        return call_records.build_plain_end_record(road.runtime.clock, call, result, value)
+        return call_records.build_plain_end_record(path.runtime.clock, call, result, value)
 
     def build_execution(self, call: ToolCall, attempts: int) -> RunTool:
-        """Return the call as the long way would have decided it, and entered it so often."""
+        """Return the call as the pipeline would have decided it, its function entered *attempts* times."""
         path = self.fast_path
         bound = path.definition.bind_coerced(self.arguments, ())
         resolution, state = path.fast_path.resolution, path.fast_path.state
@@ -152,41 +157,46 @@ class JournaledFastPaths:
     The journaled fast paths of one registry, for its present state; each is built with the first call.
 
     Args:
-        runtime: The registry's.
-        finder: Knows what is secret in a tool's calls.
+        runtime: The runtime of the registry.
+        matcher: Knows what is secret in a tool's calls.
     """
 
-    def __init__(self, runtime: Runtime, finder: CallMatcher) -> None:
-        self._runtime, self._matcher = runtime, finder
-        self._paths: tuple[Any, dict[tuple[Principal, str], JournaledFastPath | Literal[False]]] = (None, {})
+    def __init__(self, runtime: Runtime, matcher: CallMatcher) -> None:
+        self._runtime, self._matcher = runtime, matcher
+        self._paths: tuple[AccessState | None, _PathCache] = (None, {})
 
     def find_fast_call(
-        self, call: ToolCall, who: Principal | None, *, awaited: bool | None
+        self, call: ToolCall, principal: Principal | None, *, awaited: bool | None
     ) -> JournaledFastCall | None:
-        """Return *call* on its short road; None: it must go the long way, or not with such a driver."""
-        if who is None or type(call.name) is not str:
+        """
+        Return *call* on its fast path.
+
+        Returns:
+            None where the call needs the pipeline, or the tool another driver (sync or async).
+        """
+        if principal is None or type(call.name) is not str:
             return None
-        state, (since, known) = self._runtime.access_store.state, self._paths
-        if since is not state or len(known) > _MAX_PATHS:
-            self._paths = state, (known := {})
-        road = known.get((who, call.name))
-        if road is None:
-            road = self._build_path(who, call.name)
-            if road is not None or not (
+        state, (cached_state, paths) = self._runtime.access_store.state, self._paths
+        if cached_state is not state or len(paths) > _MAX_PATHS:
+            self._paths = state, (paths := {})
+        path = paths.get((principal, call.name))
+        if path is None:
+            path = self._build_path(principal, call.name)
+            if path is not None or not (
                 self._runtime.access_store.has_open_change or self._runtime.exclusive_gate.is_closed
             ):
-                known[who, call.name] = road or False
-        if not isinstance(road, JournaledFastPath) or road.tool.is_async is not awaited:
+                paths[principal, call.name] = path or False
+        if not isinstance(path, JournaledFastPath) or path.tool.is_async is not awaited:
             return None
-        arguments = road.match_arguments(call)
-        return None if arguments is None else JournaledFastCall(road, arguments)
+        arguments = path.match_arguments(call)
+        return None if arguments is None else JournaledFastCall(path, arguments)
 
-    def _build_path(self, who: Principal, name: str) -> JournaledFastPath | None:
-        path = find_fast_path(self._runtime, who, name)
+    def _build_path(self, principal: Principal, name: str) -> JournaledFastPath | None:
+        path = find_fast_path(self._runtime, principal, name)
         tool, scope, decision = path.tool, path.scope, path.decision
         if tool is None or scope is None or decision is None or path.has_steps:
             return None
-        if tool.implementation.runs_user_code or not call_records.is_encodable_text(who.agent):
+        if tool.implementation.runs_user_code or not call_records.is_encodable_text(principal.agent):
             return None
         function = build_fast_function(self._runtime, path, _raise_error)
         return JournaledFastPath(

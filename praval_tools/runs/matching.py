@@ -1,9 +1,9 @@
-"""Which run a call belongs to, and what it is looked for by in there."""
+"""Matching calls to recorded ones: finds the run of a call, and builds the query that finds the call in it."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
@@ -20,19 +20,19 @@ from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.tool import Tool
+from praval_tools.tools.tool import AnyTool
 
-CoercedArguments = tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]]
-"""The definition of a tool, arguments that fit it, and what was repaired in them."""
+CoercedArguments: TypeAlias = tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]]
+"""The implementation of a tool, arguments that fit it, and what was repaired in them."""
 
 
 class CallMatcher:
     """
-    Finds the run of a call, and says what the call is looked for by.
+    Finds the run of a call, and builds the query that finds the call there.
 
     Args:
-        runtime: The registry's.
-        redactor: What is secret.
+        runtime: The runtime of the registry.
+        redactor: Replaces secrets in the arguments of queries.
     """
 
     def __init__(self, runtime: Runtime, redactor: Redactor) -> None:
@@ -41,13 +41,13 @@ class CallMatcher:
         self._default_plan = redactor.build_plan()
         self.open_runs: dict[str, OpenRun] = {}
 
-    def find_tool(self, call: ToolCall) -> Tool[..., Any] | None:
-        """Return the tool that is called; None: there is none of that name."""
+    def find_tool(self, call: ToolCall) -> AnyTool | None:
+        """Return the tool that is called, if there is one of that name."""
         record = self._runtime.access_store.state.find_tool_record(call.name) if isinstance(call.name, str) else None
         return None if record is None else record.tool
 
-    def get_redaction_plan(self, tool: Tool[..., Any] | None) -> RedactionPlan:
-        """Return what is to be redacted in the calls of *tool*."""
+    def get_redaction_plan(self, tool: AnyTool | None) -> RedactionPlan:
+        """Return what is redacted in the calls of *tool*."""
         if tool is None or not tool.implementation.is_compilable:
             return self._default_plan
         plan = self._redaction_plans.get(tool.implementation)
@@ -58,9 +58,9 @@ class CallMatcher:
             )
         return plan
 
-    def find_run(self, recorder: Any, call: ToolCall) -> OpenRun | None:
+    def find_run(self, recorder: object, call: ToolCall) -> OpenRun | None:
         """
-        Return the run of *recorder* to which *call* belongs; None: it belongs to none.
+        Return the run of *recorder* to which *call* belongs, if there is one.
 
         Raises:
             ToolUsageError: The run is not open here.
@@ -79,11 +79,11 @@ class CallMatcher:
                 run = run.outer_run
         return run
 
-    def build_request(self, call: ToolCall, tool: Tool[..., Any] | None) -> tuple[ReplayQuery, CoercedArguments | None]:
-        """Return what the call is looked for by, and its arguments, mended, where they fit the tool."""
+    def build_request(self, call: ToolCall, tool: AnyTool | None) -> tuple[ReplayQuery, CoercedArguments | None]:
+        """Return the query for the recorded call, and the coerced arguments where they fit the tool."""
         name = call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name)
-        options, given, mended = self._runtime.options, call_records.parse_call_arguments(call.arguments), None
-        arguments = given
+        options, coerced = self._runtime.options, None
+        arguments = original = call_records.parse_call_arguments(call.arguments)
         if tool is not None and tool.implementation.is_compilable:
             strict = tool.metadata.strict_arguments
             try:
@@ -91,37 +91,41 @@ class CallMatcher:
                     call.arguments, strict=options.strict_arguments if strict is None else strict,
                     max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
                 )  # fmt: skip
-                mended = tool.implementation, arguments, repairs
-            except ToolArgumentsError:  # the call will say so; it is looked for as it was given
+                coerced = tool.implementation, arguments, repairs
+            except ToolArgumentsError:  # the pipeline reports that; the query takes the arguments as they are
                 pass
         plan = self.get_redaction_plan(tool)
-        clean = plan.redact_arguments(arguments, is_validated=mended is not None)[0]
+        clean = plan.redact_arguments(arguments, is_validated=coerced is not None)[0]
         digest = compute_digest(clean)
-        other = digest if arguments == given else compute_digest(plan.redact_arguments(given, is_validated=False)[0])
+        given_digest = ""
+        if arguments != original:
+            given_digest = compute_digest(plan.redact_arguments(original, is_validated=False)[0])
         request = ReplayQuery(
             call.tool_call_id, call.agent, name, call.parent_id or get_parent_id(), clean, digest,
-            "" if other == digest else other, "" if mended is None or tool is None else tool.fingerprint,
+            "" if given_digest == digest else given_digest, "" if coerced is None or tool is None else tool.fingerprint,
         )  # fmt: skip
-        return request, mended
+        return request, coerced
 
-    def claim_entry(self, run: OpenRun, entry: ReplayEntry, *, held: list[ReplayEntry]) -> Generator[Any, Any, None]:
+    def claim_entry(
+        self, run: OpenRun, entry: ReplayEntry, *, held: list[ReplayEntry]
+    ) -> Generator[WaitForCall, object, None]:
         """
-        Wait until nobody else settles *entry*, and put it into what is *held* by the caller.
+        Wait until no other call has claimed *entry*, claim it, and add it to *held*.
 
         Raises:
-            ToolUsageError: It is the call inside of which this one is made, or waits for that.
+            ToolUsageError: The entry is the call inside which this one is made, or waits for that.
         """
-        while (settling := run.recording.claim(entry, held)) is not None:
-            with entry.register_waiters(list(self._iter_caller_entries())) as free:
-                if not free:
+        while (release_future := run.recording.claim(entry, held)) is not None:
+            with entry.register_waiters(list(self._iter_caller_entries())) as is_free_of_cycles:
+                if not is_free_of_cycles:
                     raise ToolUsageError(
                         f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
                         f"is made from: both would wait for ever. Give this call another id."
                     )
-                yield WaitForCall(settling, entry.call_id)
+                yield WaitForCall(release_future, entry.call_id)
 
     def _iter_caller_entries(self) -> Iterator[ReplayEntry]:
-        """Yield the calls of open runs that this one is made from; they wait as long as it does."""
+        """Yield the calls of open runs inside which this one is made; they wait as long as it does."""
         for frame in iter_active_calls(self._runtime.registry):
             call = ensure_call(frame)
             run = self.open_runs.get(call.run_id or "")
@@ -131,23 +135,23 @@ class CallMatcher:
 
 
 def with_parent_id(call: ToolCall) -> ToolCall:
-    """Return *call* with the id of that inside which it is made."""
-    above = None if call.parent_id is not None else get_parent_id()
-    return call if above is None else replace(call, parent_id=above)
+    """Return *call* with the id of the call inside which it is made."""
+    parent = None if call.parent_id is not None else get_parent_id()
+    return call if parent is None else replace(call, parent_id=parent)
 
 
 def get_parent_id() -> str | None:
     """Return the id of the call that is being served in this context."""
-    above = current_call()
-    return None if above is None else above.tool_call_id
+    parent = current_call()
+    return None if parent is None else parent.tool_call_id
 
 
 def check_fingerprint(run: OpenRun, entry: ReplayEntry, request: ReplayQuery) -> None:
     """
-    Refuse a recorded call whose tool is not as it was.
+    Refuse a recorded call whose tool has changed.
 
     Raises:
-        ReplayMismatchError: The tool is another one now, or gone.
+        ReplayMismatchError: The tool has another fingerprint now, or is gone.
     """
     if entry.fingerprint and entry.fingerprint != request.fingerprint:
         now = f"fingerprint {request.fingerprint[:12]}" if request.fingerprint else "gone"

@@ -1,4 +1,4 @@
-"""What a model said, in the journal: a loop that is begun again takes up its recorded replies."""
+"""The model's replies of a loop, in the journal: a loop that is resumed in its run uses the recorded ones."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import Any, Final
 
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, get_user_stacklevel
 from praval_tools.journal.codec import build_record, from_json
-from praval_tools.journal.events import LoopBegan, ModelReplied, get_process_name
+from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied, get_process_name
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, iter_secret_texts
 from praval_tools.journal.replay import compute_digest
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.open_run import OpenRun, current_run
+from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.runs.recorder import Recorder
 from praval_tools.tools.call import ToolCall, ToolResult
 
 _PLAIN_ID: Final = re.compile(r"[\x21-\x7e]{1,80}")
 
 
-def find_current_run(recorder: Any) -> OpenRun | None:
-    """Return the run of this context, if it is one of the registry's."""
+def find_current_run(recorder: object) -> OpenRun | None:
+    """Return the current run of *recorder*, if this context is in one."""
     run = current_run.get()
     while run is not None and run.recorder is not recorder:
         run = run.outer_run
@@ -34,13 +35,13 @@ def find_current_run(recorder: Any) -> OpenRun | None:
 
 class ModelLog:
     """
-    One loop in an open run.
+    The recorded prompt and replies of one loop in an open run.
 
     Args:
-        recorder: The registry's.
+        recorder: The recorder of the registry.
         run: The run.
-        agent: Whose tools are offered.
-        parent_id: The call from whose tool the loop is begun.
+        agent: The agent whose tools the model is offered.
+        parent_id: The call inside which the loop runs.
     """
 
     def __init__(self, recorder: Recorder, run: OpenRun, agent: str, parent_id: str | None) -> None:
@@ -53,119 +54,124 @@ class ModelLog:
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """The id of the run."""
         return self._run.run_id
 
-    # ── the beginning ────────────────────────────────────────────────────────────────────────────
+    # ── loops ────────────────────────────────────────────────────────────────────────────────────
 
-    def begin_loop(self, given: Any, model: str, *, owns_run: bool) -> tuple[Any, Item | None]:
+    def begin_loop(self, prompt: Any, model: str, *, owns_run: bool) -> tuple[Any, Item | None]:
         """
-        Find the recorded loop that begins so, or make one.
+        Find the recorded loop that begins with *prompt*, or start a new one.
 
         Args:
-            given: What it begins with, as JSON; None: what the last loop of the agent began with.
-            model: What the model is called.
-            alone: The run is this loop's own.
+            prompt: What the loop begins with, as JSON; None resumes the agent's last loop.
+            model: The name of the model.
+            owns_run: Whether the run was opened for this loop alone.
 
         Returns:
-            What it begins with, and what is to be written first.
+            What the loop begins with, and what has to be written first, if anything.
 
         Raises:
-            ReplayMismatchError: The run is another conversation's.
-            ToolUsageError: Nothing was recorded to go on with.
+            ReplayMismatchError: The run was opened for the loop, and holds another conversation.
+            ToolUsageError: There is no recorded loop to resume.
         """
-        mine = [one for one in self._read_events("loop_began") if isinstance(one, LoopBegan)
-                and one.agent == self._agent and one.parent_id == self._parent_id]  # fmt: skip
-        free = [one for one in mine if one.id not in self._run.loop_ids]
-        if given is None:
-            last = self._require_last_loop(free)
+        recorded = [loop for loop in self._read_events("loop_began") if isinstance(loop, LoopBegan)
+                    and loop.agent == self._agent and loop.parent_id == self._parent_id]  # fmt: skip
+        unused = [loop for loop in recorded if loop.id not in self._run.loop_ids]
+        if prompt is None:
+            last = self._require_last_loop(unused)
             self._load_loop(last)
             return last.input, None
-        digest = compute_digest(given)
-        found = next((one for one in free if one.digest == digest), None)
-        if found is None and owns_run and mine:
+        digest = compute_digest(prompt)
+        match = next((loop for loop in unused if loop.digest == digest), None)
+        if match is not None:
+            self._load_loop(match)
+            return prompt, None
+        if owns_run and recorded:
+            first_prompt = shorten_repr(recorded[0].input)
             raise ReplayMismatchError(
-                self.run_id, f"loop of {self._agent}", f"a conversation that begins with {shorten_repr(mine[0].input)}",
-                f"one that begins with {shorten_repr(given)}",
+                self.run_id, f"loop of {self._agent}", f"a conversation that begins with {first_prompt}",
+                f"one that begins with {shorten_repr(prompt)}",
             )  # fmt: skip
-        if found is not None:
-            self._load_loop(found)
-            return given, None
-        return given, self._start_loop(given, digest, model)
+        return prompt, self._start_loop(prompt, digest, model)
 
-    def _require_last_loop(self, free: Sequence[LoopBegan]) -> LoopBegan:
-        if not free:
+    def _require_last_loop(self, loops: Sequence[LoopBegan]) -> LoopBegan:
+        if not loops:
             raise ToolUsageError(
                 f"Run {self.run_id!r} has no loop of {self._agent!r} to go on with; begin one with a prompt.", "no-loop"
             )
-        if free[-1].masked:
+        if loops[-1].masked:
             raise ToolUsageError(
                 f"The prompt of run {self.run_id!r} holds secrets, which the journal does not keep; give it again: "
                 f"run(prompt, run_id={self.run_id!r}).",
                 "no-loop",
             )
-        return free[-1]
+        return loops[-1]
 
-    def _load_loop(self, found: LoopBegan) -> None:
-        self.loop_id = found.id
-        self._run.loop_ids.add(found.id)
-        for one in self._read_events("model_replied"):
-            if isinstance(one, ModelReplied) and one.loop_id == found.id:
-                self._add_reply(one)
+    def _load_loop(self, loop: LoopBegan) -> None:
+        self.loop_id = loop.id
+        self._run.loop_ids.add(loop.id)
+        for event in self._read_events("model_replied"):
+            if isinstance(event, ModelReplied) and event.loop_id == loop.id:
+                self._add_reply(event)
 
     def _add_reply(self, event: ModelReplied) -> None:
-        """Take in a reply; the calls of one that was asked for again are the calls of the first, under its ids."""
-        step, known = event.step, self._replies.get(event.step)
-        for first, again in zip(known.reply["calls"] if known else (), event.reply["calls"], strict=False):
+        """Add a reply; where a step was asked for twice, equal calls keep the ids that they had in the first reply."""
+        step, earlier = event.step, self._replies.get(event.step)
+        for first, again in zip(earlier.reply["calls"] if earlier else (), event.reply["calls"], strict=False):
             if all(first[key] == again[key] for key in ("name", "arguments")):
                 self._first_ids[step, again["id"]] = self._first_ids.get((step, first["id"]), first["id"])
         self._replies[step] = event
 
-    def _start_loop(self, given: Any, digest: str, model: str) -> Item:
-        clean, _ = self._redactor.redact(given)
+    def _start_loop(self, prompt: Any, digest: str, model: str) -> Item:
+        clean, _ = self._redactor.redact(prompt)
         event = LoopBegan(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id, agent=self._agent,
-            input=clean, digest=digest, masked=clean is not given, model=model, parent_id=self._parent_id,
+            input=clean, digest=digest, masked=clean is not prompt, model=model, parent_id=self._parent_id,
         )  # fmt: skip
         self._load_loop(event)
         return self._build_item(event)
 
-    def _read_events(self, kind: str) -> list[Any]:
-        records = self._store.read(run_id=self.run_id, type=kind)
-        return [from_json(one.body, event_id=one.id) for one in records]
+    def _read_events(self, event_type: str) -> list[JournalEvent]:
+        records = self._store.read(run_id=self.run_id, type=event_type)
+        return [from_json(record.body, event_id=record.id) for record in records]
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
     def find_reply(self, step: int) -> dict[str, Any] | None:
-        """Return the reply of a step; None: the model is to be asked."""
-        found = self._replies.get(step)
-        if found is None or not isinstance(found.reply, dict):
+        """Return the recorded reply of a step; None where the model has to be asked."""
+        event = self._replies.get(step)
+        if event is None or not isinstance(event.reply, dict):
             return None
-        if found.masked and not all(self._is_done(self.build_call_id(step, one["id"])) for one in found.reply["calls"]):
-            return None  # a secret is not in the journal, and the call cannot be made without
-        return found.reply
+        reply = event.reply
+        if event.masked and not all(self._is_done(self.build_call_id(step, call["id"])) for call in reply["calls"]):
+            return None  # the journal lacks a secret without which a call cannot be made
+        return reply
 
     def prepare_reply_item(
         self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
     ) -> Item:
         """
-        Return what is written of a reply: without secrets, those that the tools' own schemas mark among them.
+        Return what is written of a reply, without secrets, including those that the schemas of the tools mark.
 
-        A secret too short to be searched for is hidden in its place, which the provider's messages do not tell;
-        they are left out then, and made anew from text and calls by whoever reads the reply.
+        A secret that is too short to be searched for is replaced only in the arguments, whose place in the provider's
+        messages is unknown. The messages are then left out, and rebuilt from text and calls when the reply is read.
         """
         reply = to_journal_json(reply)
-        secrets, shown, lost = NO_SECRETS, [], False
-        for call, said in zip(calls, reply["calls"], strict=True):
+        secrets, clean_calls, has_short_secrets = NO_SECRETS, [], False
+        for call, call_json in zip(calls, reply["calls"], strict=True):
             plan = self._recorder.matcher.get_redaction_plan(self._recorder.matcher.find_tool(call))
-            given = call_records.parse_call_arguments(said["arguments"])
-            clean, found = plan.redact_arguments(given, is_validated=False)
-            secrets |= found
-            lost = lost or any(found.get_marker(leaf) is None for one in _iter_hidden_values(given, clean)
-                               for leaf in iter_secret_texts(one, lambda text: text))  # fmt: skip
-            shown.append(said if clean is given else {**said, "arguments": clean})
-        told = {**reply, "calls": shown, **({"messages": []} if lost else {})}
-        clean, _ = self._redactor.redact(told, secrets)
+            arguments = call_records.parse_call_arguments(call_json["arguments"])
+            clean, markers = plan.redact_arguments(arguments, is_validated=False)
+            secrets |= markers
+            has_short_secrets = has_short_secrets or any(
+                markers.get_marker(text) is None
+                for value in _iter_hidden_values(arguments, clean)
+                for text in iter_secret_texts(value, lambda text: text)
+            )
+            clean_calls.append(call_json if clean is arguments else {**call_json, "arguments": clean})
+        shown = {**reply, "calls": clean_calls, **({"messages": []} if has_short_secrets else {})}
+        clean, _ = self._redactor.redact(shown, secrets)
         event = ModelReplied(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id, agent=self._agent,
             loop_id=self.loop_id, step=step, reply=clean, masked=clean["calls"] != reply["calls"],
@@ -175,23 +181,23 @@ class ModelLog:
         return self._build_item(event)
 
     def is_masked(self, step: int) -> bool:
-        """Tell whether arguments of the recorded calls of a step are hidden."""
-        found = self._replies.get(step)
-        return found is not None and found.masked
+        """Tell whether secrets are missing from the recorded calls of a step."""
+        event = self._replies.get(step)
+        return event is not None and event.masked
 
-    def build_call_id(self, step: int, given: str) -> str:
-        """Return the id of a call in the run: providers repeat theirs from turn to turn."""
-        given = self._first_ids.get((step, given), given)
-        short = given if _PLAIN_ID.fullmatch(given) else compute_digest(given)
-        return f"{self.loop_id[-12:]}.{step}.{short}"
+    def build_call_id(self, step: int, provider_id: str) -> str:
+        """Return the id of a call in the run, since a provider may use an id again in another step."""
+        first_id = self._first_ids.get((step, provider_id), provider_id)
+        short_id = first_id if _PLAIN_ID.fullmatch(first_id) else compute_digest(first_id)
+        return f"{self.loop_id[-12:]}.{step}.{short_id}"
 
     def replay_result(self, call: ToolCall) -> ToolResult:
         """Return the recorded result of a call that is done."""
         entry = self._run.recording.entries[call.tool_call_id or ""]
         entry.was_requested = entry.is_matched = True
         tool = self._recorder.matcher.find_tool(call)
-        most = None if tool is None else self._recorder.runtime.get_max_result_size(tool)
-        return call_records.build_replayed_result(entry, call.tool_call_id, tool, most)
+        max_size = None if tool is None else self._recorder.runtime.get_max_result_size(tool)
+        return build_replayed_result(entry, call.tool_call_id, tool, max_size)
 
     def _is_done(self, call_id: str) -> bool:
         entry = self._run.recording.entries.get(call_id)
@@ -204,44 +210,44 @@ class ModelLog:
 
     def check_written(self, answer: Answer) -> None:
         """
-        Take in that something was written, or was not.
+        Check the store's answer.
 
         Raises:
-            JournalError: It was not.
+            JournalError: The item was not written.
         """
         if answer.error is not None:
             raise answer.error
 
     def handle_write_error(self, error: JournalError) -> None:
         """
-        Go on without what could not be written, with a warning, where the operator wants that.
+        Warn of *error* and go on, if the registry is lenient.
 
         Raises:
-            JournalError: The operator does not.
+            JournalError: It is not.
         """
         if not self._recorder.lenient:
             raise error
         warnings.warn(f"{error} The loop went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
 
 
-def _iter_hidden_values(given: Any, clean: Any) -> Iterator[Any]:
-    """Yield what of *given* stands in *clean* as a marker."""
-    if isinstance(given, dict) and isinstance(clean, dict):
-        for key, one in given.items():
-            yield from _iter_hidden_values(one, clean.get(key))
-    elif isinstance(given, list) and isinstance(clean, list) and len(given) == len(clean):
-        for one, other in zip(given, clean, strict=True):
-            yield from _iter_hidden_values(one, other)
-    elif given != clean:
-        yield given
+def _iter_hidden_values(original: object, clean: object) -> Iterator[object]:
+    """Yield the values of *original* that are markers in *clean*."""
+    if isinstance(original, dict) and isinstance(clean, dict):
+        for key, member in original.items():
+            yield from _iter_hidden_values(member, clean.get(key))
+    elif isinstance(original, list) and isinstance(clean, list) and len(original) == len(clean):
+        for item, clean_item in zip(original, clean, strict=True):
+            yield from _iter_hidden_values(item, clean_item)
+    elif original != clean:
+        yield original
 
 
 def to_journal_json(value: Any) -> Any:
     """
-    Return what a provider sent as JSON that a journal keeps: bytes as base64, foreign objects as text.
+    Return what a provider sent as JSON for the journal: bytes as base64, other objects as text.
 
     Raises:
-        ToolUsageError: It is nested without end.
+        ToolUsageError: It is nested too deeply.
     """
     try:
         return _convert_to_json(value)
@@ -249,13 +255,13 @@ def to_journal_json(value: Any) -> Any:
         raise ToolUsageError("A model's reply is nested too deeply to be written down.", "unwritable-reply") from None
 
 
-def _convert_to_json(value: Any) -> Any:
+def _convert_to_json(value: object) -> object:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _convert_to_json(one) for key, one in value.items()}
+        return {str(key): _convert_to_json(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
         return list(map(_convert_to_json, value))
     return b64encode(value).decode() if isinstance(value, bytes) else str(value)

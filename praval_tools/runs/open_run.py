@@ -1,4 +1,4 @@
-"""A run while it is open in this process."""
+"""Open runs: a run while this process holds its lease, and the current run of a context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from praval_tools.journal.storage.protocol import Lease
 
 
 class OpenRun:
-    """A run that is open here: its lease, what was recorded of it, and how many calls are inside."""
+    """
+    A run that this process holds open.
+
+    Args:
+        recorder: The recorder of the registry.
+        lease: Keeps other processes from opening the run.
+        recording: The recorded calls of the run.
+        strict_fingerprint: Refuse recorded calls whose tool has changed.
+    """
 
     def __init__(self, recorder: Any, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
         self.recorder, self.lease, self.recording = recorder, lease, recording
@@ -21,18 +29,19 @@ class OpenRun:
         self.process, self.closed = get_process_name(), False
         self.outer_run = current_run.get()
         self.loop_ids: set[str] = set()
-        self.active_calls: list[None] = []  # its `append` and `pop` are atomic: who closes and who comes see each other
+        self.active_calls: list[None] = []  # `append` and `pop` are atomic: `close` and a new call see each other
 
     def close(self) -> None:
-        """Take no calls any more; the lease goes with the last that is inside."""
+        """Take no more calls; the last active call releases the lease."""
         self.closed = True
         self.release_if_idle()
 
     def check_open(self) -> None:
         """
-        Let a call in that has put itself `inside`, which it leaves in any case, and then says `left`.
+        Check that a call may go on, which has put itself into `active_calls`.
 
-        Who comes does that itself, in its own `try`: an interrupt may come before and behind each function.
+        The caller enters itself there, removes itself and calls `release_if_idle` in a `try` of its own, since an
+        interrupt may come before or after any function.
 
         Raises:
             ToolUsageError: The run is not open here any more.
@@ -41,13 +50,13 @@ class OpenRun:
             self._raise_not_open()
 
     def release_if_idle(self) -> None:
-        """Let the lease go, where the run is closed and nobody is inside."""
+        """Release the lease if the run is closed and no call is active."""
         if self.closed and not self.active_calls:
             self.lease.release()
 
     def _raise_not_open(self) -> NoReturn:
         """
-        Refuse a call that comes too late, or from a forked process.
+        Refuse a call that comes after the end of the run, or from a forked process.
 
         Raises:
             ToolUsageError: The run is not open here any more.
@@ -65,11 +74,11 @@ class OpenRun:
 
 
 current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)
-"""The run to which the calls of this context belong; where it is another registry's, its `outer` ones may be ours."""
+"""The run to which the calls of this context belong; if it is another registry's, one of its outer runs may match."""
 
 
 class use_run:  # used as a function; a class costs a third of a generator
-    """Make calls in this context belong to *run*; None: leave it as it is."""
+    """Make calls in this context belong to *run*; with None, leave the context as it is."""
 
     __slots__ = ("_run", "_token")
 
@@ -86,6 +95,6 @@ class use_run:  # used as a function; a class costs a third of a generator
 
 
 def reset_current_run(token: Token[OpenRun | None]) -> None:
-    """Let calls in this context belong to where they did before; to no effect where it is another context."""
+    """Restore the previous run of this context; no effect in another context."""
     with suppress(ValueError):
         current_run.reset(token)

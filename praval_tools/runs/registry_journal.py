@@ -1,14 +1,15 @@
-"""Giving a registry its journal; imported for registries that have one only."""
+"""Attaching a journal to a registry: opens the store and installs the recorder; imported only if there is a journal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.progress import CallPipeline, CallProgress
+from praval_tools.execution.protocols import Dispatcher
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.change_store import JournalChangeStore
 from praval_tools.journal.journal import Journal
@@ -29,30 +30,37 @@ _ERROR_MODES: Final = ("raise", "continue")
 
 class RegistryJournal:
     """
-    The journal of one registry, at work.
+    The journal of one registry, with its store, recorder and redaction.
 
     Args:
-        runtime: The registry's.
-        where: A path, a URL, or a store, which whoever made it closes.
-        durability: `full`: every result is durable before it is returned; `intent`: it is not waited for.
-        errors: `raise`, or `continue`: go on where the store fails, with a warning.
-        secrets: Names of keys whose values are secret, besides the usual ones.
+        runtime: The runtime of the registry.
+        location: A path, a URL, or a store, which then its creator closes.
+        durability: `full`: every result is durable before it is returned; `intent`: nobody waits for that.
+        errors: `raise`, or `continue`: go on, with a warning, where the store fails.
+        secrets: Names of keys whose values are secret, in addition to the usual ones.
         stats: Counts the calls.
     """
 
     def __init__(
-        self, runtime: Runtime, where: Any, *, durability: str, errors: str, secrets: Iterable[str], stats: UsageStats
+        self,
+        runtime: Runtime,
+        location: str | Path | Store,
+        *,
+        durability: str,
+        errors: str,
+        secrets: Iterable[str],
+        stats: UsageStats,
     ) -> None:
         if durability not in get_args(Durability) or errors not in _ERROR_MODES:
             raise ToolUsageError(
-                f"durability={shorten_repr(durability)} and journal_errors={shorten_repr(errors)}: the first is 'full' or "
-                f"'intent', the second 'raise' or 'continue'."
+                f"durability={shorten_repr(durability)} and journal_errors={shorten_repr(errors)}: use "
+                f"durability='full' or 'intent', and journal_errors='raise' or 'continue'."
             )
-        self._owns_store = isinstance(where, str | Path)
-        store: Store = open_store(where, runtime.hooks.journals) if isinstance(where, str | Path) else where
+        self._owns_store = isinstance(location, str | Path)
+        store: Store = open_store(location, runtime.hooks.journals) if isinstance(location, str | Path) else location
         self._store = store
         if not all(hasattr(store, name) for name in ("append", "read", "open_run", "state")):
-            raise ToolUsageError(f"{shorten_repr(where)} is neither a path nor a store; say 'runs.db' or 'memory'.")
+            raise ToolUsageError(f"{shorten_repr(location)} is neither a path nor a store; say 'runs.db' or 'memory'.")
         try:
             lenient = errors == "continue"
             key = load_key(None if store.name == "memory" else store.name)
@@ -73,7 +81,7 @@ class RegistryJournal:
         self._runtime = runtime
 
     def attach(self) -> None:
-        """Take over what the store holds, and write down what happens from now on."""
+        """Load the state that the store holds, and record calls and changes from now on."""
         runtime = self._runtime
         runtime.access_store.persistence = self.state_store
         try:
@@ -82,25 +90,27 @@ class RegistryJournal:
             runtime.access_store.persistence = None
             raise
         runtime.recorder = self.recorder
-        runtime.approvals.on_answer = self.recorder.record_approval_answer
+        runtime.approvals.on_answer = self.recorder.approvals.record_answer
         runtime.access_store.invalidate_snapshots()
 
     def detach(self) -> None:
-        """Write nothing down any more."""
+        """Stop recording."""
         runtime = self._runtime
         runtime.access_store.persistence = runtime.recorder = None
         runtime.approvals.on_answer = None
         runtime.access_store.invalidate_snapshots()
 
-    def create_run(self, desk: Any, run_id: str, *, match: MatchMode, strict: bool, strict_fingerprint: bool) -> Run:
-        """Return a run, to be opened."""
+    def create_run(
+        self, dispatcher: Dispatcher, run_id: str, *, match: MatchMode, strict: bool, strict_fingerprint: bool
+    ) -> Run:
+        """Return a run that can be opened."""
         return Run(
-            desk, self.journal, self.recorder, run_id, match=match, strict=strict,
+            dispatcher, self.journal, self.recorder, run_id, match=match, strict=strict,
             strict_fingerprint=strict_fingerprint,
         )  # fmt: skip
 
     def close(self) -> None:
-        """Close the store, if it was opened here; safe twice."""
+        """Close the store if it was opened here; closing twice is safe."""
         if self._owns_store:
             self._store.close()
 
@@ -112,12 +122,12 @@ class CallCounter:
         self._clock, self._stats = runtime.clock, stats
 
     def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> None:
-        """Return nothing: nothing was recorded."""
+        """Return None, since nothing is recorded."""
 
-    def record_call(self, course: CallProgress, steps: CallPipeline) -> CallPipeline:
-        """Drive *steps*, the pipeline of one call, and count what they come to."""
+    def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
+        """Drive *steps*, the pipeline of one call, and count the call."""
         result = yield from steps
-        name = course.call.name if isinstance(course.call.name, str) else ""
+        name = progress.call.name if isinstance(progress.call.name, str) else ""
         latency = result.latency_ms if result.attempts else None
         self._stats.record(result.agent, name, result.outcome, duration_ms=latency, when=self._clock.now())
         return result

@@ -1,4 +1,4 @@
-"""A run: calls that are recorded together, and replayed when the run is opened again."""
+"""The `Run` that users open: its calls are recorded together, and replayed when it is opened again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from praval_tools.errors import ToolUsageError, UnusedCallsError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.executor import FastFunctionCache, build_refusing_function
 from praval_tools.execution.fast_path import FastFunction, FastPath
+from praval_tools.execution.protocols import Dispatcher
 from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, build_recorded_call
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
 from praval_tools.names import shorten_repr
@@ -28,21 +29,21 @@ class Run:
     A journaled run, to be used as a context manager, sync or async: the calls inside are recorded under its id.
 
     Opened again, it replays: a call that was recorded gets its recorded result, and its function is not run.
-    The context follows tasks and the registry's threads; for threads of your own take `toolset`.
+    Tasks and the registry's threads take over the context; for threads of your own use `toolset`.
     """
 
     def __init__(
-        self, desk: Any, journal: Journal, recorder: Recorder, run_id: str, *, match: MatchMode, strict: bool,
-        strict_fingerprint: bool,
+        self, dispatcher: Dispatcher, journal: Journal, recorder: Recorder, run_id: str,
+        *, match: MatchMode, strict: bool, strict_fingerprint: bool,
     ) -> None:  # fmt: skip
         if type(run_id) is not str or not run_id or len(run_id) > _MAX_ID_LENGTH or not run_id.isprintable():
             raise ToolUsageError(
-                f"{shorten_repr(run_id)} is no id of a run: printable text of 1 to {_MAX_ID_LENGTH} characters is."
+                f"{shorten_repr(run_id)} is not a valid run id; use 1 to {_MAX_ID_LENGTH} printable characters."
             )
         if match not in MATCH_MODES:
             raise ToolUsageError(f"match={shorten_repr(match)} is none of {', '.join(map(repr, MATCH_MODES))}.")
         self.run_id = run_id
-        self._dispatcher, self._journal, self._recorder = desk, journal, recorder
+        self._dispatcher, self._journal, self._recorder = dispatcher, journal, recorder
         self._match, self._strict, self._strict_fingerprint = match, strict, strict_fingerprint
         self._open_run: OpenRun | None = None
         self._token: Token[OpenRun | None] | None = None
@@ -63,8 +64,8 @@ class Run:
         except BaseException:
             lease.release()
             raise
-        begun = ((one.agent, one.tool) for one in recording.entries.values() if one.start is not None)
-        self._recorder.runtime.limits.restore_run_usage(self.run_id, begun)
+        started = ((entry.agent, entry.tool) for entry in recording.entries.values() if entry.start is not None)
+        self._recorder.runtime.limits.restore_run_usage(self.run_id, started)
         self._recorder.open_runs[self.run_id] = self._open_run
         self._token = current_run.set(self._open_run)
         return self
@@ -76,7 +77,7 @@ class Run:
         self._recorder.open_runs.pop(self.run_id, None)
         run.close()
         if self._strict and kind is None and (unused := run.recording.list_unused()):
-            raise UnusedCallsError(self.run_id, [one.call_id for one in unused])
+            raise UnusedCallsError(self.run_id, [entry.call_id for entry in unused])
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -94,47 +95,49 @@ class Run:
 
     @property
     def calls(self) -> list[RecordedCall]:
-        """The calls that are recorded up to now, in order."""
+        """The calls that were recorded up to now, in order."""
         return [
-            build_recorded_call(self.run_id, one)
-            for one in list(self._get_recording().entries.values())
-            if one.status != "new"
+            build_recorded_call(self.run_id, entry)
+            for entry in list(self._get_recording().entries.values())
+            if entry.status != "new"
         ]
 
     @property
     def in_doubt(self) -> list[RecordedCall]:
-        """The calls that began, and of which nobody knows whether their tool did its work."""
-        return [build_recorded_call(self.run_id, one) for one in self._get_recording().list_in_doubt()]
+        """The calls in doubt: they began, and nobody knows whether their tool did its work."""
+        return [build_recorded_call(self.run_id, entry) for entry in self._get_recording().list_in_doubt()]
 
     @property
     def unused(self) -> list[RecordedCall]:
-        """The recorded calls that were not asked for again since the run was opened."""
-        return [build_recorded_call(self.run_id, one) for one in self._get_recording().list_unused()]
+        """The recorded calls that were not requested again since the run was opened."""
+        return [build_recorded_call(self.run_id, entry) for entry in self._get_recording().list_unused()]
 
-    def resolve(self, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None, rerun: bool = False) -> None:
+    def resolve(
+        self, call_id: str, *, result: object = NOT_GIVEN, error: str | None = None, rerun: bool = False
+    ) -> None:
         """
-        Say what came of a call in doubt: its result, its error, or that it may run again; the operator's alone.
+        Settle a call in doubt with its result, with its error, or by letting it run again; only the operator may.
 
         Raises:
-            NotOwnerError: It is not the operator who says so.
-            ToolUsageError: No such call is in doubt, not exactly one of the three is said, or the result is none
-                that the tool could have returned.
+            NotOwnerError: The caller is not the operator.
+            ToolUsageError: No such call is in doubt, there is not exactly one of the three, or the tool could not
+                have returned the result.
         """
-        who = resolve_actor(None, "resolve a call in doubt")
-        commands.require_operator(who, "resolve a call in doubt")
+        actor = resolve_actor(None, "resolve a call in doubt")
+        commands.require_operator(actor, "resolve a call in doubt")
         if result is not NOT_GIVEN and error is None and not rerun:
             result = self._encode_result(call_id, result)
-        self._journal.settle(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=who)
+        self._journal.settle(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor)
 
-    def _encode_result(self, call_id: str, value: Any) -> Any:
+    def _encode_result(self, call_id: str, value: object) -> object:
         """
-        Return what a person says that a call came to as JSON, where its tool is known; else as it is.
+        Return the result that the operator gives a call, as JSON if the tool is known, else unchanged.
 
         Raises:
             ToolUsageError: The tool could not have returned it.
         """
         entry = self._get_recording().entries.get(call_id)
-        if entry is None or entry.status != "doubt":  # which is refused
+        if entry is None or entry.status != "doubt":  # refused by `Journal.settle`
             return value
         record = self._recorder.runtime.access_store.state.find_tool_record(entry.tool)
         if record is None or not record.tool.implementation.is_compilable:
@@ -148,8 +151,8 @@ class Run:
                 "no-such-result",
             ) from None
 
-    def toolset(self, agent: Any) -> Any:
-        """Return an agent's tools whose calls belong to this run, whatever thread or context they come from."""
+    def toolset(self, agent: object) -> Any:
+        """Return an agent's toolset whose calls belong to this run, from whatever thread or context they come."""
         run = self._require_open_run()
         return self._dispatcher.toolset_through(agent, lambda inner: _RunScoped(inner, run))
 
@@ -164,7 +167,7 @@ def open_outside_context(run: Run) -> OpenRun:
 
 
 class _RunScoped:
-    """An executor, or a desk, whose calls belong to one run."""
+    """An executor or a dispatcher whose calls belong to one run."""
 
     def __init__(self, inner: Any, run: OpenRun) -> None:
         self._inner, self._run = inner, run
@@ -173,7 +176,7 @@ class _RunScoped:
         return getattr(self._inner, name)
 
     def get_fast_cache(self, principal: Principal) -> FastFunctionCache:
-        """Return fast functions of the run's own: each sends its calls into the run."""
+        """Return a cache of fast functions that leave every call to `finish_call`, which puts it into the run."""
         return FastFunctionCache(self, principal)
 
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:

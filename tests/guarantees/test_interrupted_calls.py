@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from write_ahead_rig import CALL, RESULT, Execute, Rig, _cancelling, call, execute, path, rig  # noqa: F401
+from write_ahead_rig import CALL, RESULT, Execute, Rig, call, execute, make_canceller, path, rig  # noqa: F401
 
 from praval_tools import (
     Outcome,
@@ -21,13 +21,13 @@ def _full(items: Sequence[Item]) -> Any:
     raise JournalError("runs.db", "the disk is full", "Free space.")
 
 
-@pytest.mark.usefixtures("roads")
+@pytest.mark.usefixtures("recording_path")
 class TestStopped:
     """Whatever stops a call, the run knows how it stands: now and when it is opened again."""
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
     def test_interrupted_tool(self, rig: Rig, execute: Execute, error: type[BaseException]) -> None:
-        """What is no `Exception` is recorded and raised again; the call is in doubt."""
+        """A `BaseException` that is not an `Exception` is recorded and raised again; the call is in doubt."""
 
         @rig.registry.tool("stop", owned_by="ann", engine="thread")
         def stop(number: int) -> int:
@@ -63,7 +63,7 @@ class TestStopped:
         async def work() -> None:
             async with rig.registry.run("r") as run:
                 task = asyncio.ensure_future(rig.registry.aexecute(call(name="aadd")))
-                rig.store.before = _cancelling(rig, task, CALL)
+                rig.store.before = make_canceller(rig, task, CALL)
                 with pytest.raises(asyncio.CancelledError):
                     await task
                 assert [] == rig.ran
@@ -81,7 +81,7 @@ class TestStopped:
         async def work() -> None:
             async with rig.registry.run("r"):
                 task = asyncio.ensure_future(rig.registry.aexecute(call(name="aadd")))
-                rig.store.before = _cancelling(rig, task, CALL)
+                rig.store.before = make_canceller(rig, task, CALL)
                 with pytest.raises(asyncio.CancelledError):
                     await task
             async with rig.registry.run("r") as run:
@@ -104,7 +104,7 @@ class TestStopped:
         async def work() -> None:
             async with rig.registry.run("r") as run:
                 task = asyncio.ensure_future(rig.registry.aexecute(call(name="pay")))
-                rig.store.before = _cancelling(rig, task, RESULT)
+                rig.store.before = make_canceller(rig, task, RESULT)
                 with pytest.raises(asyncio.CancelledError):
                     await task
                 assert [] == run.in_doubt
@@ -170,7 +170,7 @@ class TestStopped:
             async with rig.registry.run("r") as run:
                 task = asyncio.ensure_future(rig.registry.aexecute(call(name="hang")))
                 await inside.wait()
-                rig.store.before = _cancelling(rig, task, RESULT)
+                rig.store.before = make_canceller(rig, task, RESULT)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task

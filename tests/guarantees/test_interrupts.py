@@ -76,7 +76,7 @@ def _interrupted_everywhere(work: Callable[[], object], inside: Callable[[FrameT
 
 
 def _nobody_runs() -> bool:
-    """Tell whether this context is the operator's, by what code in it is told."""
+    """Tell whether code in this context runs as the operator."""
     with pytest.raises(ToolUsageError, match="No agent is running"):
         current_agent()
     return current_call() is None

@@ -151,8 +151,8 @@ class TestKill:
     def test_killed_in_every_window(self, stories: list[Story], tell: Callable[[str], None]) -> None:
         """Drivers died by SIGKILL in each of the four windows and at random moments, as often as is promised."""
         kills = sum((one.kills for one in stories), Counter[str]())
-        told = ", ".join(f"{window}: {kills[window]}" for window in (*WINDOWS, RANDOM))
-        tell(f"{kills.total()} kills of {len(stories)} runs of {CALLS} calls ({told})")
+        counts = ", ".join(f"{window}: {kills[window]}" for window in (*WINDOWS, RANDOM))
+        tell(f"{kills.total()} kills of {len(stories)} runs of {CALLS} calls ({counts})")
 
         wanted = 10 if MANY else 4
         assert [] == [window for window in WINDOWS if kills[window] < wanted]

@@ -123,7 +123,7 @@ class TestNoCallAfterARevocation:
     @pytest.mark.parametrize("end", ENDINGS)
     def test_each_call_requested_afterwards_is_refused(self, end: Ending) -> None:
         """
-        A call that is requested after the change returned does not run, in no thread and by no road.
+        A call that is requested after the change returned does not run, whatever its thread and access path.
         """
         registry, wired = shop()
         toolset, bound = registry.toolset("intern"), registry.toolset("intern")["wire"]
@@ -349,7 +349,7 @@ class TestReadersNeverWait:
 
 
 class TestNobodyIsOperatorByAccident:
-    def test_a_tools_body_acts_as_the_agent_that_calls_it(self) -> None:
+    def test_a_tools_body_runs_as_the_agent_that_calls_it(self) -> None:
         """
         A tool that changes the registry does so in the caller's name, in threads and tasks of its own as well.
         """
@@ -375,7 +375,7 @@ class TestNobodyIsOperatorByAccident:
             assert (Outcome.TOOL_ERROR, "NotOwnerError") == (result.outcome, result.error_type)
         assert not registry.explain("thief", "wire").allowed
 
-    def test_an_agents_function_acts_as_the_agent(self) -> None:
+    def test_an_agents_function_runs_as_the_agent(self) -> None:
         """
         What an agent's function changes is the agent's doing.
         """
@@ -392,7 +392,7 @@ class TestNobodyIsOperatorByAccident:
             agent()
         assert not registry.explain("thief", "wire").allowed
 
-    def test_a_policy_acts_in_its_own_name(self) -> None:
+    def test_a_policy_runs_in_its_own_name(self) -> None:
         """
         A policy cannot change who may call what; that it tried refuses the call.
         """

@@ -30,7 +30,7 @@ from praval_tools import (
 from praval_tools.errors import ReplayMismatchError
 from praval_tools.journal.redaction.redactor import MARKER_PATTERN
 
-pytestmark = pytest.mark.usefixtures("roads")
+pytestmark = pytest.mark.usefixtures("recording_path")
 
 SECRET = "kT7#vQ2/xW9+zR"
 OTHER = "nB4$mZ8?pL1,yH"

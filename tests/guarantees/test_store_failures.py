@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from write_ahead_rig import CALL, RESULT, Execute, Rig, _async, call, execute, path, rig  # noqa: F401
+from write_ahead_rig import CALL, RESULT, Execute, Rig, call, execute, execute_async, path, rig  # noqa: F401
 
 from praval_tools import (
     Outcome,
@@ -33,7 +33,7 @@ def _in(registry: ToolRegistry, run: str | None, work: Callable[[], Any]) -> Any
 
 
 def _fail_for_arguments(rig: Rig, number: int) -> Callable[[str], None]:
-    """Return what fails at the call events of one number; they are told from each other by their thread's frames."""
+    """Return a function that fails for the calls with *number*, which it finds in the frames of the thread."""
 
     def see(kind: str) -> None:
         frame: Any = sys._getframe()
@@ -54,7 +54,7 @@ from praval_tools import ToolCall, ToolRegistry
 from praval_tools.errors import JournalError
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-ran, told = [], []
+ran, outcomes = [], []
 with ToolRegistry(journal=sys.argv[1]) as registry:
     @registry.tool("work", owned_by="ann")
     def work(text: str) -> int:
@@ -68,23 +68,23 @@ with ToolRegistry(journal=sys.argv[1]) as registry:
             text = f"{at:08}" + "x" * 20_000
             try:
                 assert registry.execute(ToolCall(f"c{at}", "work", {"text": text}, "ann")).success
-                told.append("ok")
+                outcomes.append("ok")
             except JournalError as error:
-                told.append("ran" if "ran; the result" in str(error) else "not run")
+                outcomes.append("ran" if "ran; the result" in str(error) else "not run")
                 assert "full" in str(error) or "disk" in str(error), error
-    assert told.count("ok") + told.count("ran") == len(ran) > 0
-    assert told.count("not run") > 0
+    assert outcomes.count("ok") + outcomes.count("ran") == len(ran) > 0
+    assert outcomes.count("not run") > 0
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     with registry.run("r") as run:
         doubtful = {one.tool_call_id for one in run.in_doubt}
-        assert doubtful == {f"c{at}" for at, how in enumerate(told) if how == "ran"}, (doubtful, told)
-        for at, how in enumerate(told):
+        assert doubtful == {f"c{at}" for at, how in enumerate(outcomes) if how == "ran"}, (doubtful, outcomes)
+        for at, how in enumerate(outcomes):
             before = len(ran)
             text = f"{at:08}" + "x" * 20_000
             result = registry.execute(ToolCall(f"c{at}", "work", {"text": text}, "ann"))
             assert {"ok": "ok", "ran": "in_doubt", "not run": "ok"}[how] == result.outcome
             assert len(ran) == before + (how == "not run")
-print("well", told.count("ok"), told.count("ran"), told.count("not run"))
+print("well", outcomes.count("ok"), outcomes.count("ran"), outcomes.count("not run"))
 '''
 
 
@@ -108,13 +108,13 @@ def _add(number: int) -> int:
     return number + 1
 
 
-@pytest.mark.usefixtures("roads")
+@pytest.mark.usefixtures("recording_path")
 class TestTheStoreFails:
     @pytest.mark.parametrize("name", ["add", "aadd"])
     @pytest.mark.parametrize("run", [None, "r"])
     def test_no_start_without_its_event(self, rig: Rig, execute: Execute, name: str, run: str | None) -> None:
         """Where the call event cannot be written nothing runs; the error is the journal's, and says so."""
-        if name == "aadd" and execute is _async:
+        if name == "aadd" and execute is execute_async:
             pytest.skip("one of the two is enough")
         rig.store.fails.add(CALL)
 
@@ -300,7 +300,7 @@ class TestFullDisk:
 
 
 class TestForeignFiles:
-    """What is no journal of ours is refused by the registry, and left as it is to the byte."""
+    """A file that is not a journal is refused by the registry, and left as it is to the byte."""
 
     @pytest.mark.parametrize("kind", ["torn", "foreign database", "text", "short text"])
     def test_refused(self, path: Path, kind: str) -> None:
@@ -326,7 +326,7 @@ class TestForeignFiles:
         assert [CALL, RESULT] == rig.types()
 
 
-@pytest.mark.usefixtures("roads")
+@pytest.mark.usefixtures("recording_path")
 class TestContinue:
     """`journal_errors="continue"`: the operator wants to go on, and is warned."""
 
@@ -341,9 +341,9 @@ class TestContinue:
         """Calls run without their events, each with a warning."""
         rig.store.fails |= {CALL, RESULT}
 
-        with pytest.warns(JournalWarning, match="disk is full") as told:
+        with pytest.warns(JournalWarning, match="disk is full") as caught:
             assert 2 == execute(rig.registry, call()).result
-        assert 2 == len(told)
+        assert 2 == len(caught)
 
     @pytest.mark.parametrize("how", ["again", "anew"])
     def test_an_intent_is_made_up_for(self, rig: Rig, execute: Execute, how: str) -> None:
@@ -383,7 +383,7 @@ class TestContinue:
         assert [1] == rig.ran
 
 
-@pytest.mark.usefixtures("roads")
+@pytest.mark.usefixtures("recording_path")
 class TestStatistics:
     def test_stopped_calls_count(self, rig: Rig) -> None:
         """Calls that were stopped are counted live as they are when rebuilt from the journal."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from write_ahead_rig import CALL, RESULT, Execute, Rig, _cancelling, call, execute, path, rig  # noqa: F401
+from write_ahead_rig import CALL, RESULT, Execute, Rig, call, execute, make_canceller, path, rig  # noqa: F401
 
 from praval_tools import (
     Allow,
@@ -91,7 +91,7 @@ class TestIntent:
             assert Outcome.IN_DOUBT is execute(rig.registry, call()).outcome
 
 
-@pytest.mark.usefixtures("roads")
+@pytest.mark.usefixtures("recording_path")
 class TestDoubtStays:
     """A call that was in doubt stays so until it has really run again, or somebody says what came of it."""
 
@@ -152,7 +152,7 @@ class TestDoubtStays:
         async def work() -> None:
             async with registry.run("r") as run:
                 task = asyncio.ensure_future(registry.aexecute(call(name="pay")))
-                doubtful.store.before = _cancelling(doubtful, task, CALL)
+                doubtful.store.before = make_canceller(doubtful, task, CALL)
                 with pytest.raises(asyncio.CancelledError):
                     await task
                 assert ["c"] == [one.tool_call_id for one in run.in_doubt]
@@ -184,7 +184,7 @@ class TestDoubtStays:
             assert 1 == rig.registry.execute(call(name="stop")).result
 
 
-@pytest.mark.usefixtures("roads")
+@pytest.mark.usefixtures("recording_path")
 class TestLate:
     """Functions that end after their call was given up."""
 
@@ -229,7 +229,7 @@ class TestLate:
         failed: list[Any] = []
         before, threading.excepthook = threading.excepthook, failed.append
         try:
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 assert Outcome.TIMEOUT is rig.registry.execute(call(name="slow")).outcome
                 rig.store.store.close()
@@ -243,10 +243,10 @@ class TestLate:
         finally:
             threading.excepthook = before
         assert [] == failed
-        assert ["lost" in str(one.message) for one in told] == [True]
+        assert ["lost" in str(warning.message) for warning in caught] == [True]
 
 
-@pytest.mark.usefixtures("roads")
+@pytest.mark.usefixtures("recording_path")
 class TestRetriesAndApprovals:
     def test_retries_are_one_call(self, rig: Rig, execute: Execute) -> None:
         """Each attempt is written ahead; there is one result, and a replay gives it without another try."""

@@ -15,7 +15,7 @@ from praval_tools import Allow, Deny, Outcome, RetryableToolError, ToolCall, Too
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.memory import MemoryStore
 
-pytestmark = pytest.mark.usefixtures("roads")
+pytestmark = pytest.mark.usefixtures("recording_path")
 
 
 class Load:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_rig import Gate, Rig, path, rig, see_whole  # noqa: F401
+from runs_rig import Gate, Rig, check_journal, path, rig  # noqa: F401
 
 from praval_tools import (
     Outcome,
@@ -66,7 +66,7 @@ class TestMany:
         assert 64 == len(rig.ran)
         assert [one.result for one in live] == [one.result for one in replayed] == list(range(1, 65))
         assert {True} == {one.replayed for one in replayed}
-        assert {f"c{at}": 1 for at in range(64)} == see_whole(rig.path)
+        assert {f"c{at}": 1 for at in range(64)} == check_journal(rig.path)
 
     def test_8_threads(self, rig: Rig) -> None:
         """Eight threads of the caller's own, in two runs and outside: places and results are whole."""
@@ -80,7 +80,7 @@ class TestMany:
             with ThreadPoolExecutor(8) as pool:
                 list(pool.map(work, range(8)))
 
-        assert {1} == set(see_whole(rig.path).values())
+        assert {1} == set(check_journal(rig.path).values())
         assert {"a": 56, "b": 56} == {one.run_id: one.calls for one in rig.registry.journal.runs()}
 
     def test_4_processes(self, path: Path) -> None:
@@ -97,10 +97,10 @@ class TestMany:
                 assert one.stdin is not None
                 one.stdin.write("go\n")
                 one.stdin.flush()
-            told = [one.communicate("end\n", timeout=120)[0].split() for one in children]
+            answers = [child.communicate("end\n", timeout=120)[0].split() for child in children]
 
-        assert [["open", "done"]] * 4 == told
-        assert {f"p{one}-{at}": 1 for one in range(4) for at in range(40)} == see_whole(path)
+        assert [["open", "done"]] * 4 == answers
+        assert {f"p{one}-{at}": 1 for one in range(4) for at in range(40)} == check_journal(path)
 
 
 class TestBusy:
@@ -186,7 +186,7 @@ class TestOneId:
             assert [2, 2] == [first.result(60).result, second.result(60).result]
             assert [False, True] == [first.result().replayed, second.result().replayed]
         assert 1 == gate.runs
-        assert {"c": 1} == see_whole(rig.path)
+        assert {"c": 1} == check_journal(rig.path)
 
     @pytest.mark.parametrize("name", ["gate", "agate"])
     def test_tasks(self, rig: Rig, name: str) -> None:
@@ -247,7 +247,7 @@ class TestOneId:
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit()])
     def test_the_first_is_interrupted(self, rig: Rig, error: BaseException) -> None:
-        """Where something stops the first caller, the second is told that the call is in doubt."""
+        """Where something stops the first caller, the second learns that the call is in doubt."""
         gate = Gate(rig.registry)
         gate.error = error
         with rig.registry.run("r") as run, ThreadPoolExecutor(2) as pool:

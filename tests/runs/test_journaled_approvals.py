@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from journaled_rig import (
-    House,
-    house,  # noqa: F401
+    JournaledRig,
+    rig,  # noqa: F401
 )
 
 from praval_tools import (
@@ -35,134 +35,134 @@ class Hand(SystemClock):
 
 
 class TestApprovals:
-    def test_a_handler_that_raises(self, house: House) -> None:
+    def test_a_handler_that_raises(self, rig: JournaledRig) -> None:
         """It is a no, written down as one."""
 
         def handler(request: ApprovalRequest) -> Any:
             raise RuntimeError("out to lunch")
 
-        house.ask(handler)
+        rig.ask(handler)
 
-        assert Outcome.APPROVAL_DENIED is house.call("pay", {"to": "bob"}).outcome
-        assert [] == house.ran
-        assert ["approval_asked", "approval_answered", "call_refused"] == house.types()
-        assert "deny" == house.events(ApprovalAnswered)[0].answer
+        assert Outcome.APPROVAL_DENIED is rig.call("pay", {"to": "bob"}).outcome
+        assert [] == rig.ran
+        assert ["approval_asked", "approval_answered", "call_refused"] == rig.types()
+        assert "deny" == rig.events(ApprovalAnswered)[0].answer
 
     def test_an_answer_that_comes_late(self, tmp_path: Path) -> None:
         """An allow after the request has expired is a no."""
         for driver in ("sync", "async"):
             clock = Hand()
-            house = House(tmp_path / f"{driver}.db", driver, clock=clock)
+            rig = JournaledRig(tmp_path / f"{driver}.db", driver, clock=clock)
 
             def handler(request: ApprovalRequest, clock: Hand = clock) -> Any:
                 clock.at += timedelta(hours=2)
                 return Allow()
 
-            house.ask(handler)
-            assert Outcome.APPROVAL_DENIED is house.call("pay", {"to": "bob"}).outcome
-            assert ([], "deny") == (house.ran, house.events(ApprovalAnswered)[0].answer)
-            house.registry.close()
+            rig.ask(handler)
+            assert Outcome.APPROVAL_DENIED is rig.call("pay", {"to": "bob"}).outcome
+            assert ([], "deny") == (rig.ran, rig.events(ApprovalAnswered)[0].answer)
+            rig.registry.close()
 
-    def test_an_answer_that_is_none(self, house: House) -> None:
+    def test_an_answer_that_is_none(self, rig: JournaledRig) -> None:
         """None is a no."""
-        house.ask(lambda request: None)
+        rig.ask(lambda request: None)
 
-        assert Outcome.APPROVAL_DENIED is house.call("pay", {"to": "bob"}).outcome
-        assert [] == house.ran
+        assert Outcome.APPROVAL_DENIED is rig.call("pay", {"to": "bob"}).outcome
+        assert [] == rig.ran
 
-    def test_edited_out_of_bounds(self, house: House) -> None:
+    def test_edited_out_of_bounds(self, rig: JournaledRig) -> None:
         """Edited arguments are decided again: outside of the bounds of the grant the call is forbidden."""
-        house.registry.assign_tool_to_agent("pay", "bob", where={"amount": {"maximum": 10}}, max_calls=5)
-        house.ask(lambda request: Allow({"to": "bob", "amount": 11}, "boss"))
+        rig.registry.assign_tool_to_agent("pay", "bob", where={"amount": {"maximum": 10}}, max_calls=5)
+        rig.ask(lambda request: Allow({"to": "bob", "amount": 11}, "boss"))
 
-        assert Outcome.FORBIDDEN is house.call("pay", {"to": "bob", "amount": 1}, "bob").outcome
-        assert [] == house.ran
-        assert {"to": "bob", "amount": 11} == house.events(ApprovalAnswered)[0].arguments
-        assert 5 == house.registry.uses_left(house.registry.grants(agent="bob")[0])
+        assert Outcome.FORBIDDEN is rig.call("pay", {"to": "bob", "amount": 1}, "bob").outcome
+        assert [] == rig.ran
+        assert {"to": "bob", "amount": 11} == rig.events(ApprovalAnswered)[0].arguments
+        assert 5 == rig.registry.uses_left(rig.registry.grants(agent="bob")[0])
 
-    def test_edited_to_what_does_not_fit(self, house: House) -> None:
+    def test_edited_to_what_does_not_fit(self, rig: JournaledRig) -> None:
         """Nor do they get past the schema."""
-        house.ask(lambda request: Allow({"to": "bob", "amount": "many"}, "boss"))
+        rig.ask(lambda request: Allow({"to": "bob", "amount": "many"}, "boss"))
 
-        assert Outcome.INVALID_ARGUMENTS is house.call("pay", {"to": "bob"}).outcome
-        assert [] == house.ran
+        assert Outcome.INVALID_ARGUMENTS is rig.call("pay", {"to": "bob"}).outcome
+        assert [] == rig.ran
 
-    def test_edited_arguments_are_what_is_recorded(self, house: House) -> None:
+    def test_edited_arguments_are_what_is_recorded(self, rig: JournaledRig) -> None:
         """The call event says what the tool got, the answer who changed it."""
-        house.ask(lambda request: Allow({"to": "eve", "amount": 2}, "boss"))
+        rig.ask(lambda request: Allow({"to": "eve", "amount": 2}, "boss"))
 
-        assert 2 == house.call("pay", {"to": "bob"}).result
-        assert {"to": "eve", "amount": 2} == house.events(AgentToolCall)[0].arguments
-        assert "boss" == house.events(ApprovalAnswered)[0].by
-        assert ["approval_asked", "approval_answered", "agent_tool_call", "agent_tool_result"] == house.types()
+        assert 2 == rig.call("pay", {"to": "bob"}).result
+        assert {"to": "eve", "amount": 2} == rig.events(AgentToolCall)[0].arguments
+        assert "boss" == rig.events(ApprovalAnswered)[0].by
+        assert ["approval_asked", "approval_answered", "agent_tool_call", "agent_tool_result"] == rig.types()
 
-    def test_a_revocation_while_it_waits(self, house: House) -> None:
+    def test_a_revocation_while_it_waits(self, rig: JournaledRig) -> None:
         """Whoever lost the tool meanwhile does not run it, however the answer is; no use is spent."""
-        house.registry.assign_tool_to_agent("pay", "bob", max_calls=2)
+        rig.registry.assign_tool_to_agent("pay", "bob", max_calls=2)
 
         def handler(request: ApprovalRequest) -> Any:
-            house.registry.remove_tool_from_agent("pay", "bob")
+            rig.registry.remove_tool_from_agent("pay", "bob")
             return Allow()
 
-        house.ask(handler)
+        rig.ask(handler)
 
-        assert Outcome.FORBIDDEN is house.call("pay", {"to": "bob"}, "bob").outcome
-        assert [] == house.ran
-        assert [] == house.events(AgentToolCall)
-        assert 1 == len(house.events(CallRefused))
+        assert Outcome.FORBIDDEN is rig.call("pay", {"to": "bob"}, "bob").outcome
+        assert [] == rig.ran
+        assert [] == rig.events(AgentToolCall)
+        assert 1 == len(rig.events(CallRefused))
 
-    def test_a_change_by_another_process_while_it_waits(self, house: House) -> None:
+    def test_a_change_by_another_process_while_it_waits(self, rig: JournaledRig) -> None:
         """A block that somebody else sets between decision and start counts."""
-        with ToolRegistry(journal=house.path) as other:
+        with ToolRegistry(journal=rig.path) as other:
 
             def handler(request: ApprovalRequest) -> Any:
                 other.block("pay", "ann")
                 return Allow()
 
-            house.ask(handler)
+            rig.ask(handler)
 
-            assert Outcome.FORBIDDEN is house.call("pay", {"to": "bob"}).outcome
-            assert [] == house.ran
-            assert [] == house.events(AgentToolCall)
+            assert Outcome.FORBIDDEN is rig.call("pay", {"to": "bob"}).outcome
+            assert [] == rig.ran
+            assert [] == rig.events(AgentToolCall)
 
 
 class TestRecordedAnswers:
     """A call of a run waits; the answer is recorded, the process ends, and the next one asks again."""
 
-    def begin(self, house: House, answer: Any, **options: Any) -> House:
+    def begin(self, rig: JournaledRig, answer: Any, **options: Any) -> JournaledRig:
         """Let a call wait, answer it, and start anew."""
-        with house.registry.run("r"):
-            assert Outcome.APPROVAL_REQUIRED is house.call("pay", {"to": "bob"}, name="c1").outcome
-        house.registry.approvals.answer("c1", answer)
-        return house.again(**options)
+        with rig.registry.run("r"):
+            assert Outcome.APPROVAL_REQUIRED is rig.call("pay", {"to": "bob"}, name="c1").outcome
+        rig.registry.approvals.answer("c1", answer)
+        return rig.reopen(**options)
 
-    def test_it_survives_and_is_used_once(self, house: House) -> None:
+    def test_it_survives_and_is_used_once(self, rig: JournaledRig) -> None:
         """The call passes with the recorded answer, and is replayed from then on; a second such call asks again."""
-        second = self.begin(house, Allow(None, "boss"))
+        second = self.begin(rig, Allow(None, "boss"))
         with second.registry.run("r"):
             assert Outcome.OK is second.call("pay", {"to": "bob"}, name="c1").outcome
             assert second.call("pay", {"to": "bob"}, name="c1").replayed
             assert Outcome.APPROVAL_REQUIRED is second.call("pay", {"to": "bob"}, name="c2").outcome
         assert [("bob", 1)] == second.ran
-        third = second.again()
+        third = second.reopen()
         with third.registry.run("r"):
             assert third.call("pay", {"to": "bob"}, name="c1").replayed
             assert Outcome.APPROVAL_REQUIRED is third.call("pay", {"to": "bob"}, name="c2").outcome
         assert [] == third.ran
         third.registry.close()
 
-    def test_a_no_survives(self, house: House) -> None:
+    def test_a_no_survives(self, rig: JournaledRig) -> None:
         """So does a recorded no."""
-        second = self.begin(house, Deny("too much", "boss"))
+        second = self.begin(rig, Deny("too much", "boss"))
         with second.registry.run("r"):
             result = second.call("pay", {"to": "bob"}, name="c1")
         assert (Outcome.APPROVAL_DENIED, []) == (result.outcome, second.ran)
         assert "too much" in str(result.error)
         second.registry.close()
 
-    def test_edits_survive(self, house: House) -> None:
+    def test_edits_survive(self, rig: JournaledRig) -> None:
         """What the answer changed is what the tool gets."""
-        second = self.begin(house, Allow({"to": "eve", "amount": 3}, "boss"))
+        second = self.begin(rig, Allow({"to": "eve", "amount": 3}, "boss"))
         with second.registry.run("r"):
             assert 3 == second.call("pay", {"to": "bob"}, name="c1").result
         assert [("eve", 3)] == second.ran
@@ -171,18 +171,18 @@ class TestRecordedAnswers:
     @pytest.mark.parametrize(
         ("arguments", "agent"), [({"to": "eve"}, "ann"), ({"to": "bob", "amount": 2}, "ann"), ({"to": "bob"}, "cid")]
     )
-    def test_it_is_bound_to_arguments_and_agent(self, house: House, arguments: Any, agent: str) -> None:
+    def test_it_is_bound_to_arguments_and_agent(self, rig: JournaledRig, arguments: Any, agent: str) -> None:
         """Another call does not pass with it."""
-        second = self.begin(house, Allow(None, "boss"))
+        second = self.begin(rig, Allow(None, "boss"))
         second.registry.assign_tool_to_agent("pay", "cid")
         with second.registry.run("r"):
             assert Outcome.APPROVAL_REQUIRED is second.call("pay", arguments, agent).outcome
         assert [] == second.ran
         second.registry.close()
 
-    def test_it_is_bound_to_the_definition(self, house: House) -> None:
+    def test_it_is_bound_to_the_definition(self, rig: JournaledRig) -> None:
         """A tool that is another one by now asks again."""
-        second = self.begin(house, Allow(None, "boss"))
+        second = self.begin(rig, Allow(None, "boss"))
         second.registry.unregister_tool("pay")
 
         @second.registry.tool("pay", owned_by="ann", requires_approval=True)
@@ -200,8 +200,8 @@ class TestRecordedAnswers:
         """An answer that nobody used in its time counts no more."""
         for driver in ("sync", "async"):
             clock = Hand()
-            house = House(tmp_path / f"{driver}.db", driver, clock=clock)
-            second = self.begin(house, Allow(None, "boss"), clock=clock)
+            rig = JournaledRig(tmp_path / f"{driver}.db", driver, clock=clock)
+            second = self.begin(rig, Allow(None, "boss"), clock=clock)
             clock.at += timedelta(hours=2)
             with second.registry.run("r"):
                 assert Outcome.APPROVAL_REQUIRED is second.call("pay", {"to": "bob"}, name="c1").outcome

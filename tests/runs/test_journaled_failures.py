@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from journaled_rig import (
-    House,
-    house,  # noqa: F401
+    JournaledRig,
+    rig,  # noqa: F401
 )
 
 from praval_tools import (
@@ -23,22 +23,22 @@ from praval_tools import (
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, LateResult
 
 
-def figures_of(house: House) -> list[str]:
+def figures_of(rig: JournaledRig) -> list[str]:
     """Return the journal's events as text."""
-    found = [repr(one) for one in house.events()]
-    house.registry.close()
+    found = [repr(one) for one in rig.events()]
+    rig.registry.close()
     return found
 
 
 class TestTimeouts:
     @pytest.mark.parametrize(("fail", "outcome"), [(False, "ok"), (True, "tool_error")])
-    def test_a_thread_that_ends_later(self, house: House, fail: bool, outcome: str) -> None:
+    def test_a_thread_that_ends_later(self, rig: JournaledRig, fail: bool, outcome: str) -> None:
         """Its end is written down as such, and changes no outcome: neither of the call nor of its replay."""
-        with house.registry.run("r"):
-            assert Outcome.TIMEOUT is house.call("slow", {"fail": fail}).outcome
-        house.gate.set()
-        house.registry.drain()
-        second = house.again()
+        with rig.registry.run("r"):
+            assert Outcome.TIMEOUT is rig.call("slow", {"fail": fail}).outcome
+        rig.gate.set()
+        rig.registry.drain()
+        second = rig.reopen()
         (late,) = second.events(LateResult)
         assert outcome == late.outcome
         assert ("late" == late.result) if not fail else "late and wrong" in late.error
@@ -47,7 +47,7 @@ class TestTimeouts:
             assert (Outcome.TIMEOUT, True) == (result.outcome, result.replayed)
         second.registry.close()
 
-    def test_a_late_result_that_raises_while_it_is_written(self, house: House) -> None:
+    def test_a_late_result_that_raises_while_it_is_written(self, rig: JournaledRig) -> None:
         """It is written down as an error that came late."""
 
         class Table:
@@ -57,25 +57,25 @@ class TestTimeouts:
                 """Fail."""
                 raise RuntimeError("no rows")
 
-        @house.registry.tool("table", owned_by="ann", timeout=0.02)
+        @rig.registry.tool("table", owned_by="ann", timeout=0.02)
         def table() -> Any:
             """Come late."""
-            house.gate.wait(30)
+            rig.gate.wait(30)
             return Table()
 
-        with house.registry.run("r"):
-            assert Outcome.TIMEOUT is house.call("table").outcome
-        house.gate.set()
-        house.registry.drain()
-        (late,) = house.again().events(LateResult)
+        with rig.registry.run("r"):
+            assert Outcome.TIMEOUT is rig.call("table").outcome
+        rig.gate.set()
+        rig.registry.drain()
+        (late,) = rig.reopen().events(LateResult)
         assert (Outcome.TOOL_ERROR, "no rows") == (late.outcome, late.error)
 
     def test_a_tool_that_swallows_cancellation(self, tmp_path: Path) -> None:
         """An async tool that answers its time-out by a value has finished; that is recorded, and nothing is late."""
-        house = House(tmp_path / "runs.db", "async")
+        rig = JournaledRig(tmp_path / "runs.db", "async")
         ended = threading.Event()
 
-        @house.registry.tool("deaf", owned_by="ann", timeout=0.02)
+        @rig.registry.tool("deaf", owned_by="ann", timeout=0.02)
         async def deaf() -> str:
             """Hear nothing."""
             try:
@@ -84,19 +84,19 @@ class TestTimeouts:
                 ended.set()
             return "after all"
 
-        result = house.call("deaf")
+        result = rig.call("deaf")
 
         assert ended.is_set()
         assert (Outcome.OK, "after all") == (result.outcome, result.result)
-        assert ["agent_tool_call", "agent_tool_result"] == house.types()
-        house.registry.close()
+        assert ["agent_tool_call", "agent_tool_result"] == rig.types()
+        rig.registry.close()
 
 
 class TestCancellation:
     def test_the_awaiting_task_is_cancelled(self, tmp_path: Path) -> None:
         """The tool is cancelled, `cancelled` is written down, the cancellation goes on, and a rerun is in doubt."""
-        house = House(tmp_path / "runs.db", "async")
-        registry = house.registry
+        rig = JournaledRig(tmp_path / "runs.db", "async")
+        registry = rig.registry
 
         async def play() -> None:
             inside = asyncio.Event()
@@ -118,23 +118,23 @@ class TestCancellation:
                 assert Outcome.IN_DOUBT is (await registry.aexecute(ToolCall("c1", "wait", {}, "ann"))).outcome
 
         asyncio.run(play())
-        assert [Outcome.CANCELLED] == [one.outcome for one in house.events(AgentToolResult)]
+        assert [Outcome.CANCELLED] == [one.outcome for one in rig.events(AgentToolResult)]
         registry.close()
 
 
 class TestResults:
-    def test_what_cannot_be_encoded(self, house: House) -> None:
+    def test_what_cannot_be_encoded(self, rig: JournaledRig) -> None:
         """It is a `tool_error` that names the type; recorded, and replayed without a second run."""
         for replayed in (False, True):
-            with house.registry.run("r"):
-                result = house.call("odd")
+            with rig.registry.run("r"):
+                result = rig.call("odd")
             assert (Outcome.TOOL_ERROR, replayed) == (result.outcome, result.replayed)
             assert "lock" in str(result.error)
-        assert ["odd"] == house.ran
-        assert [Outcome.TOOL_ERROR] == [one.outcome for one in house.events(AgentToolResult)]
+        assert ["odd"] == rig.ran
+        assert [Outcome.TOOL_ERROR] == [one.outcome for one in rig.events(AgentToolResult)]
 
     @pytest.mark.parametrize("error", [RuntimeError, UnicodeDecodeError, SystemExit])
-    def test_what_raises_while_it_is_written(self, house: House, error: type[BaseException]) -> None:
+    def test_what_raises_while_it_is_written(self, rig: JournaledRig, error: type[BaseException]) -> None:
         """What code of the result's own raises is the tool's error: recorded, replayed, and nothing is in doubt."""
 
         class Table:
@@ -144,47 +144,47 @@ class TestResults:
                 """Fail."""
                 raise UnicodeDecodeError("utf-8", b"x", 0, 1, "bad") if error is UnicodeDecodeError else error("bad")
 
-        @house.registry.tool("table", owned_by="ann")
+        @rig.registry.tool("table", owned_by="ann")
         def table() -> Any:
             """Give a table."""
-            house.ran.append("table")
+            rig.ran.append("table")
             return {"rows": Table()}
 
         for replayed in (False, True):
-            with house.registry.run("r") as run:
-                result = house.call("table")
+            with rig.registry.run("r") as run:
+                result = rig.call("table")
                 assert [] == run.in_doubt
             assert (Outcome.TOOL_ERROR, replayed) == (result.outcome, result.replayed)
             assert error.__name__ == result.error_type
-        assert ["table"] == house.ran
-        assert [Outcome.TOOL_ERROR] == [one.outcome for one in house.events(AgentToolResult)]
+        assert ["table"] == rig.ran
+        assert [Outcome.TOOL_ERROR] == [one.outcome for one in rig.events(AgentToolResult)]
 
     @pytest.mark.parametrize("given", [None, "no", 2.5, True])
-    def test_what_is_not_as_declared(self, house: House, given: Any) -> None:
+    def test_what_is_not_as_declared(self, rig: JournaledRig, given: Any) -> None:
         """A plain value that is none of the return hint is a `tool_error`, too: nothing is raised, or left in doubt."""
 
-        @house.registry.tool("wrong", owned_by="ann")
+        @rig.registry.tool("wrong", owned_by="ann")
         def wrong() -> int:
             """Give something else."""
-            house.ran.append("wrong")
+            rig.ran.append("wrong")
             return given  # type: ignore[no-any-return]
 
         for _ in range(2):
-            with house.registry.run("r") as run:
-                results = [house.call("wrong", name=f"c{number}") for number in range(3)]
+            with rig.registry.run("r") as run:
+                results = [rig.call("wrong", name=f"c{number}") for number in range(3)]
                 assert [] == run.in_doubt
             assert {Outcome.TOOL_ERROR} == {one.outcome for one in results}
             assert all(type(given).__name__ in str(one.error) for one in results)
-        assert ["wrong"] * 3 == house.ran
-        assert [Outcome.TOOL_ERROR] * 3 == [one.outcome for one in house.events(AgentToolResult)]
+        assert ["wrong"] * 3 == rig.ran
+        assert [Outcome.TOOL_ERROR] * 3 == [one.outcome for one in rig.events(AgentToolResult)]
 
-    def test_fifty_megabytes(self, house: House) -> None:
+    def test_fifty_megabytes(self, rig: JournaledRig) -> None:
         """They are recorded whole and replayed equal; a model sees the beginning and the end."""
         size = 50_000_000
         results = []
         for _ in range(2):
-            with house.registry.run("r"):
-                results.append(house.call("big", {"size": size}))
+            with rig.registry.run("r"):
+                results.append(rig.call("big", {"size": size}))
         live, again = results
 
         assert [False, True] == [one.replayed for one in results]
@@ -192,31 +192,31 @@ class TestResults:
         assert live.result == again.result
         assert live.for_model() == again.for_model()
         assert len(again.for_model()) <= 100
-        assert ["big"] == house.ran
+        assert ["big"] == rig.ran
 
-    def test_retries(self, house: House) -> None:
+    def test_retries(self, rig: JournaledRig) -> None:
         """Every start is written down with its number, and one result for all."""
-        assert Outcome.OK is house.call("flaky").outcome
-        assert [1, 2, 3] == [one.attempt for one in house.events(AgentToolCall)]
-        assert [3] == [one.attempts for one in house.events(AgentToolResult)]
+        assert Outcome.OK is rig.call("flaky").outcome
+        assert [1, 2, 3] == [one.attempt for one in rig.events(AgentToolCall)]
+        assert [3] == [one.attempts for one in rig.events(AgentToolResult)]
 
     def test_masked_errors(self, tmp_path: Path) -> None:
-        """The id that a model was told is found in the journal, beside what the tool said."""
+        """The id in the message for the model is found in the journal, beside the tool's own message."""
         for driver in ("sync", "async"):
-            house = House(tmp_path / f"{driver}.db", driver, errors="masked")
-            error = str(house.call("broken").error)
+            rig = JournaledRig(tmp_path / f"{driver}.db", driver, errors="masked")
+            error = str(rig.call("broken").error)
             assert "inner reason" not in error
-            (found,) = house.events(AgentToolResult)
+            (found,) = rig.events(AgentToolResult)
             assert error == found.error
             assert "the inner reason" == found.detail
-            house.registry.close()
+            rig.registry.close()
 
 
 class TestTheTrailHasNoHoles:
     @pytest.mark.parametrize("case", range(11))
-    def test_every_refusal_is_an_event(self, house: House, case: int) -> None:
+    def test_every_refusal_is_an_event(self, rig: JournaledRig, case: int) -> None:
         """Whatever keeps a call from its tool is written down once, with agent, tool, outcome and reason."""
-        registry = house.registry
+        registry = rig.registry
         registry.add_policy(lambda agent, tool, arguments: "not today" if agent == "eve" else None)
         registry.assign_tool_to_agent("add", "eve")
         registry.assign_tool_to_agent("add", "low", where={"x": {"maximum": 1}})
@@ -225,8 +225,8 @@ class TestTheTrailHasNoHoles:
         registry.limits.set(agent="ann", tool="odd", per_minute=1)
         registry.retire_agent("low") if case == 10 else None
         if case == 6:
-            house.call("odd")
-        before = len(house.events())
+            rig.call("odd")
+        before = len(rig.events())
         tool, arguments, agent, outcome = (
             ("nope", {}, "ann", "unknown_tool"),
             ("add", {"x": 1}, "bob", "forbidden"),
@@ -241,10 +241,10 @@ class TestTheTrailHasNoHoles:
             ("add", {"x": 1}, "low", "forbidden"),
         )[case]
 
-        result = house.call(tool, arguments, agent)
+        result = rig.call(tool, arguments, agent)
 
         assert outcome == result.outcome
-        (event,) = house.events()[before:]
+        (event,) = rig.events()[before:]
         assert isinstance(event, CallRefused)
         assert (tool, agent, outcome, arguments) == (event.tool_name, event.agent, event.outcome, event.arguments)
         assert event.error == result.error and event.tool_call_id
@@ -274,42 +274,42 @@ class TestTheTrailHasNoHoles:
         ],
         ids=range(17),
     )
-    def test_junk_leaves_a_journal_that_can_be_read(self, house: House, call: ToolCall) -> None:
+    def test_junk_leaves_a_journal_that_can_be_read(self, rig: JournaledRig, call: ToolCall) -> None:
         """Whatever a model sends in whatever field: there is a result, and the journal reads back."""
-        if house.driver == "sync":
-            result = house.registry.execute(call)
+        if rig.driver == "sync":
+            result = rig.registry.execute(call)
         else:
-            result = asyncio.run(house.registry.aexecute(call))
+            result = asyncio.run(rig.registry.aexecute(call))
 
-        events = house.events()
+        events = rig.events()
         assert result.outcome.value in [str(getattr(one, "outcome", "")) for one in events]
-        assert figures_of(house) == figures_of(house.again())
+        assert figures_of(rig) == figures_of(rig.reopen())
 
-    def test_nested_calls(self, house: House) -> None:
+    def test_nested_calls(self, rig: JournaledRig) -> None:
         """Calls that are made inside of a tool carry the id of its call, refused ones too."""
-        assert [2, "unknown_tool"] == house.call("outer").result
+        assert [2, "unknown_tool"] == rig.call("outer").result
 
-        outer, *inner = [one for one in house.events() if isinstance(one, AgentToolCall | CallRefused)]
+        outer, *inner = [one for one in rig.events() if isinstance(one, AgentToolCall | CallRefused)]
         assert None is outer.parent_id
         assert [("add", outer.tool_call_id), ("nope", outer.tool_call_id)] == [
             (one.tool_name, one.parent_id) for one in inner
         ]
 
-    def test_a_call_of_the_host(self, house: House) -> None:
+    def test_a_call_of_the_host(self, rig: JournaledRig) -> None:
         """The operator's own calls are there, under rule `operator`, without an agent."""
-        house.registry.execute_tool("add", x=1)
-        house.registry.execute("c1", "add", {"x": 2})
+        rig.registry.execute_tool("add", x=1)
+        rig.registry.execute("c1", "add", {"x": 2})
 
-        found = house.events(AgentToolCall)
+        found = rig.events(AgentToolCall)
         assert [(None, "operator")] * 2 == [(one.agent, one.decision.rule) for one in found]
 
-    def test_who_wrote_it(self, house: House) -> None:
-        """Calls, refusals and acts carry the process that wrote them, and a time in UTC."""
-        house.call("add", {"x": 1})
-        house.call("nope", {})
-        house.registry.assign_tool_to_agent("add", "somebody")
+    def test_who_wrote_it(self, rig: JournaledRig) -> None:
+        """Calls, refusals and changes carry the process that wrote them, and a time in UTC."""
+        rig.call("add", {"x": 1})
+        rig.call("nope", {})
+        rig.registry.assign_tool_to_agent("add", "somebody")
 
-        found = house.events()
+        found = rig.events()
         assert 4 == len(found)
         assert {f"{socket.gethostname()}:{os.getpid()}"} == {one.process for one in found}
         assert {timedelta()} == {one.time.utcoffset() for one in found}

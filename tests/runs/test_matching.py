@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from runs_rig import Rig, _outer, path, rig  # noqa: F401
+from runs_rig import Rig, add_outer_tool, path, rig  # noqa: F401
 
 from praval_tools import (
     Allow,
@@ -174,7 +174,7 @@ class TestMatching:
 
     def test_position_of_nested_calls(self, rig: Rig) -> None:
         """Calls from inside of a replayed call have no place among its neighbours."""
-        _outer(rig)
+        add_outer_tool(rig)
         for replayed in (False, True):
             with rig.registry.run("r", "position") as run:
                 assert [replayed] * 2 == [rig.call("a", 1, "outer").replayed, rig.call("b", 7).replayed]
@@ -206,7 +206,7 @@ class TestMatching:
 
     def test_strict_and_nested(self, rig: Rig) -> None:
         """Children of a replayed call are not unused."""
-        _outer(rig)
+        add_outer_tool(rig)
         for _ in range(2):
             with rig.registry.run("r", strict=True):
                 assert 11 == rig.call("a", 1, "outer").result

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_rig import Gate, Rig, _outer, path, rig, see_whole  # noqa: F401
+from runs_rig import Gate, Rig, add_outer_tool, check_journal, path, rig  # noqa: F401
 
 from praval_tools import (
     ToolCall,
@@ -23,20 +23,20 @@ class TestBelonging:
 
     def test_toolset_in_plain_threads(self, rig: Rig) -> None:
         """The run's toolset carries the run into threads that know nothing of it, in every way of calling."""
-        told: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         rig.registry.assign_tool_to_agent("add", "bob")
         with rig.registry.run("r") as run:
             tools = run.toolset("ann")
 
             def work() -> None:
-                told["call"] = tools.call("add", number=1)
-                told["bound"] = tools["add"](number=2)
-                told["json"] = tools.call_json("add", b'{"number": 3}')
-                told["execute"] = tools.execute(ToolCall("e", "add", {"number": 4})).result
-                told["batch"] = tools.execute_batch([ToolCall(f"b{at}", "add", {"number": at}) for at in (5, 6)])
-                told["acall"] = asyncio.run(tools.acall("aadd", number=7))
-                told["for"] = tools.execute(ToolCall("f", "add", {"number": 8}, on_behalf_of=("bob",))).result
-                told["afor"] = asyncio.run(
+                results["call"] = tools.call("add", number=1)
+                results["bound"] = tools["add"](number=2)
+                results["json"] = tools.call_json("add", b'{"number": 3}')
+                results["execute"] = tools.execute(ToolCall("e", "add", {"number": 4})).result
+                results["batch"] = tools.execute_batch([ToolCall(f"b{at}", "add", {"number": at}) for at in (5, 6)])
+                results["acall"] = asyncio.run(tools.acall("aadd", number=7))
+                results["for"] = tools.execute(ToolCall("f", "add", {"number": 8}, on_behalf_of=("bob",))).result
+                results["afor"] = asyncio.run(
                     tools.aexecute(ToolCall("g", "add", {"number": 9}, on_behalf_of=("bob",)))
                 ).result
 
@@ -45,12 +45,12 @@ class TestBelonging:
             thread.join()
             assert list(range(1, 10)) == sorted(one.arguments["number"] for one in run.calls)
         assert [2, 3, b"4", 5, 8, 9, 10] == [
-            told[one] for one in ("call", "bound", "json", "execute", "acall", "for", "afor")
+            results[name] for name in ("call", "bound", "json", "execute", "acall", "for", "afor")
         ]
 
     def test_nested_calls_of_a_named_run(self, rig: Rig) -> None:
         """A call that names its run takes those from inside of it along."""
-        _outer(rig)
+        add_outer_tool(rig)
         with rig.registry.run("r") as run:
             thread = threading.Thread(target=rig.call, args=("a", 1, "outer"), kwargs={"run_id": "r"})
             thread.start()
@@ -126,4 +126,4 @@ class TestBelonging:
                     os._exit(code)
             assert 0 == os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
             assert 3 == rig.call("b", 2).result
-        assert {"a": 1, "b": 1, "c": 1} == see_whole(rig.path)
+        assert {"a": 1, "b": 1, "c": 1} == check_journal(rig.path)

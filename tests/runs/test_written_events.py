@@ -1,4 +1,4 @@
-"""What is written of a call: the quick way writes what the codec writes."""
+"""Records of calls: the fast path writes the same as the codec."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ json = st.recursive(
 )
 
 
-def written(value: Any, *, quick: bool) -> list[Any]:
-    """Return the events of some calls, as they are read back; *quick*: False has every one go through the codec."""
+def record_calls(value: Any, *, fast: bool) -> list[Any]:
+    """Return the events of some calls, read back; with *fast* false, the codec writes every one."""
 
     def echo(value: Any) -> Any:
         """Give it back."""
@@ -31,33 +31,33 @@ def written(value: Any, *, quick: bool) -> list[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRAVAL_TOOLS_KEY", "the same for both")
-        if not quick:
+        if not fast:
             patch.setattr(call_records, "build_plain_start_record", lambda *_, **__: None)
             patch.setattr(call_records, "build_plain_end_record", lambda *_, **__: None)
             patch.setattr(JournaledFastPaths, "find_fast_call", lambda *_, **__: None)
         registry = ToolRegistry(journal="memory")
         registry.tool("echo", owned_by="ann")(echo)
         with registry.run("r"):
-            for name in "abc":  # the short road is made for the second call
+            for name in "abc":
                 assert registry.execute(ToolCall(name, "echo", {"value": value}, "ann")).success
     assert registry.journal is not None
     return list(registry.journal.events())
 
 
-class TestQuickly:
+class TestFastRecords:
     @given(json)
     def test_as_the_codec_writes(self, value: Any) -> None:
-        """Call and result read back the same, whichever way they were written, but for ids, times and latency."""
-        quick, slow = written(value, quick=True), written(value, quick=False)
+        """Fast path and codec write calls and results that read back the same, except ids, times and latency."""
+        fast, slow = record_calls(value, fast=True), record_calls(value, fast=False)
 
-        for one, other in zip(quick, slow, strict=True):
-            same = {"id": one.id, "time": one.time}
-            if isinstance(one, AgentToolResult):
-                same["latency_ms"] = one.latency_ms
-            assert repr(one) == repr(attrs.evolve(other, **same))
+        for event, other in zip(fast, slow, strict=True):
+            same = {"id": event.id, "time": event.time}
+            if isinstance(event, AgentToolResult):
+                same["latency_ms"] = event.latency_ms
+            assert repr(event) == repr(attrs.evolve(other, **same))
 
     def test_reads_back_and_is_written_again(self) -> None:
-        """What was written quickly is an event of the codec like any other."""
-        for event in written({"a": [1, 2.5, "é"]}, quick=True):
+        """What the fast path wrote is an event of the codec like any other."""
+        for event in record_calls({"a": [1, 2.5, "é"]}, fast=True):
             assert isinstance(event, AgentToolCall | AgentToolResult)
             assert event == from_json(to_json(event))

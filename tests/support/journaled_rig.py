@@ -1,4 +1,4 @@
-"""Shared by the tests that test_journaled_unhappy was split into."""
+"""A journaled registry whose tools fail, time out or need approval; used by the tests of journaled calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from praval_tools import (
 Ask = Callable[[ApprovalRequest], Any]
 
 
-class House:
+class JournaledRig:
     """A registry over a file, with tools that go wrong, driven from sync or from async code."""
 
     def __init__(self, path: Path, driver: str, **options: Any) -> None:
@@ -104,23 +104,23 @@ class House:
     def events(self, kind: Any = object) -> list[Any]:
         """Return the events of a kind."""
         assert self.registry.journal is not None
-        return [one for one in self.registry.journal.events() if isinstance(one, kind)]
+        return [event for event in self.registry.journal.events() if isinstance(event, kind)]
 
     def types(self) -> list[str]:
         """Return the types of the events of calls, in order."""
-        return [one.type.value for one in self.events() if hasattr(one, "tool_call_id")]
+        return [event.type.value for event in self.events() if hasattr(event, "tool_call_id")]
 
-    def again(self, **options: Any) -> House:
-        """Return the house of the next process."""
+    def reopen(self, **options: Any) -> JournaledRig:
+        """Return a rig over the same journal, as the next process would have it."""
         self.gate.set()
         self.registry.close()
-        return House(self.path, self.driver, **options)
+        return JournaledRig(self.path, self.driver, **options)
 
 
 @pytest.fixture(params=["sync", "async"])
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """A house for each driver."""
-    made = House(tmp_path / "runs.db", request.param)
-    yield made
-    made.gate.set()
-    made.registry.close()
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A rig for each driver: sync and async."""
+    rig = JournaledRig(tmp_path / "runs.db", request.param)
+    yield rig
+    rig.gate.set()
+    rig.registry.close()

@@ -1,4 +1,4 @@
-"""Shared by the tests that test_runs_together was split into."""
+"""A registry over one journal file, a gate for its calls, and a check of the whole file; used by the tests of runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rig:
         """Make one call."""
         return self.registry.execute(ToolCall(call_id, name, {"number": number}, "ann", **more))
 
-    def again(self, **options: Any) -> Rig:
+    def reopen(self, **options: Any) -> Rig:
         """Close the registry, and return one in its place."""
         self.registry.close()
         return Rig(self.path, **options)
@@ -59,21 +59,21 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def rig(path: Path) -> Iterator[Rig]:
     """Give a registry with two tools."""
-    made = Rig(path)
-    yield made
-    made.registry.close()
+    rig = Rig(path)
+    yield rig
+    rig.registry.close()
 
 
-def see_whole(path: Path) -> Counter[str]:
-    """Assert that places are as they must be, and return how many results each call has."""
+def check_journal(path: Path) -> Counter[str]:
+    """Check that the numbering has no gaps or repeats, and return how many results each call has."""
     with open_journal(path) as journal:
         entries = list(journal.read())
-    seqs = [one.seq for one in entries]
+    seqs = [entry.seq for entry in entries]
     assert sorted(set(seqs)) == seqs
-    for run in {one.event.run_id for one in entries} - {None}:
-        places = [one.run_seq for one in entries if one.event.run_id == run]
+    for run in {entry.event.run_id for entry in entries} - {None}:
+        places = [entry.run_seq for entry in entries if entry.event.run_id == run]
         assert list(range(1, len(places) + 1)) == places
-    return Counter(one.event.tool_call_id for one in entries if one.type == "agent_tool_result")
+    return Counter(entry.event.tool_call_id for entry in entries if entry.type == "agent_tool_result")
 
 
 class Gate:
@@ -87,7 +87,7 @@ class Gate:
         @registry.tool("gate", owned_by="ann", **metadata)
         def gate(number: int) -> int:
             """Wait."""
-            return self._through(number)
+            return self._wait_inside(number)
 
         @registry.tool("agate", owned_by="ann", **metadata)
         async def agate(number: int) -> int:
@@ -100,7 +100,7 @@ class Gate:
                 raise self.error
             return number + 1
 
-    def _through(self, number: int) -> int:
+    def _wait_inside(self, number: int) -> int:
         self.runs += 1
         self.inside.set()
         assert self.go.wait(60)
@@ -109,7 +109,9 @@ class Gate:
         return number + 1
 
 
-def _outer(rig: Rig) -> None:
+def add_outer_tool(rig: Rig) -> None:
+    """Register a tool that calls `add`."""
+
     @rig.registry.tool("outer", owned_by="ann", idempotent=True)
     def outer(number: int) -> int:
         """Call another tool."""

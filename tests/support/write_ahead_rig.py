@@ -1,4 +1,4 @@
-"""Shared by the tests that test_write_ahead was split into."""
+"""A registry over a store that fails on request, for the tests of what is written before and after a call."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from praval_tools.journal.storage.sql_store import SqlStore
 Execute = Callable[[ToolRegistry, ToolCall], Any]
 
 
-def _sync(registry: ToolRegistry, call: ToolCall) -> Any:
+def execute_sync(registry: ToolRegistry, call: ToolCall) -> Any:
     return registry.execute(call)
 
 
-def _async(registry: ToolRegistry, call: ToolCall) -> Any:
+def execute_async(registry: ToolRegistry, call: ToolCall) -> Any:
     async def wait() -> Any:
         return await registry.aexecute(call)
 
     return asyncio.run(wait())
 
 
-@pytest.fixture(params=[_sync, _async], ids=["sync", "async"])
+@pytest.fixture(params=[execute_sync, execute_async], ids=["sync", "async"])
 def execute(request: pytest.FixtureRequest) -> Execute:
     """Give both drivers in turn."""
-    made: Execute = request.param
-    return made
+    execute: Execute = request.param
+    return execute
 
 
-class Failing:
-    """A store that fails where the test wants it to, as a disk would: at a type of event, before or after writing."""
+class FailingStore:
+    """A store that fails as a disk would: at the types of events in `fails`, or where `before` raises."""
 
     def __init__(self, store: SqlStore) -> None:
         self.store = store
@@ -49,23 +49,23 @@ class Failing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def _see(self, items: Sequence[Item]) -> None:
-        for one in items:
-            for record in one.records:
+    def _check(self, items: Sequence[Item]) -> None:
+        for item in items:
+            for record in item.records:
                 self.before(record.type)
                 if record.type in self.fails:
                     raise JournalError(self.store.name, "the disk is full", "Free space.")
 
     def append(self, items: Sequence[Item]) -> list[Answer]:
-        self._see(items)
+        self._check(items)
         return self.store.append(items)
 
     def submit(self, items: Sequence[Item]) -> Any:
-        self._see(items)
+        self._check(items)
         return self.store.submit(items)
 
     def aappend(self, items: Sequence[Item]) -> Awaitable[list[Answer]]:
-        self._see(items)
+        self._check(items)
         return self.store.aappend(items)
 
 
@@ -74,7 +74,7 @@ class Rig:
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.path, self.ran = path, list[int]()
-        self.store = Failing(SqlStore(path))
+        self.store = FailingStore(SqlStore(path))
         self.registry = ToolRegistry(journal=self.store, **options)
 
         @self.registry.tool("add", owned_by="ann")
@@ -102,7 +102,7 @@ class Rig:
 
     def types(self) -> list[str]:
         """Return the types of what was written of calls."""
-        return [one.type for one in self.store.store.read() if one.call_id is not None]
+        return [record.type for record in self.store.store.read() if record.call_id is not None]
 
 
 @pytest.fixture
@@ -114,25 +114,25 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def rig(path: Path) -> Iterator[Rig]:
     """Give a registry over a store that fails at will."""
-    made = Rig(path)
-    yield made
-    made.close()
+    rig = Rig(path)
+    yield rig
+    rig.close()
 
 
 def call(number: int = 1, name: str = "add", call_id: str | None = "c") -> ToolCall:
-    """Return a call of ann's."""
+    """Return a call that ann makes."""
     return ToolCall(call_id, name, {"number": number}, "ann")
 
 
 CALL, RESULT = "agent_tool_call", "agent_tool_result"
 
 
-def _cancelling(rig: Rig, task: asyncio.Future[Any], kind: str) -> Callable[[str], None]:
-    """Return what cancels *task* once, when an event of *kind* is about to be written."""
+def make_canceller(rig: Rig, task: asyncio.Future[Any], kind: str) -> Callable[[str], None]:
+    """Return a function that cancels *task* once, when an event of *kind* is about to be written."""
 
-    def see(what: str) -> None:
-        if what == kind:
+    def cancel_at(event_type: str) -> None:
+        if event_type == kind:
             rig.store.before = lambda _: None
             task.cancel()
 
-    return see
+    return cancel_at

@@ -1,0 +1,219 @@
+"""Writing the start and the end of a call: started, ended, refused, interrupted, or ended after its time-out."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from praval_tools.access import events
+from praval_tools.errors import JournalError
+from praval_tools.execution.context import SCOPE, activate_frame, make_frame
+from praval_tools.execution.effects import RunTool
+from praval_tools.execution.failures import get_error_type_name
+from praval_tools.execution.results import build_tool_error_result
+from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.replay import FINAL_OUTCOMES
+from praval_tools.journal.storage.protocol import INTENT, Item, Status
+from praval_tools.names import describe_error
+from praval_tools.runs import call_records
+from praval_tools.runs.event_writer import (
+    AppendOutcome,
+    CallSteps,
+    CallWriteState,
+    EventWriter,
+    warn_of_lost_result,
+)
+from praval_tools.runs.recorded_results import build_replayed_result
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.tools.call import Outcome, ToolResult
+
+
+class CallWriter:
+    """
+    Writes the records of the calls of one registry.
+
+    Args:
+        runtime: The runtime of the registry.
+        event_writer: Appends the records to the store.
+        is_intent_only: Nobody waits until a result is durable, nor until the start of a read-only tool is.
+    """
+
+    def __init__(self, runtime: Runtime, event_writer: EventWriter, *, is_intent_only: bool) -> None:
+        self._runtime, self._event_writer, self._is_intent_only = runtime, event_writer, is_intent_only
+        self._store = event_writer.store
+
+    # ── the start ────────────────────────────────────────────────────────────────────────────────
+
+    def write_start(self, write_state: CallWriteState, run: RunTool) -> CallSteps[bool]:
+        """Make the start durable; return False where the decision is out of date and has to be taken again."""
+        counted = (use.grant.id for use in run.path.grants if use.grant.max_calls is not None and use.stored)
+        unspent = frozenset(counted) - write_state.spent_grants if run.path.grants else frozenset[str]()
+        if write_state.start_written and run.attempts == 0 and write_state.last_execution is not None and not unspent:
+            return True
+        attempt = None if write_state.start_written or run.attempts else INTENT
+        record = call_records.build_start_record(write_state.builder, run, attempt)
+        if self._is_intent_only and run.tool.metadata.read_only is True and not unspent and run.attempts == 0:
+            if self._store.revision() != run.state.revision:
+                self._runtime.access_store.load_other_changes()
+                return False
+            write_state.deferred_start = record
+            return True
+        item = Item((record,), run.state.revision, tuple(sorted(unspent)))
+        return (yield from self.append_start(write_state, run, item, unspent))
+
+    def append_start(
+        self, write_state: CallWriteState, run: RunTool, item: Item, unspent: frozenset[str] = frozenset(),
+        append_outcome: AppendOutcome = None,
+    ) -> CallSteps[bool]:  # fmt: skip
+        """
+        Append the start, unless an earlier append of it had an *append_outcome*.
+
+        Returns:
+            Whether the tool may run; False where the decision is out of date and has to be taken again.
+        """
+        try:
+            answer = yield from self._event_writer.append_and_confirm(
+                write_state, item, "Nothing was run.", append_outcome=append_outcome
+            )
+        except (JournalError, GeneratorExit):
+            raise
+        except BaseException as error:
+            yield from self.write_interruption(write_state, run, error, entered=run.attempts > 0)
+            raise
+        if answer is None:
+            write_state.deferred_start = write_state.deferred_start or item.records[0]  # written with the result
+        if answer is None or answer.status is Status.DONE:
+            write_state.start_written, write_state.spent_grants = True, write_state.spent_grants | unspent
+            write_state.stored_grants |= unspent if answer is not None else frozenset()
+            return True
+        if answer.status is Status.EXHAUSTED:
+            calls_left = {answer.grant or "": 0}
+            self._runtime.access_store.commit(lambda _: [events.GrantsCounted(left=calls_left)], outside_draft=True)
+        elif answer.status is Status.STALE:
+            self._runtime.access_store.load_other_changes()
+        else:
+            raise JournalError(
+                self._store.name,
+                f"call {write_state.builder.call.tool_call_id!r} is recorded there already",
+                "Open the run anew.",
+            )
+        return False
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    def write_interruption(
+        self, write_state: CallWriteState, run: RunTool, error: BaseException, *, entered: bool
+    ) -> CallSteps[None]:
+        """Record that the caller was interrupted; a call in doubt whose function was not *entered* stays in doubt."""
+        if not entered and write_state.initial_status == "doubt":
+            return
+        record = call_records.build_interruption_record(write_state.builder, run, entered, error)
+        item = write_state.build_end_item(record)
+        if isinstance(error, GeneratorExit):  # nothing can be waited for
+            self._event_writer.submit(item)
+            if entered:
+                self._event_writer.count_call(Outcome.CANCELLED, record)
+            self._event_writer.update_run(write_state, item)
+            return
+        try:
+            if entered:
+                yield from self._event_writer.write_end(write_state, item, "It was stopped.", Outcome.CANCELLED)
+            else:
+                yield from self._event_writer.append(write_state, item, "It was stopped.")
+        except JournalError as store_error:  # the caller gets the interruption, which matters more
+            warn_of_lost_result(store_error)
+
+    def write_result(self, write_state: CallWriteState, result: ToolResult) -> CallSteps[ToolResult]:
+        """Record *result* as the end of a call that started, or else as a refusal, and return the result to be used."""
+        never_started = not write_state.start_written and write_state.deferred_start is None
+        if never_started or (write_state.was_started_before and not write_state.may_have_run):
+            yield from self.write_refusal(write_state, result)
+            return result
+        value, result = _encode_result(write_state, result)
+        entry = write_state.entry
+        next_attempt = max(1, entry.attempts + 1) if entry is not None else 1
+        attempt = next_attempt if result.outcome in FINAL_OUTCOMES else None
+        detail = self._get_error_detail(write_state, result)
+        record = call_records.build_end_record(write_state.builder, result, value, detail, attempt)
+        item = write_state.build_end_item(record)
+        if self._is_intent_only and write_state.deferred_start is None:
+            self._event_writer.submit(item)
+            self._event_writer.count_call(result.outcome, record, result.latency_ms)
+            self._event_writer.update_run(write_state, item, result.outcome)
+            return result
+        return (yield from self.append_end(write_state, result, item))
+
+    def append_end(
+        self, write_state: CallWriteState, result: ToolResult, item: Item, append_outcome: AppendOutcome = None
+    ) -> CallSteps[ToolResult]:
+        """
+        Append the end, unless an earlier append of it had an *append_outcome*.
+
+        Returns:
+            *result*, or the one of an earlier process where the store has that already.
+        """
+        call, attempt, entry = write_state.builder.call, item.records[-1].attempt, write_state.entry
+        effect = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
+        answer = yield from self._event_writer.write_end(
+            write_state, item, effect, result.outcome, latency=result.latency_ms, append_outcome=append_outcome
+        )
+        if answer is None or answer.status is not Status.EXISTS or entry is None:
+            return result
+        entry.apply_record(next(record for record in answer.found if record.attempt == attempt))
+        tool = None if write_state.last_execution is None else write_state.last_execution.tool
+        max_size = None if tool is None else self._runtime.get_max_result_size(tool)
+        return build_replayed_result(entry, call.tool_call_id, tool, max_size)
+
+    def write_refusal(self, write_state: CallWriteState, result: ToolResult) -> CallSteps[None]:
+        """Record a call that ended before its tool started."""
+        is_in_run = write_state.run is not None and not write_state.was_started_before
+        attempt = 1 if is_in_run and result.outcome in FINAL_OUTCOMES else None
+        record = call_records.build_refusal_record(write_state.builder, result, attempt)
+        yield from self._event_writer.write_end(write_state, Item((record,)), "Nothing was run.", result.outcome)
+
+    def record_late_end(self, write_state: CallWriteState, run: RunTool, result: ToolResult) -> None:
+        """Have the end of a function recorded that still runs after the time-out of its call."""
+        job = run.job
+        if result.outcome is not Outcome.TIMEOUT or job is None:
+            return
+
+        def write_late_result() -> None:
+            value: object = None
+            error: BaseException | None = job.error
+            if error is None:
+                try:
+                    value = run.tool.implementation.compiled.encode_result(job.value)
+                except (Exception, SystemExit) as encoding_error:  # the result may run code of its own
+                    error = encoding_error
+            text, type_name = (None, None) if error is None else (describe_error(error), get_error_type_name(error))
+            record = call_records.build_late_result_record(write_state.builder, value, text, type_name)
+            self._event_writer.submit(Item((record,)))
+
+        job.add_done_callback(write_late_result)
+
+    def _get_error_detail(self, write_state: CallWriteState, result: ToolResult) -> str | None:
+        """Return the message of a tool's error where the result does not show it."""
+        run, error = write_state.last_execution, result.exception
+        if run is None or error is None or result.outcome is not Outcome.TOOL_ERROR:
+            return None
+        if (run.tool.metadata.errors or self._runtime.options.errors) != "masked":
+            return None
+        with activate_frame(make_frame(run.frame[SCOPE])):
+            message = describe_error(error)
+        return None if message == result.error else message
+
+
+def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[object, ToolResult]:
+    """Return the value as JSON, and *result*, or a `tool_error` where the value has no JSON form."""
+    run = write_state.last_execution
+    if result.outcome is not Outcome.OK or run is None:
+        return None, result
+    compiled = run.tool.implementation.compiled
+    try:
+        if type(result.result) in SCALAR_TYPES:  # cannot run code of its own
+            return compiled.encode_result(result.result), result
+        with activate_frame(make_frame(run.frame[SCOPE])):
+            return compiled.encode_result(result.result), result
+    except (Exception, SystemExit) as error:  # the result may run code of its own
+        return None, replace(
+            build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
+        )

@@ -1,0 +1,109 @@
+"""Results read back from the journal: the recorded result of a call that is replayed, and that of a call in doubt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
+from praval_tools.execution.failures import restore_execution_error
+from praval_tools.journal.codec import build_body_decoder
+from praval_tools.journal.replay import ReplayEntry, decode_body
+from praval_tools.journal.value_codec import unpack_value
+from praval_tools.runs.call_records import DecisionFields
+from praval_tools.schema.coercion import Repair
+from praval_tools.schema.type_handler import Mismatch
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.decision import AccessOutcome, Decision
+from praval_tools.tools.tool import AnyTool
+
+
+class _RecordedStart(msgspec.Struct, gc=False):
+    decision: DecisionFields | None = None
+    repairs: tuple[Repair, ...] = ()
+
+
+class _RecordedEnd(msgspec.Struct, gc=False):
+    outcome: Outcome
+    v: int = 0
+    result: object = None
+    error: str | None = None
+    error_type: str | None = None
+    error_base: str | None = None
+    latency_ms: float | None = None
+    attempts: int = 0
+    decision: DecisionFields | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+# built on import: msgspec may crash where several threads build a decoder of one type at the same time
+_decode_end: Final = build_body_decoder(_RecordedEnd)
+_decode_start: Final = build_body_decoder(_RecordedStart)
+
+
+_DECISION_CODES: Final[dict[str, AccessOutcome]] = {
+    "unknown_tool": "unknown",
+    "disabled": "disabled",
+    "forbidden": "forbidden",
+}
+
+
+def build_replayed_result(
+    entry: ReplayEntry, call_id: str | None, tool: AnyTool | None, max_size: int | None
+) -> ToolResult:
+    """
+    Return the recorded result of a call.
+
+    Args:
+        entry: The recorded call; it has ended.
+        call_id: The id of the result.
+        tool: The tool as it is now; the value gets the type of its return hint.
+        max_size: How much of the result a model is shown.
+    """
+    if entry.end is None:
+        raise AssertionError("a call that ended has a record of that")
+    end = decode_body(entry.end, _decode_end)
+    start = _decode_start(entry.start.body) if entry.start is not None else _RecordedStart()
+    outcome, value = end.outcome, None
+    if outcome is Outcome.OK:
+        value = unpack_value(end.result)
+        if tool is not None and tool.implementation.is_compilable:
+            try:
+                value = tool.implementation.compiled.decode_result(value)
+            except Mismatch:  # recorded of an older definition, or redacted: stays JSON
+                pass
+    return ToolResult(
+        call_id, entry.tool, entry.agent, outcome, value, end.error, end.error_type, end.latency_ms,
+        end.attempts, start.repairs, True, _rebuild_decision(entry, outcome, end.decision or start.decision),
+        _rebuild_exception(entry, outcome, end), max_size,
+    )  # fmt: skip
+
+
+def _rebuild_decision(entry: ReplayEntry, outcome: Outcome, fields: DecisionFields | None) -> Decision | None:
+    if fields is None:
+        return None
+    code = "allowed" if fields.allowed else _DECISION_CODES.get(outcome.value, "forbidden")
+    return Decision(
+        fields.allowed, code, fields.rule, entry.agent, entry.tool, fields.reason, source=fields.source or None
+    )
+
+
+def _rebuild_exception(entry: ReplayEntry, outcome: Outcome, end: _RecordedEnd) -> BaseException | None:
+    if outcome is Outcome.TOOL_ERROR:
+        return restore_execution_error(end.error_base, end.error or "", end.error_type or "", entry.tool)
+    if outcome is Outcome.INVALID_ARGUMENTS:
+        return ToolArgumentsError(entry.tool, end.problems)
+    return None
+
+
+def build_in_doubt_result(entry: ReplayEntry, call: ToolCall) -> ToolResult:
+    """Return the result of a call that an earlier process began, and of which no result was recorded."""
+    text = (
+        f"Call {entry.call_id!r} of {entry.tool!r} began in run {call.run_id!r} and has no recorded result: "
+        f"it may have done its work, and is not run again. Look, then say run.resolve({entry.call_id!r}, result=…), "
+        f"error=… or rerun=True; or use praval-tools runs resolve."
+    )
+    error = ToolInDoubtError(text, call.run_id, entry.call_id)
+    return ToolResult(call.tool_call_id, entry.tool, entry.agent, Outcome.IN_DOUBT, None, text, error.code,
+                      exception=error)  # fmt: skip
