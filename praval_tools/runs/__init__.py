@@ -1,1 +1,1 @@
-"""Calls and runs in the journal: written ahead, found again, given back; imported for those who have one."""
+"""Recording and replaying the calls of a registry, and the runs in which they are replayed; needs a journal."""

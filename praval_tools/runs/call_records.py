@@ -212,8 +212,8 @@ def build_plain_end_record(
     """Return the record of a call that returned *value*, with nothing secret or special, if it can be encoded."""
     body = _ResultEventBody(
         v=EVENT_VERSION, type=_END_TYPE, id=clock.new_id(), time=clock.now(), tool_call_id=call.tool_call_id or "",
-        tool_name=call.name, process=get_process_name(), agent=call.agent, run_id=call.run_id, outcome=_OK, result=value,
-        error=None, latency_ms=result.latency_ms, attempts=result.attempts,
+        tool_name=call.name, process=get_process_name(), agent=call.agent, run_id=call.run_id, outcome=_OK,
+        result=value, error=None, latency_ms=result.latency_ms, attempts=result.attempts,
     )  # fmt: skip
     try:
         return _build_record(body, _ENCODE(body), record_attempt)
@@ -288,7 +288,8 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
     """Return the record of a call that ended before its tool started."""
     error = result.exception
     return builder.build_record(CallRefused(
-        **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome, arguments=builder.call.arguments,
+        **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,
+        arguments=builder.call.arguments,
         decision=None if result.decision is None else to_recorded_decision(result.decision), error=result.error,
         error_type=result.error_type, problems=error.problems if isinstance(error, ToolArgumentsError) else (),
         chain=builder.call.on_behalf_of, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
@@ -300,8 +301,8 @@ def build_interruption_record(builder: CallRecordBuilder, run: RunTool, entered:
     if not entered:
         return builder.build_record(CallRerun(**builder.build_common_fields(), by="praval_tools"))
     return builder.build_record(AgentToolResult(
-        **builder.build_common_fields(), outcome=Outcome.CANCELLED, error=f"The call was stopped by {type(error).__name__}.",
-        error_type="cancelled", attempts=run.attempts,
+        **builder.build_common_fields(), outcome=Outcome.CANCELLED,
+        error=f"The call was stopped by {type(error).__name__}.", error_type="cancelled", attempts=run.attempts,
     ))  # fmt: skip
 
 

@@ -94,8 +94,8 @@ class JournaledFastCall(msgspec.Struct, eq=False):
         """Return the query that finds the recorded call."""
         arguments = self.arguments
         return ReplayQuery(
-            call.tool_call_id, call.agent, call.name, call.parent_id or get_parent_id(), arguments, compute_digest(arguments), "",
-            self.fast_path.fingerprint,
+            call.tool_call_id, call.agent, call.name, call.parent_id or get_parent_id(), arguments,
+            compute_digest(arguments), "", self.fast_path.fingerprint,
         )  # fmt: skip
 
     def build_start_record(self, call: ToolCall, request: ReplayQuery | None) -> Record | None:

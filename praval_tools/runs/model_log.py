@@ -126,8 +126,9 @@ class ModelLog:
     def _start_loop(self, prompt: Any, digest: str, model: str) -> Item:
         clean, _ = self._redactor.redact(prompt)
         event = LoopBegan(
-            id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id, agent=self._agent,
-            input=clean, digest=digest, masked=clean is not prompt, model=model, parent_id=self._parent_id,
+            id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
+            agent=self._agent, input=clean, digest=digest, masked=clean is not prompt, model=model,
+            parent_id=self._parent_id,
         )  # fmt: skip
         self._load_loop(event)
         return self._build_item(event)
@@ -173,8 +174,8 @@ class ModelLog:
         shown = {**reply, "calls": clean_calls, **({"messages": []} if has_short_secrets else {})}
         clean, _ = self._redactor.redact(shown, secrets)
         event = ModelReplied(
-            id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id, agent=self._agent,
-            loop_id=self.loop_id, step=step, reply=clean, masked=clean["calls"] != reply["calls"],
+            id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
+            agent=self._agent, loop_id=self.loop_id, step=step, reply=clean, masked=clean["calls"] != reply["calls"],
             latency_ms=latency_ms,
         )  # fmt: skip
         self._add_reply(event)

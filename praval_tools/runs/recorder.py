@@ -202,10 +202,9 @@ class Recorder:
         if record is None:
             write_state = self._build_fallback_state(progress, fast_call, context)
             return (yield from self._drive_and_record(progress, steps, write_state))
-        append_outcome: AppendOutcome = None
         item = Item((record,), fast_call.fast_path.fast_path.state.revision)
         try:
-            append_outcome = yield AppendToJournal(self.store, item)
+            append_outcome: AppendOutcome = yield AppendToJournal(self.store, item)
         except BaseException as error:  # handled by `_recover_start`
             append_outcome = error
         if type(append_outcome) is not Answer or append_outcome.status is not Status.DONE:
@@ -219,8 +218,7 @@ class Recorder:
         except BaseException as error:  # handled by `_recover_execution`
             value, failure = None, error
         if failure is not None:
-            raised = None if isinstance(failure, FastPathMiss) else failure
-            return (yield from self._recover_execution(progress, steps, fast_call, context, raised, started))
+            return (yield from self._recover_execution(progress, steps, fast_call, context, failure, started))
         result = fast_call.build_result(call, value, self.runtime.clock.monotonic() - started)
         record = fast_call.build_end_record(call, result)
         if record is None:
@@ -259,12 +257,13 @@ class Recorder:
 
     def _recover_execution(
         self, progress: CallProgress, steps: CallPipeline, fast_call: JournaledFastCall, context: ReplayContext,
-        error: BaseException | None, started: float,
+        error: BaseException, started: float,
     ) -> CallPipeline:  # fmt: skip
-        """Go on with a call whose function raised *error*, or that was not admitted where there is no error."""
-        run = fast_call.build_execution(progress.call, 0 if error is None else 1)
+        """Go on with a call whose function raised *error*, or that was not admitted, which is a `FastPathMiss`."""
+        is_miss = isinstance(error, FastPathMiss)
+        run = fast_call.build_execution(progress.call, 0 if is_miss else 1)
         write_state = self._build_fallback_state(progress, fast_call, context, run)
-        if error is None:
+        if is_miss:
             return (yield from self._drive_and_record(progress, steps, write_state))
         if isinstance(error, Exception | SystemExit):
             return (yield from self._call_writer.write_result(write_state, build_failure_result(run, error, started)))

@@ -38,7 +38,7 @@ class TestStopped:
         with rig.registry.run("r") as run:
             with pytest.raises(error):
                 execute(rig.registry, call(name="stop"))
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
         with rig.registry.run("r"):
             assert Outcome.IN_DOUBT is execute(rig.registry, call(name="stop")).outcome
         assert [1] == rig.ran
@@ -55,7 +55,7 @@ class TestStopped:
         with rig.registry.run("r") as run:
             with pytest.raises(KeyboardInterrupt), pytest.warns(JournalWarning, match="disk is full"):
                 execute(rig.registry, call(name="stop"))
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
 
     def test_cancelled_before_its_intent_landed(self, rig: Rig) -> None:
         """A task that is cancelled while its call event is written ran nothing, and the call may run later."""
@@ -174,7 +174,7 @@ class TestStopped:
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+                assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
 
         asyncio.run(work())
         rig.registry.execute(call(call_id="after"))  # written after all that waits
@@ -217,7 +217,7 @@ class TestStopped:
             work._log_destroy_pending = False
             work.get_coro().close()
             loop.close()
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
         with rig.registry.run("r"):
             assert Outcome.IN_DOUBT is rig.registry.execute(call(name="hang")).outcome
 

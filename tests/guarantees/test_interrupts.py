@@ -242,7 +242,7 @@ class TestRuns:
 
         with registry.run("nightly") as run:
             for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), inside):
-                assert not any(one.is_claimed for one in run._get_recording().entries.values())
+                assert not any(entry.is_claimed for entry in run._get_recording().entries.values())
         with registry.run("nightly"):
             assert 3.0 == tools.call("add", x=1.0, y=2.0)
         registry.close()

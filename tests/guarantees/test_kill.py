@@ -205,8 +205,8 @@ class TestKill:
             entries = list(journal.read(run_id="nightly"))
             (run,) = journal.runs()
 
-        assert list(range(1, len(entries) + 1)) == [one.run_seq for one in entries]
-        ends = Counter(one.event.tool_call_id for one in entries if one.type == "agent_tool_result")
+        assert list(range(1, len(entries) + 1)) == [entry.run_seq for entry in entries]
+        ends = Counter(entry.event.tool_call_id for entry in entries if entry.type == "agent_tool_result")
         orders = sum(tool_of(number) == "order" for number in range(CALLS))
         assert CALLS + orders == len(ends)
         assert {1} == set(ends.values())

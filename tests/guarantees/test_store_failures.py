@@ -40,7 +40,7 @@ def _fail_for_arguments(rig: Rig, number: int) -> Callable[[str], None]:
         while frame is not None:
             items = frame.f_locals.get("items")
             if items and kind == CALL:
-                if any(f'"number":{number}'.encode() in one.body for item in items for one in item.records):
+                if any(f'"number":{number}'.encode() in record.body for item in items for record in item.records):
                     raise JournalError(str(rig.path), "the disk is full", "Free space.")
                 return
             frame = frame.f_back
@@ -76,7 +76,7 @@ with ToolRegistry(journal=sys.argv[1]) as registry:
     assert outcomes.count("not run") > 0
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     with registry.run("r") as run:
-        doubtful = {one.tool_call_id for one in run.in_doubt}
+        doubtful = {recorded.tool_call_id for recorded in run.in_doubt}
         assert doubtful == {f"c{at}" for at, how in enumerate(outcomes) if how == "ran"}, (doubtful, outcomes)
         for at, how in enumerate(outcomes):
             before = len(ran)
@@ -148,7 +148,7 @@ class TestTheStoreFails:
         with rig.registry.run("r") as run:
             with pytest.raises(JournalError, match="Tool 'add' ran.*'c'.*in doubt"):
                 execute(rig.registry, call())
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
             rig.store.fails.clear()
             assert Outcome.IN_DOUBT is execute(rig.registry, call()).outcome
         with rig.registry.run("r") as run:
@@ -180,15 +180,15 @@ class TestTheStoreFails:
                 with pytest.raises(ToolUsageError, match="'due' could not have returned that") as caught:
                     run.resolve("value", result=wrong)
                 assert "no-such-result" == caught.value.code
-            assert ["value", "json", "other"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["value", "json", "other"] == [recorded.tool_call_id for recorded in run.in_doubt]
             run.resolve("value", result=datetime(2031, 1, 1, tzinfo=UTC))
             run.resolve("json", result="2032-01-01T00:00:00Z")
             run.resolve("other", error="the server was down")
-            assert ["operator"] * 3 == [one.resolved_by for one in run.calls]
+            assert ["operator"] * 3 == [recorded.resolved_by for recorded in run.calls]
             years = [rig.registry.execute(call(name="due", call_id=one)).result.year for one in ("value", "json")]
             assert [2031, 2032] == years
             rig.registry.execute(call(2, name="add", call_id="new"))
-        assert [*["operator"] * 3, None] == [one.resolved_by for one in rig.registry.journal.calls("r")]
+        assert [*["operator"] * 3, None] == [recorded.resolved_by for recorded in rig.registry.journal.calls("r")]
         assert [1, 1, 1, 2] == rig.ran
 
     def test_a_refusal_that_is_not_recorded(self, rig: Rig, execute: Execute) -> None:
@@ -212,7 +212,7 @@ class TestTheStoreFails:
             with pytest.raises(JournalError):
                 asyncio.run(rig.registry.aexecute_batch(calls))
             rig.store.before = lambda kind: None
-            assert [1, 2, 3, 4, 5, 6] == [one.result for one in rig.registry.execute_batch(calls)]
+            assert [1, 2, 3, 4, 5, 6] == [recorded.result for recorded in rig.registry.execute_batch(calls)]
         assert [0, 1, 2, 3, 4, 5] == sorted(rig.ran)
 
     def test_a_batch_raises_a_mismatch(self, rig: Rig) -> None:
@@ -235,7 +235,7 @@ class TestTheStoreFails:
             execute(rig.registry, call())
         assert [1] == rig.ran
         with open_journal(rig.path) as journal:
-            assert [CALL, RESULT] == [one.type for one in journal.read()]
+            assert [CALL, RESULT] == [record.type for record in journal.read()]
 
     def test_closed_meanwhile(self, rig: Rig, execute: Execute) -> None:
         """A store that is closed while the tool runs: the error says that it ran."""
@@ -258,7 +258,7 @@ class TestTheStoreFails:
             rig.registry.execute(call(2, call_id="b"))
         assert [1] == rig.ran
         assert 4 == rig.registry.execute(call(3, call_id="d")).result
-        assert ["a", "a", "d", "d"] == [one.call_id for one in rig.store.store.read() if one.call_id]
+        assert ["a", "a", "d", "d"] == [record.call_id for record in rig.store.store.read() if record.call_id]
 
     @pytest.mark.parametrize("other", [False, True])
     def test_a_file_that_is_gone(self, rig: Rig, other: bool) -> None:
@@ -284,7 +284,7 @@ class TestTheStoreFails:
             execute(rig.registry, call(2, call_id="b"))
         assert [1] == rig.ran
         with open_journal(rig.path) as journal:
-            assert ["a", "a"] == [one.event.tool_call_id for one in journal.read()]
+            assert ["a", "a"] == [record.event.tool_call_id for record in journal.read()]
 
 
 class TestFullDisk:
@@ -296,7 +296,7 @@ class TestFullDisk:
         assert done.stdout.startswith("well")
         with open_journal(path) as journal:
             entries = list(journal.read(run_id="r"))
-        assert list(range(1, len(entries) + 1)) == [one.run_seq for one in entries]
+        assert list(range(1, len(entries) + 1)) == [entry.run_seq for entry in entries]
 
 
 class TestForeignFiles:

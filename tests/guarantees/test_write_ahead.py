@@ -56,10 +56,10 @@ class TestIntent:
         items: list[list[str]] = []
         append, aappend = rig.store.append, rig.store.aappend
         rig.store.append = lambda given: (
-            items.extend([one.type for one in item.records] for item in given) or append(given)
+            items.extend([record.type for record in item.records] for item in given) or append(given)
         )
         rig.store.aappend = lambda given: (
-            items.extend([one.type for one in item.records] for item in given) or aappend(given)
+            items.extend([record.type for record in item.records] for item in given) or aappend(given)
         )
 
         execute(rig.registry, call(name="look"))
@@ -78,7 +78,7 @@ class TestIntent:
             execute(rig.registry, call(name="stop"))
         assert [CALL, RESULT] == rig.types()
         with rig.registry.run("r") as run:
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
             assert Outcome.IN_DOUBT is execute(rig.registry, call(name="stop")).outcome
 
     def test_a_lost_result(self, rig: Rig, execute: Execute) -> None:
@@ -130,7 +130,7 @@ class TestDoubtStays:
         for _ in range(2):
             with registry.run("r") as run:
                 assert not registry.execute(call(name="pay")).success
-                assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+                assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
         (info,) = registry.journal.runs()
         assert 1 == info.in_doubt
         if how == "unregister":
@@ -155,11 +155,11 @@ class TestDoubtStays:
                 doubtful.store.before = make_canceller(doubtful, task, CALL)
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+                assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
 
         asyncio.run(work())
         with registry.run("r") as run:
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
             assert 2 == registry.execute(call(name="pay")).result
 
     def test_rerun_that_is_refused(self, rig: Rig) -> None:
@@ -283,7 +283,7 @@ class TestRetriesAndApprovals:
         with again.registry.run("r") as run:
             with pytest.raises(JournalError):
                 execute(again.registry, call(name="flaky"))
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
         assert [1] == again.ran
         again.close()
 

@@ -196,7 +196,7 @@ class TestOneId:
         async def both() -> list[Any]:
             async with rig.registry.run("r"):
                 calls = [rig.registry.aexecute(ToolCall("c", name, {"number": 1}, "ann")) for _ in range(8)]
-                tasks = [asyncio.ensure_future(one) for one in calls]
+                tasks = [asyncio.ensure_future(recorded) for recorded in calls]
                 while not gate.inside.is_set():
                     await asyncio.sleep(0)
                 gate.go.set()
@@ -259,7 +259,7 @@ class TestOneId:
 
             assert isinstance(first.exception(60), type(error))
             assert Outcome.IN_DOUBT is second.result(60).outcome
-            assert ["c"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
         assert 1 == gate.runs
 
     @pytest.mark.parametrize(("idempotent", "outcome"), [(None, "in_doubt"), (True, "ok")])
@@ -387,7 +387,7 @@ class TestOneId:
             with rig.registry.run("r") as run, ThreadPoolExecutor(2) as pool:
                 calls = [pool.submit(rig.registry.execute, ToolCall(f"c{one}", "meet", {"number": one}, "ann",
                                                                     run_id=run.run_id)) for one in (0, 1)]  # fmt: skip
-                results = [one.result(20) for one in calls]
+                results = [recorded.result(20) for recorded in calls]
 
         assert [0, 1] == [one.result for one in results]
         assert 1 == len(refused)

@@ -25,7 +25,7 @@ from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefu
 
 def figures_of(rig: JournaledRig) -> list[str]:
     """Return the journal's events as text."""
-    found = [repr(one) for one in rig.events()]
+    found = [repr(event) for event in rig.events()]
     rig.registry.close()
     return found
 
@@ -114,11 +114,11 @@ class TestCancellation:
                 with pytest.raises(asyncio.CancelledError):
                     await task
             async with registry.run("r") as run:
-                assert ["c1"] == [one.tool_call_id for one in run.in_doubt]
+                assert ["c1"] == [recorded.tool_call_id for recorded in run.in_doubt]
                 assert Outcome.IN_DOUBT is (await registry.aexecute(ToolCall("c1", "wait", {}, "ann"))).outcome
 
         asyncio.run(play())
-        assert [Outcome.CANCELLED] == [one.outcome for one in rig.events(AgentToolResult)]
+        assert [Outcome.CANCELLED] == [event.outcome for event in rig.events(AgentToolResult)]
         registry.close()
 
 
@@ -131,7 +131,7 @@ class TestResults:
             assert (Outcome.TOOL_ERROR, replayed) == (result.outcome, result.replayed)
             assert "lock" in str(result.error)
         assert ["odd"] == rig.ran
-        assert [Outcome.TOOL_ERROR] == [one.outcome for one in rig.events(AgentToolResult)]
+        assert [Outcome.TOOL_ERROR] == [event.outcome for event in rig.events(AgentToolResult)]
 
     @pytest.mark.parametrize("error", [RuntimeError, UnicodeDecodeError, SystemExit])
     def test_what_raises_while_it_is_written(self, rig: JournaledRig, error: type[BaseException]) -> None:
@@ -157,7 +157,7 @@ class TestResults:
             assert (Outcome.TOOL_ERROR, replayed) == (result.outcome, result.replayed)
             assert error.__name__ == result.error_type
         assert ["table"] == rig.ran
-        assert [Outcome.TOOL_ERROR] == [one.outcome for one in rig.events(AgentToolResult)]
+        assert [Outcome.TOOL_ERROR] == [event.outcome for event in rig.events(AgentToolResult)]
 
     @pytest.mark.parametrize("given", [None, "no", 2.5, True])
     def test_what_is_not_as_declared(self, rig: JournaledRig, given: Any) -> None:
@@ -173,10 +173,10 @@ class TestResults:
             with rig.registry.run("r") as run:
                 results = [rig.call("wrong", name=f"c{number}") for number in range(3)]
                 assert [] == run.in_doubt
-            assert {Outcome.TOOL_ERROR} == {one.outcome for one in results}
-            assert all(type(given).__name__ in str(one.error) for one in results)
+            assert {Outcome.TOOL_ERROR} == {result.outcome for result in results}
+            assert all(type(given).__name__ in str(result.error) for result in results)
         assert ["wrong"] * 3 == rig.ran
-        assert [Outcome.TOOL_ERROR] * 3 == [one.outcome for one in rig.events(AgentToolResult)]
+        assert [Outcome.TOOL_ERROR] * 3 == [event.outcome for event in rig.events(AgentToolResult)]
 
     def test_fifty_megabytes(self, rig: JournaledRig) -> None:
         """They are recorded whole and replayed equal; a model sees the beginning and the end."""
@@ -187,7 +187,7 @@ class TestResults:
                 results.append(rig.call("big", {"size": size}))
         live, again = results
 
-        assert [False, True] == [one.replayed for one in results]
+        assert [False, True] == [result.replayed for result in results]
         assert size == len(live.result)
         assert live.result == again.result
         assert live.for_model() == again.for_model()
@@ -197,8 +197,8 @@ class TestResults:
     def test_retries(self, rig: JournaledRig) -> None:
         """Every start is written down with its number, and one result for all."""
         assert Outcome.OK is rig.call("flaky").outcome
-        assert [1, 2, 3] == [one.attempt for one in rig.events(AgentToolCall)]
-        assert [3] == [one.attempts for one in rig.events(AgentToolResult)]
+        assert [1, 2, 3] == [event.attempt for event in rig.events(AgentToolCall)]
+        assert [3] == [event.attempts for event in rig.events(AgentToolResult)]
 
     def test_masked_errors(self, tmp_path: Path) -> None:
         """The id in the message for the model is found in the journal, beside the tool's own message."""
@@ -289,7 +289,7 @@ class TestTheTrailHasNoHoles:
         """Calls that are made inside of a tool carry the id of its call, refused ones too."""
         assert [2, "unknown_tool"] == rig.call("outer").result
 
-        outer, *inner = [one for one in rig.events() if isinstance(one, AgentToolCall | CallRefused)]
+        outer, *inner = [event for event in rig.events() if isinstance(event, AgentToolCall | CallRefused)]
         assert None is outer.parent_id
         assert [("add", outer.tool_call_id), ("nope", outer.tool_call_id)] == [
             (one.tool_name, one.parent_id) for one in inner
@@ -311,6 +311,6 @@ class TestTheTrailHasNoHoles:
 
         found = rig.events()
         assert 4 == len(found)
-        assert {f"{socket.gethostname()}:{os.getpid()}"} == {one.process for one in found}
-        assert {timedelta()} == {one.time.utcoffset() for one in found}
-        assert 4 == len({one.id for one in found})
+        assert {f"{socket.gethostname()}:{os.getpid()}"} == {event.process for event in found}
+        assert {timedelta()} == {event.time.utcoffset() for event in found}
+        assert 4 == len({event.id for event in found})

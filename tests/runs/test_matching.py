@@ -120,7 +120,7 @@ class TestMatching:
         with rig.registry.run("r"):
             results = [rig.call("c", 1), rig.call("c", 1)]
 
-        assert [False, True] == [one.replayed for one in results]
+        assert [False, True] == [result.replayed for result in results]
         assert [1] == rig.ran
 
     def test_arguments_in_any_spelling(self, rig: Rig) -> None:
@@ -195,7 +195,7 @@ class TestMatching:
             rig.call("b", 2)
         with rig.registry.run("r") as run:
             rig.call("a", 1)
-            assert ["b"] == [one.tool_call_id for one in run.unused]
+            assert ["b"] == [recorded.tool_call_id for recorded in run.unused]
         with pytest.raises(UnusedCallsError, match="'b'"), rig.registry.run("r", strict=True):
             rig.call("a", 1)
         with pytest.raises(ZeroDivisionError), rig.registry.run("r", strict=True):
@@ -269,7 +269,7 @@ class TestMatching:
             )
         ]
         with home.run("r"):
-            first = [home.execute(one) for one in calls]
+            first = [home.execute(recorded) for recorded in calls]
         outcomes = "unknown_tool forbidden disabled approval_denied limited invalid_arguments"
         assert outcomes.split() == [one.outcome for one in first]
 
@@ -279,14 +279,14 @@ class TestMatching:
         home.set_approval_handler(lambda _: Allow())
         home.limits.set(tool="aadd")
         with home.run("r") as run:
-            again = [home.execute(one) for one in calls]
+            again = [home.execute(recorded) for recorded in calls]
             assert [] == run.unused
         assert [(one.outcome, one.error, one.error_type, True) for one in first] == [
             (one.outcome, one.error, one.error_type, one.replayed) for one in again
         ]
         assert [5] == rig.ran
         with home.run("other"):
-            assert ["ok"] * 5 == [home.execute(one).outcome for one in calls[:5]]
+            assert ["ok"] * 5 == [home.execute(recorded).outcome for recorded in calls[:5]]
 
     def test_what_call_raises(self, rig: Rig) -> None:
         """A replayed error is raised as the class that the tool raised; one in doubt names run and call."""
@@ -341,7 +341,7 @@ class TestMatching:
                 assert "not-in-doubt" == caught.value.code
             with pytest.raises(RunBusyError):
                 rig.registry.journal.resolve("r", "s", rerun=True)
-            assert ["s"] == [one.tool_call_id for one in run.in_doubt]
+            assert ["s"] == [recorded.tool_call_id for recorded in run.in_doubt]
 
     def test_tool_gone(self, rig: Rig) -> None:
         """The recorded result of a tool that is gone replays; `strict_fingerprint` says that it is gone."""

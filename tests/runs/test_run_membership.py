@@ -43,7 +43,7 @@ class TestBelonging:
             thread = threading.Thread(target=work)
             thread.start()
             thread.join()
-            assert list(range(1, 10)) == sorted(one.arguments["number"] for one in run.calls)
+            assert list(range(1, 10)) == sorted(recorded.arguments["number"] for recorded in run.calls)
         assert [2, 3, b"4", 5, 8, 9, 10] == [
             results[name] for name in ("call", "bound", "json", "execute", "acall", "for", "afor")
         ]
@@ -55,8 +55,8 @@ class TestBelonging:
             thread = threading.Thread(target=rig.call, args=("a", 1, "outer"), kwargs={"run_id": "r"})
             thread.start()
             thread.join()
-            assert ["outer", "add"] == [one.tool_name for one in run.calls]
-            assert ["a"] == [one.parent_id for one in run.calls[1:]]
+            assert ["outer", "add"] == [recorded.tool_name for recorded in run.calls]
+            assert ["a"] == [recorded.parent_id for recorded in run.calls[1:]]
 
     def test_runs_of_two_registries(self, rig: Rig, tmp_path: Path) -> None:
         """A run inside of another registry's run takes nothing from that one."""
@@ -64,7 +64,7 @@ class TestBelonging:
         with rig.registry.run("r") as run, other.registry.run("s") as inner:
             rig.call("a", 1)
             other.call("b", 2)
-            assert (["a"], ["b"]) == tuple([one.tool_call_id for one in each.calls] for each in (run, inner))
+            assert (["a"], ["b"]) == tuple([recorded.tool_call_id for recorded in each.calls] for each in (run, inner))
         other.registry.close()
 
     def test_a_run_inside_of_a_run(self, rig: Rig) -> None:
@@ -73,7 +73,7 @@ class TestBelonging:
             with rig.registry.run("s") as inner:
                 rig.call("a", 1)
             rig.call("b", 2)
-            assert (["b"], ["a"]) == tuple([one.tool_call_id for one in each.calls] for each in (run, inner))
+            assert (["b"], ["a"]) == tuple([recorded.tool_call_id for recorded in each.calls] for each in (run, inner))
 
     def test_a_run_that_is_not_open(self, rig: Rig) -> None:
         """A call that names a run that is not open here is refused, and nothing runs."""
