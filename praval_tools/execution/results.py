@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from praval_tools.access.queries import list_callable_tools
 from praval_tools.access.records import Principal
 from praval_tools.execution.context import SCOPE
 from praval_tools.execution.effects import RunTool
@@ -16,6 +17,11 @@ from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
 
 
+def _list_callable_names(runtime: Runtime, principal: Principal) -> list[str]:
+    tools = list_callable_tools(runtime.access_store.get_current_state(), principal, runtime.clock.now())
+    return [tool.name for tool in tools]
+
+
 def build_refused_result(
     runtime: Runtime,
     call: ToolCall,
@@ -28,7 +34,7 @@ def build_refused_result(
     shown = shorten_repr(name, 140)
     outcome = {"unknown": Outcome.UNKNOWN_TOOL, "disabled": Outcome.DISABLED}.get(decision.outcome, Outcome.FORBIDDEN)
     if outcome is Outcome.UNKNOWN_TOOL or runtime.options.refusals == "hide":
-        own = runtime.list_callable_names(principal) if principal is not None else ()
+        own = _list_callable_names(runtime, principal) if principal is not None else ()
         outcome, text, code = Outcome.UNKNOWN_TOOL, f"Tool {shown} not found.{suggest_names(name, own)}", "unknown-tool"
     elif outcome is Outcome.DISABLED:
         text, code = f"Tool {shown} is disabled.", "disabled"

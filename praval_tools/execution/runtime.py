@@ -13,7 +13,6 @@ from weakref import WeakSet
 import msgspec
 
 from praval_tools.access.commands import require_operator
-from praval_tools.access.queries import list_callable_tools
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import AccessResolution
 from praval_tools.access.store import StateStore
@@ -192,13 +191,6 @@ class Runtime:
         if frame is not None and (actor := frame[SCOPE].actor).startswith("plugin:"):
             raise NotOwnerError(actor, "act as the operator", None, None)
         return self.as_operator()
-
-    def list_callable_names(self, principal: Principal) -> list[str]:
-        """Return the names of the tools that the agent may call now."""
-        return [
-            tool.name
-            for tool in list_callable_tools(self.access_store.get_current_state(), principal, self.clock.now())
-        ]
 
     def drain(self, agent: str | None, tool: str | None, timeout: float | None) -> int:
         """Wait until no calls are in flight but those of this context; return how many others still are."""
