@@ -194,9 +194,7 @@ class TestConversation:
             run_loop(mode, api, server, registry, retries=1)
 
     @pytest.mark.parametrize(("raw", "kind"), [(b"<html>Welcome</html>", "text/html"), (b'"Welcome"', "")])
-    def test_a_web_page_is_an_error(
-        self, raw: bytes, kind: str, api: str, mode: str, registry: ToolRegistry
-    ) -> None:
+    def test_a_web_page_is_an_error(self, raw: bytes, kind: str, api: str, mode: str, registry: ToolRegistry) -> None:
         """A base URL that leads to some other server is an error, not what the model says."""
         with ModelServer([{"raw": raw, "type": kind or "application/json"}] * 5) as server:
             with pytest.raises(ModelError):
