@@ -1,0 +1,181 @@
+"""The fast path and the pipeline give the same answer for the same call, with policies, limits and hooks or without."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from typing import Any
+
+import pytest
+from clocks import HandClock
+from fast_path_rig import _called, arguments, extra, later, many, seen, two
+from hypothesis import given
+from hypothesis import strategies as st
+
+from praval_tools import (
+    Agent,
+    Ask,
+    Outcome,
+    ToolCall,
+    ToolRegistry,
+    ToolResult,
+    tool,
+)
+from praval_tools.execution.fast_path import find_fast_path
+from praval_tools.execution.hooks import CallHooks
+from praval_tools.registry.registry import get_runtime
+
+
+class Ward:
+    """A registry with a policy, a limit and hooks, whose calls take the fast path or need the pipeline."""
+
+    def __init__(self, policy: Callable[[Ward, Any], Any], *, needs_pipeline: bool) -> None:
+        self.registry = ToolRegistry(max_argument_depth=63 if needs_pipeline else 64, clock=HandClock())
+        self.log: list[Any] = []
+        for function in (two, many, extra):
+            tool(function.__name__, owned_by="ann", registry=self.registry)(self._logged(function))
+            tool(f"{function.__name__}_later", owned_by="ann", registry=self.registry)(later(self._logged(function)))
+        Agent("ann", registry=self.registry)
+        Agent("bob", registry=self.registry)
+        self.registry.add_policy(lambda agent, tool, arguments: self._ask(policy, arguments), name="guard")
+        self.registry.limits.set(agent="ann", concurrent=1, per_minute=4)
+        get_runtime(self.registry).install_hooks(CallHooks(before=(self._before,), after=(self._after,)))
+
+    def _logged(self, function: Any) -> Any:
+        @wraps(function)
+        def logged(*args: Any, **kwargs: Any) -> Any:
+            self.log.append(("run", args, kwargs))
+            return function(*args, **kwargs)
+
+        return logged
+
+    def _ask(self, policy: Callable[[Ward, Any], Any], arguments: Any) -> Any:
+        self.log.append(("policy", repr(arguments)))
+        return policy(self, arguments)
+
+    def _before(self, *, call: ToolCall, tool: Any, arguments: Any) -> None:
+        self.log.append(("before", call.tool_call_id, repr(call.arguments), tool.name, repr(arguments)))
+
+    def _after(self, *, call: ToolCall, tool: Any, result: ToolResult) -> None:
+        self.log.append(("after", call.tool_call_id, repr(call.arguments), tool and tool.name, seen(result)))
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """What is used of the limits: calls in flight, and calls begun."""
+        usages = get_runtime(self.registry).limits.list_usages("ann", "two")
+        return [(one.in_flight, len(one.recent_starts)) for one in usages]
+
+
+def _raise_error(_: Ward, __: Any) -> None:
+    raise ValueError("the policy is broken")
+
+
+async def _answer_later(_: Ward, __: Any) -> None:
+    """Answer in a coroutine, which no policy may."""
+
+
+POLICIES: dict[str, Callable[[Ward, Any], Any]] = {
+    "nothing": lambda ward, arguments: None,
+    "deny": lambda ward, arguments: "no",
+    "ask": lambda ward, arguments: Ask("are you sure?"),
+    "raise": _raise_error,
+    "async": _answer_later,
+    "junk": lambda ward, arguments: 7,
+    "change its copy": lambda ward, arguments: arguments.clear(),
+    "revoke the tool": lambda ward, arguments: ward.registry.block("two", "ann") and None,
+    "change something else": lambda ward, arguments: ward.registry.assign_tool_to_agent("many", "bob") and None,
+    "remove the limit": lambda ward, arguments: ward.registry.limits.set(agent="ann"),
+    "disable all": lambda ward, arguments: ward.registry.disable("two"),
+}
+
+
+class TestSteps:
+    @pytest.mark.parametrize("policy", POLICIES)
+    @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+    def test_each_step_is_taken_once(self, policy: str, is_async: bool) -> None:
+        """
+        Policies, limits and hooks see the same, in the same order and as often, and the results are the same.
+
+        Also where the policy raises, is async, changes its copy of the arguments, or changes the registry between
+        its answer and the entry into the function; the fifth call is over the limit.
+        """
+        name = "two_later" if is_async else "two"
+        requests: list[Any] = [{"x": 1, "y": 2}, {"x": "1", "y": 2}, {"x": 1.0, "y": 0}, {"x": []}, '{"x": 3, "y": 4}']
+        shown = []
+        for needs_pipeline in (False, True):
+            ward = Ward(POLICIES[policy], needs_pipeline=needs_pipeline)
+            for number, request in enumerate([*requests, *requests]):
+                call = ToolCall(str(number), name, request, "ann")
+                run = ward.registry.aexecute(call) if is_async else None
+                ward.log.append(seen(ward.registry.execute(call) if run is None else asyncio.run(run)))
+                ward.log.append(ward.places)
+            ward.registry.close()
+            shown.append(ward.log)
+
+        assert shown[1] == shown[0]
+
+    @given(st.sampled_from(["two", "many", "extra"]), arguments, st.sampled_from(sorted(POLICIES)))
+    def test_values_and_errors(self, name: str, given_: Any, policy: str) -> None:
+        """
+        `call` gives the same value or raises the same error.
+        """
+        given_ = (
+            {key: one for key, one in given_.items() if key not in ("self", "name")} if type(given_) is dict else {}
+        )
+        shown = []
+        for needs_pipeline in (False, True):
+            ward = Ward(POLICIES[policy], needs_pipeline=needs_pipeline)
+            shown.append([_called(ward.registry, name, given_), ward.log, ward.places])
+            ward.registry.close()
+
+        assert shown[1] == shown[0]
+
+    def test_the_fast_path_is_taken(self) -> None:
+        """
+        With a policy, a limit and hooks there is a fast function, so that the two are compared.
+        """
+        for needs_pipeline in (False, True):
+            ward = Ward(POLICIES["nothing"], needs_pipeline=needs_pipeline)
+            path = find_fast_path(get_runtime(ward.registry), ward.registry.agent("ann").principal, "two")
+            assert needs_pipeline is (path.tool is None)
+
+    def test_a_place_is_given_back(self) -> None:
+        """
+        Of eight threads as many run at once as the limit says; the place of each is free when it has ended.
+        """
+        registry, inside, most = ToolRegistry(), list[None](), list[int]()
+
+        @registry.tool(shared=True)
+        def stay() -> None:
+            """Stay a moment."""
+            inside.append(None)
+            most.append(len(inside))
+            time.sleep(0.001)
+            inside.pop()
+
+        registry.limits.set(tool="stay", concurrent=3)
+
+        def work() -> list[Outcome]:
+            return [registry.execute(ToolCall(None, "stay", {}, "ann")).outcome for _ in range(30)]
+
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = [one for future in [pool.submit(work) for _ in range(8)] for one in future.result()]
+
+        assert {Outcome.OK, Outcome.LIMITED} == set(outcomes)
+        assert 3 == max(most)
+        assert [0] == [one.in_flight for one in get_runtime(registry).limits.list_usages("ann", "stay")]
+
+    def test_an_operators_call_takes_one_place(self) -> None:
+        """
+        The operator is not an agent, so its call counts once for a limit of the tool.
+        """
+        registry = ToolRegistry()
+        registry.tool("two", shared=True)(two)
+        registry.limits.set(tool="two", per_minute=2)
+
+        outcomes = [registry.execute(str(number), "two", {"x": 1, "y": 2}).outcome for number in range(3)]
+
+        assert [Outcome.OK, Outcome.OK, Outcome.LIMITED] == outcomes
