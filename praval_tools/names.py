@@ -1,4 +1,4 @@
-"""Names: what tools and agents may be called, how names travel to providers, and which ones resemble each other."""
+"""Names of tools and agents, their wire names, suggestions of similar ones; and short texts of values and errors."""
 
 from __future__ import annotations
 

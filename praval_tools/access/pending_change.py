@@ -1,4 +1,4 @@
-"""Pending changes: the state and events that a transaction leads to, and where they are made durable."""
+"""Collects the events of a change and the state they lead to; `access/store.py` publishes and stores them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PendingChange:
         return self.add_events(events if self.persistence is None else self.persistence.stamp_events(events))
 
     def add_events(self, events: Iterable[AnyStateEvent]) -> tuple[AnyStateEvent, ...]:
-        """Add *events*, and what stored changes do to the tools that they bring; all of it or nothing."""
+        """Add *events*, and re-apply stored changes to the tools that they name; all or nothing."""
         added = list(events)
         state = apply_events(self.state, added)
         for name in _list_affected_tools(added) if len(state.stored_changes) else ():
@@ -92,7 +92,7 @@ class PendingChange:
         return tuple(added)
 
     def rebase(self, base: AccessState) -> None:
-        """Make the change one of *base*, on top of what came in between."""
+        """Re-apply the same events on top of *base*, a newer state."""
         self.base = base
         self.state = reduce(apply_event, self.events, base)
 

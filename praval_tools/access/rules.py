@@ -45,7 +45,7 @@ class AccessRecords(Protocol):
 
 
 class PrepaidRecords:
-    """The records as a call that has paid sees them: it may use again what it spent of *grants* while they are live."""
+    """The records as before this call spent its grants, so that a second decision does not refuse it for its own use."""
 
     __slots__ = ("_records", "_grants", "get_access", "find_disabling", "get_profile", "find_tool_record")
 
@@ -66,7 +66,7 @@ class AccessPath(msgspec.Struct, frozen=True):
     """
     What permits a call: the decision, and every grant that must admit the call and is spent by it.
 
-    `rank` orders paths: for the agent and each of its delegators, whether a grant is needed, counts calls, and its age.
+    `rank` sorts paths. For each agent of the delegation chain: needs a grant, the grant counts calls, its sequence number.
     """
 
     decision: Decision

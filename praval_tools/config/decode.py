@@ -1,4 +1,4 @@
-"""Decodes tables of a configuration into attrs classes, strictly: no value is converted silently."""
+"""Decodes tables of a configuration into attrs classes, strictly: no text becomes a number, no number a text; expands `${NAME}`."""
 
 from __future__ import annotations
 

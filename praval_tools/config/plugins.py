@@ -1,4 +1,4 @@
-"""Reads the plugin tables of a configuration: what the operator grants to each installed plugin."""
+"""Reads the plugin and source tables of a configuration: what the operator allows and sets for each plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks the policies of a registry about a call; each runs in its own name."""
+"""Asks the policies of a registry about a call, each acting under its own name; an unclear answer refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_policies(
     registry: object, policies: tuple[RegisteredPolicy, ...], agent: str | None, tool: AnyTool,
     arguments: dict[str, object],
 ) -> PolicyAnswers:  # fmt: skip
-    """Ask every policy about the arguments after repairs; stop at the first refusal, else keep the last `Ask`."""
+    """Ask every policy about the repaired arguments; stop at the first refusal, else keep the last `Ask`."""
     approval: Ask | None = None
     for policy in policies:
         answer = _check_policy(registry, policy, agent, tool, arguments)

@@ -1,4 +1,4 @@
-"""Conversion by format name: tools exported, calls parsed, results and messages written, the reason parameter."""
+"""Conversion by format name: tools exported, strict or not, calls parsed, results and messages written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _REASON_DESCRIPTION: Final = (
 
 
 class ExportedTool(Protocol):
-    """What is read of a tool, bound to an agent or not, to parse the calls of it."""
+    """The part of a tool that parsing its calls needs."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Replay: finding the recorded call of a run that a new call repeats, and how that call stands."""
+"""Replay: finds the recorded call that a new call of a run repeats, and lets one caller at a time work on it."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
     @contextmanager
     def register_waiters(self, callers: list[ReplayEntry]) -> Iterator[bool]:
-        """Register that *callers*, which run, wait for this call; False: one of them is it, or it waits for one."""
+        """Register that the running *callers* wait for this call; yield False, and register none, if they would deadlock."""
         with _wait_graph_lock:
             is_free = not self._waits_for_any(callers)
             for caller in callers if is_free else ():
@@ -306,8 +306,8 @@ class Recording:
         """
         Return the recorded call that *query* repeats; a new one where there is none.
 
-        It is added to *held* where the caller claimed it; else the caller must wait for its turn, see `claim`.
-        The list is not returned, since an interrupt may come before the caller has the returned value.
+        If it was free, the caller has claimed it, and it is appended to *held* (before this returns, so that an
+        interrupt cannot lose it); otherwise the caller waits by `claim`.
 
         Raises:
             ReplayMismatchError: The id, or the position, belongs to another call.

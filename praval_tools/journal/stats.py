@@ -1,4 +1,4 @@
-"""Usage statistics per tool, and per agent and tool, counted without a lock on the call path."""
+"""Usage statistics per tool, and per agent and tool: counted without a lock, saved and loaded as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to a model and its replies, events and results of a loop; values only."""
+"""Requests to a model and its replies, events and results of a loop, and the `Model` protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     A request to a model.
 
     Args:
-        messages: The conversation, in the model's format; a list of its own, of messages that are to stay as they are.
+        messages: The conversation, in the model's format; you may change the list, not the messages in it.
         tools: The agent's tools, in the model's format; its own to change.
         instructions: The system prompt; empty: none.
         api_format: The format.
@@ -72,8 +72,8 @@ class Model(Protocol):
     """
     Anything that can be asked: one method, sync or async.
 
-    It returns a text, a `ModelReply`, or a provider's response in `format` (an attribute; `openai-chat` by
-    default). Where the request wants a stream, it may return an iterator, sync or async, of texts or of the
+    It returns a text, a `ModelReply`, or a provider's response; its optional attribute `format` names the format
+    (`openai-chat` by default). Where the request wants a stream, it may return an iterator, sync or async, of texts or of the
     provider's chunks, with a `ModelReply` at the end or none.
     """
 

@@ -1,4 +1,4 @@
-"""The arguments of `@tool` in every form, whichever registry the tool goes to."""
+"""Makes the tool, or its decorator, from any form of `@tool(…)`, and registers it by a given function."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Generated source lines that check and unpack a tool's arguments, for a function made once per tool.
+The fast path's source lines that check and unpack a tool's arguments, for a function made once per tool.
 
 They accept exactly what strict decoding accepts, with the common checks inlined.
 They return MISS for everything else; the caller then takes a slower path, which finds out why.
@@ -21,7 +21,7 @@ from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import Hint, get_origin, is_union
 
 DecoderGetter = Callable[[Any], Callable[[Any], Any]]
-"""Hint → function that decoders one JSON value, or raises `Mismatch`."""
+"""Takes a hint; returns a function that decodes one JSON value or raises `Mismatch`."""
 
 _NAMESPACE: Final = {
     "Mismatch": Mismatch,

@@ -1,4 +1,4 @@
-"""Bounds for one tool: compiled for its schema, and refused where they cannot see what they are about."""
+"""Compiles a grant's bounds for one tool; refuses bounds on fields that are lost when a value is JSON again."""
 
 from __future__ import annotations
 

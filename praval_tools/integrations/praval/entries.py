@@ -1,4 +1,4 @@
-"""The entries of an attached agent's `tools`, in the form in which Praval reads and calls them."""
+"""What an attached agent's `tools` are made of: a read-only dict, a list read anew each time, the call function."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def build_entry_function(
     Return the function of an entry.
 
     Praval checks arguments by the function's signature before the registry does.
-    This one lets all through: Praval takes a parameter without a hint for a known one, and the rest for extras.
+    This one accepts any: to Praval a parameter without a hint is a known one, and `**arguments` are extras.
 
     Args:
         name: Its `__name__`: providers offer the tool under it.
         call: Calls the tool from sync code.
         acall: Calls it from async code.
         signature: The tool's own, for arguments that are given by position.
-        is_async: Whether it returns an awaitable; None: where an event loop runs in this thread.
+        is_async: Whether it returns an awaitable; None: decided at each call, async if an event loop runs in this thread.
     """
 
     def function(*args, _=_MISSING, **arguments):  # type: ignore[no-untyped-def]

@@ -13,14 +13,14 @@ class Database(Protocol):
     """One kind of database, as the writer and the readers need it."""
 
     begin_snapshot_sql: str
-    """Starts a transaction that reads, and sees one moment."""
+    """SQL that starts a read transaction on one consistent snapshot."""
 
     list_numbers_sql: str
-    """A query for the numbers in the JSON list that its one parameter, `numbers`, is."""
+    """A query that returns the numbers of a JSON list, given as the parameter `numbers`."""
 
     @property
     def name(self) -> str:
-        """What errors call the store."""
+        """The store's name in error messages."""
 
     @property
     def readers(self) -> Engine:

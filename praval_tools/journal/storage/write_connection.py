@@ -156,7 +156,7 @@ class WriteConnection:
         rows: list[EventRow] = []
         answers = []
         for item in items:
-            if self._find_refusal(connection, item) is not None:
+            if self._spend_or_refuse(connection, item) is not None:
                 raise _RefusedError
             self._apply_changes(connection, item)
             answers.append(self._number_records(connection, item, rows))
@@ -188,7 +188,7 @@ class WriteConnection:
         attempts = self._find_attempts(connection, item)
         if attempts:
             return Answer(Status.EXISTS, revision=self._revision, found=attempts)
-        refusal = self._find_refusal(connection, item)
+        refusal = self._spend_or_refuse(connection, item)
         if refusal is not None:
             return refusal
         self._apply_changes(connection, item)
@@ -197,8 +197,8 @@ class WriteConnection:
         self._insert_rows(connection, rows)
         return answer
 
-    def _find_refusal(self, connection: Connection, item: Item) -> Answer | None:
-        """Take one call of each grant to spend; return the answer where the item is stale, or a grant has none left."""
+    def _spend_or_refuse(self, connection: Connection, item: Item) -> Answer | None:
+        """Spend one call of each grant of the item; return an answer if it is stale or a grant is used up, else None."""
         if item.revision is not None and item.revision != self._revision:
             return Answer(Status.STALE, revision=self._revision)
         for grant in item.spend:
@@ -214,7 +214,7 @@ class WriteConnection:
         return answer
 
     def _find_or_create_run(self, connection: Connection, record: Record, seq: int) -> RunCounters:
-        """Return the run of *record*, the record that begins it where there is none."""
+        """Return the counters of the record's run; create the run, with this record as its first, if there is none."""
         run_id = record.run_id or ""
         run = self._run_counters.get(run_id)
         if run is None:
