@@ -12,7 +12,7 @@ from praval_tools.access.rules import (
     AccessRecords,
     AccessResolution,
     choose_path,
-    iter_open_rules,
+    iter_grantless_rules,
     list_live_lineage,
     resolve_access,
 )
@@ -102,7 +102,7 @@ def _iter_tried_permissions(
     tool = record.tool.name
     access = records.get_access(agent, tool)
     removed = " (but the tool was removed from this agent)" if access.removed else ""
-    for tried in iter_open_rules(records.get_profile(agent), record):
+    for tried in iter_grantless_rules(records.get_profile(agent), record):
         if access.removed:
             tried = replace(tried, holds=False, why=tried.why + (removed if tried.holds else ""), change="")
         yield tried

@@ -45,7 +45,7 @@ class AccessRecords(Protocol):
 
 
 class PrepaidRecords:
-    """The records as before this call spent its grants, so that a second decision does not refuse it for its own use."""
+    """The records as before this call spent its grants: a second decision must not refuse it for its own use."""
 
     __slots__ = ("_records", "_grants", "get_access", "find_disabling", "get_profile", "find_tool_record")
 
@@ -66,7 +66,7 @@ class AccessPath(msgspec.Struct, frozen=True):
     """
     What permits a call: the decision, and every grant that must admit the call and is spent by it.
 
-    `rank` sorts paths. For each agent of the delegation chain: needs a grant, the grant counts calls, its sequence number.
+    `rank` sorts paths. For each agent of the chain: needs a grant, the grant counts calls, its sequence number.
     """
 
     decision: Decision
@@ -216,14 +216,14 @@ def find_own_paths(records: AccessRecords, agent: str, record: ToolRecord, now: 
 
 
 def _find_open_rule(profile: AgentProfile, record: ToolRecord) -> Decision | None:
-    for tried in iter_open_rules(profile, record):
+    for tried in iter_grantless_rules(profile, record):
         if tried.holds:
             rule = tried.rule
             return Decision(True, "allowed", rule, profile.name, record.tool.name, f"{tried.why}.", "", rule)
     return None
 
 
-def iter_open_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[Tried]:
+def iter_grantless_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[Tried]:
     """Yield the rules that permit without a grant: owner, listed, shared, category."""
     tool, meta, agent = record.tool.name, record.tool.metadata, profile.name
     auto, private = profile.auto_discover_tools, meta.private

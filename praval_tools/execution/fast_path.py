@@ -24,7 +24,7 @@ from praval_tools.execution.effects import collect_return_value
 from praval_tools.execution.event_loops import DONE, is_self_cancelled, make_deadline_resumer, store_result
 from praval_tools.execution.failures import CallCancelledError
 from praval_tools.execution.limits import LimitUsage
-from praval_tools.execution.policies import check_policies
+from praval_tools.execution.policies import ask_policies
 from praval_tools.execution.progress import CallProgress, PolicyAnswers
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.signature import is_async_callable
@@ -302,7 +302,7 @@ def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., 
             if started_call.reviewed_arguments is None:
                 raise FastPathMiss
         if policies:
-            answers = check_policies(runtime.registry, policies, agent, tool, shown)
+            answers = ask_policies(runtime.registry, policies, agent, tool, shown)
             started_call.policy_answers = answers
             if answers.refusal is not None or answers.approval is not None:
                 raise FastPathMiss(started_call)

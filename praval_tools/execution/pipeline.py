@@ -27,7 +27,7 @@ from praval_tools.access.rules import (
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
 from praval_tools.execution.context import CALL, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
-from praval_tools.execution.policies import check_policies
+from praval_tools.execution.policies import ask_policies
 from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.results import build_not_run_result, build_refused_result
 from praval_tools.execution.runtime import Runtime
@@ -154,7 +154,7 @@ def _decide(runtime: Runtime, progress: CallProgress) -> ToolResult | tuple[RunT
         shown = implementation.render_for_review(bound)
         answers, progress.policy_answers = progress.policy_answers, None
         if answers is None or answers.tool is not tool or answers.policies is not state.policies:
-            answers = check_policies(runtime.registry, state.policies, call.agent, tool, shown)
+            answers = ask_policies(runtime.registry, state.policies, call.agent, tool, shown)
         if answers.refusal is not None:
             return build_refused_result(runtime, call, principal, answers.refusal, bound)
         approval = answers.approval

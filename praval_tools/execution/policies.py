@@ -13,7 +13,7 @@ from praval_tools.tools.decision import Ask, Decision, Deny
 from praval_tools.tools.tool import AnyTool
 
 
-def check_policies(
+def ask_policies(
     registry: object, policies: tuple[RegisteredPolicy, ...], agent: str | None, tool: AnyTool,
     arguments: dict[str, object],
 ) -> PolicyAnswers:  # fmt: skip

@@ -192,7 +192,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
     @contextmanager
     def register_waiters(self, callers: list[ReplayEntry]) -> Iterator[bool]:
-        """Register that the running *callers* wait for this call; yield False, and register none, if they would deadlock."""
+        """Register that the running *callers* wait for this call; yield False, and register none, at a deadlock."""
         with _wait_graph_lock:
             is_free = not self._waits_for_any(callers)
             for caller in callers if is_free else ():

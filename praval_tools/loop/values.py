@@ -73,8 +73,8 @@ class Model(Protocol):
     Anything that can be asked: one method, sync or async.
 
     It returns a text, a `ModelReply`, or a provider's response; its optional attribute `format` names the format
-    (`openai-chat` by default). Where the request wants a stream, it may return an iterator, sync or async, of texts or of the
-    provider's chunks, with a `ModelReply` at the end or none.
+    (`openai-chat` by default). Where the request wants a stream, it may return an iterator, sync or async, of texts
+    or of the provider's chunks, with a `ModelReply` at the end or none.
     """
 
     def reply(self, request: ModelRequest) -> Any:

@@ -22,7 +22,7 @@ from praval_tools.registry.registry import ToolRegistry
 
 _BOOTSTRAP_CODE: Final = (
     "import json, os, sys; args = json.loads(sys.argv[1]); sys.path[:] = args['path']; os.chdir(args['folder']); "
-    "from praval_tools.plugins.probe import write_reports; write_reports(args['plugin'], args['output'])"
+    "from praval_tools.plugins.probe import run_in_probe_process; run_in_probe_process(args['plugin'], args['output'])"
 )
 
 
@@ -59,7 +59,7 @@ def probe_in_subprocess(plugin: InstalledPlugin, *, timeout: float) -> PluginRep
     return build_failure_report(plugin, "import", plugin.error("import", text))
 
 
-def write_reports(distribution: str, output: int) -> None:
+def run_in_probe_process(distribution: str, output: int) -> None:
     """Load one plugin here and write its reports, a line each, to the file descriptor *output*."""
     config = read_plugins_config()
     alone = attrs.evolve(config, plugins={distribution: config.get_table(distribution)}, sources=())

@@ -17,7 +17,7 @@ from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.fast_path import FastPathMiss
 from praval_tools.execution.pipeline import bind_arguments
-from praval_tools.execution.policies import check_policies
+from praval_tools.execution.policies import ask_policies
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.names import get_name, shorten_repr
 from praval_tools.registry.bound_tool import BoundTool, make_function
@@ -238,7 +238,7 @@ class Toolset(Mapping[str, AnyBoundTool]):
             arguments,
             lambda tool, raw: bind_arguments(runtime, tool, raw),
             lambda tool, bound: (
-                check_policies(
+                ask_policies(
                     runtime.registry,
                     state.policies,
                     principal.agent,

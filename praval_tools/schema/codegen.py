@@ -121,7 +121,7 @@ def _emit_extra(
     get_decoder: DecoderGetter,
 ) -> Iterator[str]:
     namespace["KNOWN"] = frozenset(parameter.name for parameter in normal)
-    namespace["TAKEN"] = collect_bound_names(signature)
+    namespace["TAKEN"] = list_reserved_names(signature)
     namespace["ok_extra"] = get_decoder(extra.hint)
     namespace["ok_name"] = get_decoder(str)
     yield "extra = {}"
@@ -133,7 +133,7 @@ def _emit_extra(
     yield "except (Mismatch, TypeError): return MISS"
 
 
-def collect_bound_names(signature: Signature) -> frozenset[str]:
+def list_reserved_names(signature: Signature) -> frozenset[str]:
     """Return the names that no extra argument can have."""
     return frozenset(
         (*signature.bound_names, *(parameter.name for parameter in signature.parameters if parameter.kind == "context"))

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from attrs import NOTHING
 
-from praval_tools.schema.codegen import FastPathBody, collect_bound_names, generate_fast_path_body
+from praval_tools.schema.codegen import FastPathBody, generate_fast_path_body, list_reserved_names
 from praval_tools.schema.decode import Decoder, with_depth_check, with_recursion_guard
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
@@ -93,7 +93,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _reserved_names(self) -> frozenset[str]:
-        return collect_bound_names(self.signature)
+        return list_reserved_names(self.signature)
 
     def decode_arguments(self, arguments: Mapping[str, object]) -> Arguments:
         """

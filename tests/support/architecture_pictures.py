@@ -74,9 +74,7 @@ STEPS = (
     Step("Access", ("access.rules:resolve_access",), "The one resolver: which rule permits the call, or refuses it."),
     Step("Arguments", ("execution.pipeline:bind_arguments",), "Checked against the schema, repaired, converted."),
     Step("Bounds", ("access.rules:choose_path",), "The first permission whose bounds the arguments meet."),
-    Step(
-        "Policies", ("execution.policies:check_policies",), "Functions of the host may refuse, or ask for an approval."
-    ),
+    Step("Policies", ("execution.policies:ask_policies",), "Functions of the host may refuse, or ask for an approval."),
     Step("Limits", ("execution.limits:Limits.acquire",), "How many calls at once, in a minute, in a run."),
     Step(
         "Approval",

@@ -83,7 +83,7 @@ def build_entry_function(
         call: Calls the tool from sync code.
         acall: Calls it from async code.
         signature: The tool's own, for arguments that are given by position.
-        is_async: Whether it returns an awaitable; None: decided at each call, async if an event loop runs in this thread.
+        is_async: Whether it returns an awaitable; None: at each call, if an event loop runs in this thread.
     """
 
     def function(*args, _=_MISSING, **arguments):  # type: ignore[no-untyped-def]

@@ -198,7 +198,7 @@ class WriteConnection:
         return answer
 
     def _spend_or_refuse(self, connection: Connection, item: Item) -> Answer | None:
-        """Spend one call of each grant of the item; return an answer if it is stale or a grant is used up, else None."""
+        """Spend a call of each grant of the item; return an answer if it is stale or a grant is used up, else None."""
         if item.revision is not None and item.revision != self._revision:
             return Answer(Status.STALE, revision=self._revision)
         for grant in item.spend:
