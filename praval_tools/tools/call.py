@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from praval_tools.schema.encode import encode, to_json_bytes
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.content import describe_blocks, to_content_blocks
 from praval_tools.tools.truncation import truncate_json, truncate_text
@@ -130,12 +131,12 @@ class ToolResult(msgspec.Struct, frozen=True):
         if self.outcome is not Outcome.OK:
             kind = f"{self.error_type}: " if self.error_type and self.outcome is Outcome.TOOL_ERROR else ""
             return truncate_text(
-                _replace_surrogates(f"{kind}{self.error or self.outcome.value}"),
+                replace_surrogates(f"{kind}{self.error or self.outcome.value}"),
                 min(limit or _MAX_ERROR_LENGTH, _MAX_ERROR_LENGTH),
             )
         blocks = to_content_blocks(self.result)
         if isinstance(self.result, str) or blocks is not None:
-            text = _replace_surrogates(self.result if blocks is None else describe_blocks(blocks))
+            text = replace_surrogates(self.result if blocks is None else describe_blocks(blocks))
             return text if limit is None else truncate_text(text, limit)
         try:
             value = encode(self.result)
@@ -155,8 +156,3 @@ class ToolResult(msgspec.Struct, frozen=True):
         shown = ("name", "agent", "outcome", "result", "error", "error_type")
         fields = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
         return f"ToolResult({', '.join([repr(self.tool_call_id), *fields])})"
-
-
-def _replace_surrogates(text: str) -> str:
-    """Return *text* without halves of surrogate pairs, which no wire carries."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

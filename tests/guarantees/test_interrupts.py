@@ -226,11 +226,19 @@ class TestRuns:
                 tools.call("add", x=1.0, y=2.0)
 
         def inside(frame: FrameType) -> bool:
-            return frame.f_code.co_qualname in ("Finder.run_of", "OpenRun.entered", "recalled")
+            return frame.f_code.co_qualname in (
+                "CallMatcher.find_run",
+                "OpenRun.check_open",
+                "OpenRun.release_if_idle",
+                "Recorder.try_replay",
+            )
 
+        times = 0
         for _ in _interrupted_everywhere(work, inside):
+            times += 1
             with registry.run("nightly") as run:
                 assert [] == run.in_doubt
+        assert times > 5
 
     def test_a_call_that_was_interrupted_can_be_made_again(self, registry: ToolRegistry, tmp_path: Path) -> None:
         """Nobody waits for a call that was stopped while it was looked for, in the run that stays open."""
@@ -238,11 +246,19 @@ class TestRuns:
         tools = registry.toolset("ann")
 
         def inside(frame: FrameType) -> bool:
-            return frame.f_code.co_qualname in ("Recording.find", "Recorder._found")
+            return frame.f_code.co_qualname in (
+                "Recording.find_or_create_entry",
+                "Recording._find_match",
+                "Recording.claim",
+                "Recording.match_completed",
+            )
 
+        times = 0
         with registry.run("nightly") as run:
             for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), inside):
+                times += 1
                 assert not any(entry.is_claimed for entry in run._get_recording().entries.values())
+        assert times > 5
         with registry.run("nightly"):
             assert 3.0 == tools.call("add", x=1.0, y=2.0)
         registry.close()

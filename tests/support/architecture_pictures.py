@@ -59,7 +59,7 @@ STEPS = (
     Step(
         "Fast path",
         ("execution.fast_path:find_fast_path",),
-        "One generated function per agent and tool, where no rule needs more than a look at the state.",
+        "One generated function per agent and tool, if nothing has to wait; policies, limits and hooks are its steps.",
     ),
     Step(
         "Pipeline",
