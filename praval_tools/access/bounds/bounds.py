@@ -240,8 +240,8 @@ def _combine_schemas(part: Any, bound: Any) -> Any:
     if not isinstance(part, dict) or not isinstance(bound, dict):
         return {"allOf": [part, bound]}
     types = bound.get("type")
-    types = set(types if isinstance(types, list) else [types])
-    if part.get("type") in (types | {"integer"} if "number" in types else types):  # the bound's type says nothing new
+    types = list(types) if isinstance(types, list) else [types]
+    if part.get("type") in [*types, *(["integer"] if "number" in types else [])]:  # the bound's type says nothing new
         bound = {key: value for key, value in bound.items() if key != "type"}
     if not part.keys() & bound.keys() and "$ref" not in part and not _CONTEXT_KEYWORDS & bound.keys():
         return {**part, **bound}

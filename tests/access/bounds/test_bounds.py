@@ -19,7 +19,7 @@ from bounds_rig import (
     mark_as_object,
     wheres,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from praval_tools import Agent, GrantError, Outcome, ToolCall, ToolRegistry, tool
@@ -245,6 +245,7 @@ class TestProperties:
 
         assert not inside or is_satisfiable(bounds, SCHEMA)
 
+    @example([{"n": {"minimum": 0}, "u": {"minimum": 0}}] * 2, [{"n": 0, "s": ""}])
     @given(st.lists(both_forms, min_size=1, max_size=2), st.lists(arguments, min_size=1, max_size=5))
     def test_the_merged_schema_admits_what_the_bounds_admit(
         self, several: list[dict[str, Any]], calls: list[dict[str, Any]]
