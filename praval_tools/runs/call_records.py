@@ -30,18 +30,14 @@ from praval_tools.journal.storage.protocol import INTENT, Record
 from praval_tools.journal.value_codec import is_plain_json
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
+from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 
 
 def is_encodable_text(value: object) -> TypeGuard[str]:
     """Tell whether *value* is text that a store takes; a model may send half a surrogate pair, or no text at all."""
-    if type(value) is not str:
-        return False
-    try:
-        return value.isascii() or bool(value.encode())
-    except UnicodeEncodeError:
-        return False
+    return type(value) is str and is_utf8_encodable(value)
 
 
 def with_writable_ids(call: ToolCall) -> ToolCall:

@@ -106,7 +106,6 @@ class TestLayers:
 
     def test_packages_import_downwards(self) -> None:
         """The contracts of import-linter hold on the package."""
-        pytest.importorskip("importlinter")
         done = run_import_linter(PACKAGE.parent)
 
         assert 0 == done.returncode, done.stdout
@@ -122,7 +121,6 @@ class TestLayers:
     )
     def test_a_planted_upward_import_is_seen(self, planted: str, tmp_path: Path) -> None:
         """An import from a layer above breaks the contract: at the top, for types only, or inside a function."""
-        pytest.importorskip("importlinter")
         shutil.copytree(PACKAGE, tmp_path / "praval_tools", ignore=shutil.ignore_patterns("__pycache__"))
         module = tmp_path / "praval_tools" / "tools" / "metadata.py"
         module.write_text(f"{module.read_text()}\nfrom typing import TYPE_CHECKING\n{planted}\n")

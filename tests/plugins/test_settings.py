@@ -5,56 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugin_rig import Site, loaded, names, site, write_config  # noqa: F401
+from plugin_rig import PLUGIN_WITH_SETTINGS, Site, loaded, names, site, write_config  # noqa: F401
 
 from praval_tools import PluginWarning, ToolRegistry, load_plugins
 from praval_tools.config.plugins import read_plugins_config
-
-PLUGIN = """
-from pathlib import Path
-from typing import Annotated
-from attrs import field, frozen
-from praval_tools import Secret, hookimpl, tool
-
-def positive(one, attribute, value):
-    if value < 1:
-        raise ValueError(f"{value} is not positive")
-
-def unrefused(one, attribute, value):
-    if value.startswith("refused"):
-        raise ValueError(f"{value!r} is refused")
-
-@frozen(kw_only=True)
-class Inner:
-    hosts: list[str] = field(factory=list)
-    ports: dict[str, int] = field(factory=dict)
-
-@frozen(kw_only=True)
-class Settings:
-    url: str
-    rows: int = field(default=10, validator=positive)
-    ratio: float = 0.5
-    fast: bool = False
-    root: Path | None = None
-    password: str = field(default="", validator=unrefused)
-    code: Annotated[str, Secret] = ""
-    inner: Inner = field(factory=Inner)
-
-@hookimpl
-def praval_tools_settings():
-    return Settings
-
-@hookimpl
-def praval_tools_register_tools(settings):
-    def output() -> str:
-        "Tell."
-        return repr(settings)
-    if settings.url == "fail":
-        raise ValueError(f"no connection with {settings.password} and {settings.code!r} at {settings.url}")
-    if settings.url.startswith("postgresql:"):
-        raise ValueError(f"no connection to {settings.url}")
-    return [output]
-"""
 
 
 @pytest.fixture
@@ -66,7 +20,7 @@ def registry() -> ToolRegistry:
 class TestSettings:
     def test_they_come_as_the_plugins_own_class(self, site: Site, registry: ToolRegistry) -> None:
         """Structured from the table, nested classes and lists too."""
-        site.install("acme", PLUGIN)
+        site.install("acme", PLUGIN_WITH_SETTINGS)
         write_config('''[plugins.acme.settings]
 url = "sqlite:///x"
 rows = 3
@@ -83,7 +37,7 @@ inner = { hosts = ["a", "b"], ports = { a = 1 } }
 
     def test_every_problem_of_the_settings(self, site: Site, registry: ToolRegistry) -> None:
         """Wrong types, refused values, unknown and missing keys, at any depth; the plugin is kept out."""
-        site.install("acme", PLUGIN)
+        site.install("acme", PLUGIN_WITH_SETTINGS)
         path = write_config('''[plugins.acme.settings]
 rows = "many"
 ratio = "half"
@@ -105,7 +59,7 @@ ports = { a = "s3cret-port" }
 
     def test_a_value_that_the_class_refuses(self, site: Site, registry: ToolRegistry) -> None:
         """What the plugin's own validator says is reported with the place of its table."""
-        site.install("acme", PLUGIN)
+        site.install("acme", PLUGIN_WITH_SETTINGS)
         path = write_config("[plugins.acme.settings]\nurl = ''\nrows = -8642\n")
         report = loaded(registry)["acme"]
 
@@ -130,7 +84,7 @@ ports = { a = "s3cret-port" }
 
     def test_given_by_the_program(self, site: Site, registry: ToolRegistry) -> None:
         """`settings=` takes a table or an instance, instead of the configuration's."""
-        site.install("acme", PLUGIN)
+        site.install("acme", PLUGIN_WITH_SETTINGS)
         load_plugins(registry, settings={"Acme": {"url": "by table"}})
         assert "by table" in registry.execute_tool("output")
         import acme
@@ -140,7 +94,7 @@ ports = { a = "s3cret-port" }
 
     def test_from_the_environment(self, site: Site, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
         """`${NAME}` is that variable; one that is not set is a problem like others."""
-        site.install("acme", PLUGIN)
+        site.install("acme", PLUGIN_WITH_SETTINGS)
         write_config('[plugins.acme.settings]\nurl = "${ACME_URL}"\nrows = "three"\n')
         text = str(loaded(registry)["acme"].error)
         assert "line 2: plugins.acme.settings.url: the environment variable ACME_URL is not set" in text
@@ -163,7 +117,7 @@ ports = { a = "s3cret-port" }
         secrets: list[str],
     ) -> None:  # fmt: skip
         """What a plugin tells of its settings in its error is made unreadable: in report, traceback and journal."""
-        site.install("acme", PLUGIN)
+        site.install("acme", PLUGIN_WITH_SETTINGS)
         monkeypatch.setenv("ACME_PASSWORD", "from-environment")
         registry.journal = "memory"
         with pytest.warns(PluginWarning) as warned:

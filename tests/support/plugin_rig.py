@@ -149,3 +149,51 @@ def write_config(text: str, name: str = "praval_tools.toml") -> Path:
     path = Path(name)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+PLUGIN_WITH_SETTINGS = """
+from pathlib import Path
+from typing import Annotated
+from attrs import field, frozen
+from praval_tools import Secret, hookimpl, tool
+
+def positive(one, attribute, value):
+    if value < 1:
+        raise ValueError(f"{value} is not positive")
+
+def unrefused(one, attribute, value):
+    if value.startswith("refused"):
+        raise ValueError(f"{value!r} is refused")
+
+@frozen(kw_only=True)
+class Inner:
+    hosts: list[str] = field(factory=list)
+    ports: dict[str, int] = field(factory=dict)
+
+@frozen(kw_only=True)
+class Settings:
+    url: str
+    rows: int = field(default=10, validator=positive)
+    ratio: float = 0.5
+    fast: bool = False
+    root: Path | None = None
+    password: str = field(default="", validator=unrefused)
+    code: Annotated[str, Secret] = ""
+    inner: Inner = field(factory=Inner)
+
+@hookimpl
+def praval_tools_settings():
+    return Settings
+
+@hookimpl
+def praval_tools_register_tools(settings):
+    def output() -> str:
+        "Tell."
+        return repr(settings)
+    if settings.url == "fail":
+        raise ValueError(f"no connection with {settings.password} and {settings.code!r} at {settings.url}")
+    if settings.url.startswith("postgresql:"):
+        raise ValueError(f"no connection to {settings.url}")
+    return [output]
+"""
+"""The source of a plugin with settings of every kind."""
