@@ -18,7 +18,7 @@ $(INSTALLED): constraints.txt pyproject.toml
 $(READY): $(INSTALLED)
 	@echo "Installing what the tests need in $(VENV) ..."
 	@$(PIP) \
-	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling mkdocs-material 'mkdocstrings[python]' \
+	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling hatch-fancy-pypi-readme mkdocs-material 'mkdocstrings[python]' \
 	    pydantic numpy openai anthropic google-genai mcp praval
 	@touch $@
 

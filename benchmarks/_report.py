@@ -93,19 +93,37 @@ class Report:
         path.parent.mkdir(parents=True, exist_ok=True)
         draw(self._by_cost(), path, self.machine)
 
-    def write_docs(self, docs: Path) -> None:
-        """Write the plot and the page about speed."""
-        self.draw(docs / "assets" / "benchmarks.svg")
-        page = docs / "explanation" / "speed.md"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text("\n".join(self._page()) + "\n", encoding="utf-8")
+    def write_docs(self, root: Path) -> None:
+        """Write the page about speed with its plot, and the targets beside the benchmarks."""
+        self.draw(root / "docs" / "assets" / "benchmarks.svg")
+        page = root / "docs" / "explanation" / "speed.md"
+        page.write_text("\n".join(self._list_page_lines()) + "\n", encoding="utf-8")
+        targets = root / "benchmarks" / "TARGETS.md"
+        targets.write_text("\n".join(self._list_target_lines()) + "\n", encoding="utf-8")
 
-    def _page(self) -> Iterator[str]:
+    def _describe_run(self) -> dict[str, str]:
         peers = ", ".join(f"{name} {version}" for name, version in self.installed.items())
+        return {"machine": self.machine, "peers": peers, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+
+    def _list_page_lines(self) -> Iterator[str]:
+        yield _HEAD.format(**self._describe_run())
+        yield "## Calls side by side\n"
+        yield "| call | package | × bare | quartiles | µs |"
+        yield "|---|---|---:|---:|---:|"
+        for series in self._by_cost():
+            cells = (_code(series.case.title), series.case.made_with or "praval_tools", *_cells(*series.figures()))
+            yield "| " + " | ".join(cells) + " |"
+        yield "\n## Other figures\n"
+        yield "| work | against | measured | quartiles |"
+        yield "|---|---|---:|---:|"
+        for target, figure in self._judged():
+            yield "| " + " | ".join((_code(target.work), target.versus, _value(figure), _spread(figure))) + " |"
+        yield _PARTS
+
+    def _list_target_lines(self) -> Iterator[str]:
         judged = list(self._judged())
-        missed = [(target, figure) for target, figure in judged if not target.met(figure)]
-        yield _HEAD.format(machine=self.machine, peers=peers, date=f"{datetime.now(UTC):%Y-%m-%d}")
-        yield "## Targets\n"
+        missed = [target for target, figure in judged if not target.met(figure)]
+        yield _TARGETS_HEAD.format(**self._describe_run())
         yield f"{len(judged) - len(missed)} of {len(judged)} are met.\n"
         yield "| work | against | target | measured | quartiles | met |"
         yield "|---|---|---|---:|---:|---|"
@@ -114,19 +132,7 @@ class Report:
             cells = (_code(target.work), target.versus, target.text, _value(figure), _spread(figure), met)
             yield "| " + " | ".join(cells) + " |"
         yield _MISSED
-        yield "\n## The calls, side by side\n"
-        yield "| call | package | × bare | quartiles | µs |"
-        yield "|---|---|---:|---:|---:|"
-        for one in self._by_cost():
-            yield (
-                "| "
-                + " | ".join((_code(one.case.title), one.case.made_with or "praval_tools", *_cells(*one.figures())))
-                + " |"
-            )
-        yield from self._beside()
-
-    def _beside(self) -> Iterator[str]:
-        yield "\n## The rest, as measured\n"
+        yield "## Other figures\n"
         yield "| figure | value | quartiles | note |"
         yield "|---|---:|---:|---|"
         keys = {target.key for target in TARGETS}
@@ -143,26 +149,44 @@ _HEAD: Final = """\
 A call that is checked for access and whose arguments are validated costs about as much as validating them alone.
 `make bench` measures what this page says, on your machine, beside the peers at the versions named here;
 each peer runs by its documented fastest call that validates.
+What we aim at, and what is missed, stands in `benchmarks/TARGETS.md`.
 
 What a number means:
 
 - *× bare* is the ratio to the plain Python call `f(x=…, y=…)`, timed directly before each sample,
   so that a noisy machine hits both sides; the median of all samples counts, and the quartiles stand beside it.
 - Times are CPU time of the process, except waits, which are wall-clock time.
-- The journal is not part of these calls, and policies, limits and hooks only where the row says so;
-  journaled calls stand
-  on their own.
+- No call is journaled unless the row says so, and policies, limits and hooks take part only where the row says so.
 
 Measured on {date}: {machine}; {peers}.
 
 ![Validated calls side by side](../assets/benchmarks.svg)
 """
-_MISSED = """
-### What stands in the way of the others
+_PARTS: Final = """
+## What the steps of a call cost
+
+- Of `toolset.call` Python itself takes about 5 × bare for three calls and the keywords, and the arguments' check 2.6;
+  the context variable that says who runs costs 3.8 to set and to reset, the frame in it 1.3.
+  Without one of these, tasks that a tool leaves behind would not be known as its agent's.
+- A policy is asked in a frame of its own, and shown a copy of the arguments; a hook is notified of the call and its
+  result in copies of its own.
+- Half of a journaled call is Python: its place in the run, two events as JSON, two rounds of the event loop.
+  The other half is the statement that writes the group, for which its callers wait.
+- Half of a replay is reading: 20,000 rows of twelve columns become Python values.
+"""
+_TARGETS_HEAD: Final = """\
+# Targets
+
+<!-- Written by `python3 benchmarks/run.py --docs`; change the script, not this page. -->
+
+Measured on {date}: {machine}; {peers}.
+What a number means is said in [docs/explanation/speed.md](../docs/explanation/speed.md).
+"""
+_MISSED: Final = """
+## What stands in the way of the others
 
 - Of the 13 × of `toolset.call` Python itself takes 5 for three calls and the keywords, and the arguments' check 2.6;
   the context variable that says who runs costs 3.8 to set and to reset, the frame in it 1.3.
-  Without one of these, tasks that a tool leaves behind would not be known as its agent's.
 - A call of a `BoundTool` costs 6.7 × before its `__call__`, which takes any keywords, does anything;
   what happens behind it is what `toolset.call` does.
 - With a policy, the policy's own frame costs 12, what it is shown of the arguments 15, and asking it 20 × bare;
@@ -173,11 +197,9 @@ _MISSED = """
 - Of 10,000 declarations about half of the time is the registration's: four of the maps that it adds to are large,
   and a copy of what it changes in one touches memory that no cache holds any more; the garbage collector takes 5 %.
 - The same is why the last of 100,000 registrations cost more than the first: maps that are small fit into the caches.
-- Half of a journaled call is Python: its place in the run, two events as JSON, two rounds of the event loop.
-  The other half is the statement that writes the group, for which its callers wait.
+- Half of a journaled call is Python, see the page.
   Writing one group while the tasks make the next was tried and gains nothing: both threads need the interpreter.
-- Half of a replay is reading: 20,000 rows of twelve columns become Python values.
-- Loading 50 plugins looks at the metadata of everything that is installed beside them, 230 distributions here,
+- Loading 50 plugins looks at the metadata of everything that is installed beside them,
   which is a quarter of what it does beyond importing their modules.
 
 Frames and counters of calls in flight are lists, values are `msgspec.Struct`s,

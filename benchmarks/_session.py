@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         report.draw(options.plot)
     if options.docs:
-        report.write_docs(ROOT / "docs")
+        report.write_docs(ROOT)
     return 0
 
 

@@ -22,7 +22,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the plot (SVG)")
     parser.add_argument(
-        "--docs", action="store_true", help="write docs/explanation/speed.md and docs/assets/benchmarks.svg"
+        "--docs", action="store_true", help="write docs/explanation/speed.md with its plot, and benchmarks/TARGETS.md"
     )
     parser.add_argument(
         "--only", metavar="PART", nargs="+", help="calls declare lookups exports live journal plugins import"

@@ -17,7 +17,7 @@ Prints:
     calculator: add log double
     helper: add log helper-double
     add("1", 2) = 3
-    helper lost add: 'helper' may not call 'add': the tool was taken from it.
+    helper lost add: 'helper' may not call 'add': the tool was removed from it.
 """
 
 from __future__ import annotations

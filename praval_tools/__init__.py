@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from praval_tools.access.permissions import Block, Grant
 from praval_tools.access.problems import RegistryProblem
-from praval_tools.access.records import AgentProfile
+from praval_tools.access.records import AgentProfile, Principal
 from praval_tools.errors import (
     AccessWarning,
     ConfigError,
@@ -57,7 +57,13 @@ from praval_tools.registry.agents import Agent
 from praval_tools.registry.bound_tool import BoundTool
 from praval_tools.registry.collection import ToolCollection
 from praval_tools.registry.decorators import agent, current_agent, tool
-from praval_tools.registry.default import get_global_registry, get_tool_registry, reset_tool_registry, use_registry
+from praval_tools.registry.default import (
+    get_global_registry,
+    get_tool_registry,
+    reset_tool_registry,
+    set_plugin_loader,
+    use_registry,
+)
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.coercion import Repair
@@ -65,7 +71,7 @@ from praval_tools.schema.type_hints import Secret
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compatibility import compare
 from praval_tools.tools.content import Content
-from praval_tools.tools.context import ToolContext
+from praval_tools.tools.context import ToolContext, ToolProgress
 from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Decision, Deny, Tried
 from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import ToolMetadata
@@ -84,16 +90,16 @@ __all__ = [
     "ConfigError", "ConfigProblem", "Content", "Decision", "Deny", "DiscoveryError", "DuplicateAgentError",
     "DuplicateToolError", "Grant", "GrantError", "InvalidNameError", "JournalError", "JournalWarning",
     "MissingExtraError", "ModelError", "NotOwnerError", "Outcome", "PluginError", "PluginLoadError", "PluginReport",
-    "PluginWarning", "Problem", "RegistryClosedError", "RegistryProblem", "Repair", "ReplayMismatchError",
+    "PluginWarning", "Principal", "Problem", "RegistryClosedError", "RegistryProblem", "Repair", "ReplayMismatchError",
     "RetryableToolError", "RunBusyError", "Secret", "SubscriberWarning", "Tool", "ToolAccessError",
     "ToolApprovalError", "ToolArgumentsError", "ToolCall", "ToolCallError", "ToolCollection", "ToolContext",
     "ToolDefinition", "ToolDefinitionError", "ToolDefinitionWarning", "ToolError", "ToolExecutionError",
-    "ToolInDoubtError", "ToolLimitedError", "ToolMetadata", "ToolRegistry", "ToolResult", "ToolTimeoutError",
-    "ToolUsageError", "ToolValidationError", "Toolset", "Tried", "UnknownAgentError", "UnknownFormatError",
-    "UnknownGrantError", "UnknownToolCallError", "UnknownToolError", "UnknownToolWarning", "UnusedCallsError", "agent",
-    "autoload", "compare", "current_agent", "current_call", "discover_tools", "get_global_registry",
-    "get_tool_registry", "hookimpl", "hookspec", "load_plugins", "normalize_name", "plugin_reports",
-    "reset_tool_registry", "tool", "use_registry",
+    "ToolInDoubtError", "ToolLimitedError", "ToolMetadata", "ToolProgress", "ToolRegistry", "ToolResult",
+    "ToolTimeoutError", "ToolUsageError", "ToolValidationError", "Toolset", "Tried", "UnknownAgentError",
+    "UnknownFormatError", "UnknownGrantError", "UnknownToolCallError", "UnknownToolError", "UnknownToolWarning",
+    "UnusedCallsError", "agent", "autoload", "compare", "current_agent", "current_call", "discover_tools",
+    "get_global_registry", "get_tool_registry", "hookimpl", "hookspec", "load_plugins", "normalize_name",
+    "plugin_reports", "reset_tool_registry", "tool", "use_registry",
 ]  # fmt: skip
 
 
@@ -131,6 +137,8 @@ _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
     "plugin_reports": _import_loader,
 }
 """Names that are imported when they are first used: plugins cost nothing in programs without them."""
+
+set_plugin_loader(lambda registry: _import_loader().load_at_first_look(registry))
 
 
 def __getattr__(name: str) -> Any:

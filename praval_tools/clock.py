@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Protocol
 
+from praval_tools.forks import handle_forks
+
 
 class Clock(Protocol):
     """The source of a registry's times and ids; tests pass their own."""
@@ -23,8 +25,7 @@ class Clock(Protocol):
 
 
 _random = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
+handle_forks(_random, in_child=lambda random: random.seed(os.urandom(32)))
 
 
 class SystemClock:

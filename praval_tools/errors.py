@@ -1,8 +1,7 @@
 """
 Errors and warnings: every exception and warning of the package, under one base.
 
-Programs match on the class or on the stable `code`, never on the text.
-The text names both parties and the fix.
+Programs match on the class or on the stable `code`, never on the text, which names both parties and the fix.
 Arguments are positional, so that every error survives pickling.
 """
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find_user_frame() -> tuple[FrameType, int]:
-    """Return the nearest frame outside of this package, and how many frames above the caller it is."""
+    """Return the nearest frame outside this package, and how many frames above the caller it is."""
     depth, frame = 0, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("praval_tools."):
         frame, depth = frame.f_back, depth + 1
@@ -27,7 +26,7 @@ def find_user_frame() -> tuple[FrameType, int]:
 
 
 def get_user_stacklevel() -> int:
-    """Return the `stacklevel` of the first frame outside of this package, so that a warning names the user's line."""
+    """Return the `stacklevel` of the first frame outside this package, so that a warning names the user's line."""
     return find_user_frame()[1]
 
 
@@ -37,7 +36,7 @@ def format_suggestion(names: Sequence[str], prefix: str = " Did you mean ") -> s
 
 
 class ToolError(Exception):
-    """Base of every error that this package raises."""
+    """Base of every error that this package raises; programs match on its class or on its `code`."""
 
     code: ClassVar[str] = "tool-error"
 
@@ -71,6 +70,7 @@ class ToolDefinitionError(ToolError, ValueError):
 
 
 ToolValidationError = ToolDefinitionError
+"""Another name of `ToolDefinitionError`."""
 
 
 class DuplicateToolError(ToolError):
@@ -170,8 +170,7 @@ class GrantError(ToolError, ValueError):
     code: ClassVar[str] = "grant"
 
     def __init__(self, tool: str, problems: Iterable[str]) -> None:
-        problems = tuple(problems)
-        super().__init__(tool, problems)
+        super().__init__(tool, problems := tuple(problems))
         self.tool, self.problems = tool, problems
 
     def __str__(self) -> str:
@@ -247,6 +246,7 @@ class DiscoveryError(ExceptionGroup[Exception], ToolError):
     found: tuple[Any, ...] = ()
 
     def derive(self, excs: Sequence[Exception], /) -> DiscoveryError:  # type: ignore[override]
+        """Return a group of *excs*, a part of this one."""
         part = DiscoveryError(self.message, excs)
         part.found = self.found
         return part
@@ -263,7 +263,7 @@ class ToolCallError(ToolError):
 
 
 class ToolAccessError(ToolCallError):
-    """The agent may not call the tool; `decision` says by which rule."""
+    """The agent may not call the tool; its text says by which rule, and `message` what a model may see."""
 
     code: ClassVar[str] = "tool-access"
 
@@ -272,11 +272,12 @@ class ToolAccessError(ToolCallError):
         self.message, self.decision = message, decision
 
     def __str__(self) -> str:
-        return self.message
+        is_terse = self.decision is None or isinstance(self, UnknownToolCallError)
+        return self.message if is_terse else str(self.decision.describe_refusal(self.message))
 
 
 class UnknownToolCallError(ToolAccessError, LookupError):
-    """The agent called a tool that does not exist."""
+    """The agent called a tool that does not exist; or one that is hidden from it, where refusals are."""
 
     code: ClassVar[str] = "unknown-tool"
 
@@ -419,13 +420,13 @@ class JournalClosedError(JournalError):
 
 
 class RunBusyError(ToolError):
-    """The run is open elsewhere; `holder` says where."""
+    """The run `run_id` is open elsewhere; `holder` says where."""
 
     code: ClassVar[str] = "run-busy"
 
     def __init__(self, run: str, holder: str) -> None:
         super().__init__(run, holder)
-        self.run, self.holder = run, holder
+        self.run, self.run_id, self.holder = run, run, holder
 
     def __str__(self) -> str:
         return (
@@ -435,13 +436,14 @@ class RunBusyError(ToolError):
 
 
 class ReplayMismatchError(ToolError):
-    """A call is not the one that the run recorded in its place; `recorded` and `asked` describe the two."""
+    """A call is not the one recorded in its place, `call_id` of `run_id`; `recorded` and `asked` describe the two."""
 
     code: ClassVar[str] = "replay-mismatch"
 
     def __init__(self, run: str, call: str, recorded: str, asked: str) -> None:
         super().__init__(run, call, recorded, asked)
         self.run, self.call, self.recorded, self.asked = run, call, recorded, asked
+        self.run_id, self.call_id = run, call
 
     def __str__(self) -> str:
         return (
@@ -451,13 +453,13 @@ class ReplayMismatchError(ToolError):
 
 
 class UnusedCallsError(ToolError):
-    """A strict replay ended, and recorded calls were not asked for again; `calls` holds their ids."""
+    """A strict replay of the run `run_id` ended, and the calls `call_ids` were not asked for again."""
 
     code: ClassVar[str] = "unused-calls"
 
     def __init__(self, run: str, calls: Sequence[str]) -> None:
         super().__init__(run, calls)
-        self.run, self.calls = run, tuple(calls)
+        self.run, self.run_id, self.calls, self.call_ids = run, run, tuple(calls), tuple(calls)
 
     def __str__(self) -> str:
         shown = ", ".join(map(repr, self.calls[:5])) + (" …" if len(self.calls) > 5 else "")
@@ -468,13 +470,13 @@ class UnusedCallsError(ToolError):
 
 
 class ToolInDoubtError(ToolCallError):
-    """The call was started before, and it is unknown whether its tool did its work; `run` and `call` identify it."""
+    """The call `call_id` of `run_id` was started before, and it is unknown whether its tool did its work."""
 
     code: ClassVar[str] = "in-doubt"
 
     def __init__(self, message: str, run: str | None = None, call: str | None = None) -> None:
         super().__init__(message)
-        self.run, self.call = run, call
+        self.run, self.call, self.run_id, self.call_id = run, call, run, call
 
 
 class EventFormatError(ToolError, ValueError):

@@ -6,13 +6,15 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
+from praval_tools.forks import FIRST_USE_LOCK
+
 LAZY_MODULES: Final = (
     "praval_tools.access.bounds",  # only grants with bounds need it
     "praval_tools.cli",  # one module per command, imported when the command runs
     "praval_tools.formats",  # only exports to providers need it
     "praval_tools.journal.storage.sql_store",  # brings SQLAlchemy and Alembic, which take longer than all the rest
     "praval_tools.runs.registry_journal",  # only registries with a journal or with statistics need it
-    "praval_tools.schema.type_table",  # its rows look up the types inside of a type, so it imports who needs it
+    "praval_tools.schema.type_table",  # its rows look up the types inside a type, so it imports who needs it
 )
 """The modules that may be loaded by name; a package stands for its modules."""
 
@@ -37,4 +39,5 @@ def load(name: str) -> ModuleType:
     """
     if not f"{name}.".startswith(_PREFIXES):
         raise ValueError(f"{name!r} is not one of the modules that are loaded on first use: {', '.join(LAZY_MODULES)}")
-    return import_module(name)
+    with FIRST_USE_LOCK:
+        return import_module(name)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from heapq import nlargest
 from reprlib import Repr
-from typing import Protocol
+from typing import Final, Protocol, TypeGuard, TypeVar
 
 from praval_tools.errors import InvalidNameError, format_suggestion
 from praval_tools.lazy_regex import LazyRegex
+
+T = TypeVar("T")
 
 _MAX_WIRE_LENGTH = 64
 """How long a name may be on its way to a provider."""
 
 OPERATOR = "operator"
-"""What `by=None` stands for outside of any agent: the host program."""
+"""What `by=None` stands for outside any agent: the host program."""
 
 MAX_NAME_LENGTH = 128
 """How long the name of a tool may be."""
@@ -82,6 +85,23 @@ def get_name(value: object) -> str:
     raise InvalidNameError(f"{shorten_repr(value)} is neither a name nor a tool or agent; pass one of these.")
 
 
+def get_agent_name(agent: object) -> str:
+    """
+    Return the name of an agent that is given by name or as object, where only the name counts.
+
+    Raises:
+        InvalidNameError: It is neither, or an agent that acts for others: its name would drop these.
+    """
+    name = get_name(agent)
+    chain = getattr(agent, "chain", ())
+    if isinstance(chain, tuple) and chain:
+        raise InvalidNameError(
+            f"{name!r} acts for {', '.join(map(repr, chain))} here, and this would be for {name!r} itself; "
+            f"if that is meant, pass the name."
+        )
+    return name
+
+
 def is_valid_agent_name(name: str) -> bool:
     """Tell whether an agent may have this name."""
     try:
@@ -132,14 +152,28 @@ def normalize_name(name: str) -> str:
     return check_tool_name(to_wire_name(snake if snake and not snake[0].isdigit() else f"_{snake}", 128))
 
 
+_MAX_COMPARED_NAMES: Final = 100
+"""How many names are compared letter by letter with one that is unknown."""
+
+
 def find_similar_names(name: str, candidates: Iterable[str], limit: int = 3) -> tuple[str, ...]:
-    """Return up to *limit* of *candidates* that resemble *name*, the likeliest first."""
+    """
+    Return up to *limit* of *candidates* that resemble *name*, the likeliest first.
+
+    Of very many candidates those that share most pairs of letters with it are compared, and no others.
+    """
     from difflib import get_close_matches
 
     folded: dict[str, str] = {}
     for candidate in candidates:
         folded.setdefault(fold_name(candidate), candidate)
-    return tuple(folded[match] for match in get_close_matches(fold_name(name[:128]), folded, limit, 0.6))
+    wanted = fold_name(name[:128])
+    names: Iterable[str] = folded
+    if len(folded) > _MAX_COMPARED_NAMES:
+        pairs = {*zip(wanted, wanted[1:], strict=False)}
+        shared = {other: len(pairs.intersection(zip(other, other[1:], strict=False))) for other in folded}
+        names = nlargest(_MAX_COMPARED_NAMES, folded, key=lambda other: (shared[other], -len(other)))
+    return tuple(folded[match] for match in get_close_matches(wanted, names, limit, 0.6))
 
 
 def suggest_names(name: object, candidates: Iterable[str], prefix: str = " Did you mean ") -> str:
@@ -149,12 +183,17 @@ def suggest_names(name: object, candidates: Iterable[str], prefix: str = " Did y
     Args:
         name: What was given; anything but a text resembles nothing.
         candidates: The names that there are.
-        prefix: What comes before the names: `" Did you mean "` after a sentence, `"; did you mean "` inside of one.
+        prefix: What comes before the names: `" Did you mean "` after a sentence, `"; did you mean "` inside one.
 
     Returns:
         `" Did you mean 'a' or 'b'?"`; an empty text where nothing is similar.
     """
     return format_suggestion(find_similar_names(name, candidates), prefix) if isinstance(name, str) else ""
+
+
+def has_type(value: object, kinds: type[T] | tuple[type, ...]) -> TypeGuard[T]:
+    """Tell whether the real class of *value* is one of *kinds*; `isinstance` asks the value, which runs its code."""
+    return issubclass(type(value), kinds)
 
 
 def describe_error(error: BaseException) -> str:

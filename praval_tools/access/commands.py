@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from praval_tools.access import events
 from praval_tools.access.permissions import Block, SwitchTarget
@@ -63,8 +63,20 @@ def refuse_untrusted_plugin(record: ToolRecord, actor: str, verb: str) -> None:
         raise NotOwnerError(actor, verb, record.tool.name, None, why)
 
 
+def plan_freeze(state: AccessState, actor: str, reason: str) -> EventList:
+    """Plan the end of declarations; nothing where they have ended."""
+    require_operator(actor, "freeze the registry")
+    return [] if state.frozen else [events.RegistryFrozen(by=actor, reason=reason)]
+
+
+def _refuse_if_frozen(state: AccessState, what: str) -> None:
+    if state.frozen:
+        raise ToolUsageError(f"The registry is frozen: {what} comes too late. Declare it before freeze().", "frozen")
+
+
 def plan_registration(state: AccessState, tool: AnyTool, actor: str, *, replace: bool, reason: str) -> EventList:
     """Plan a registration; a module or notebook cell that runs again replaces its tools in place."""
+    _refuse_if_frozen(state, f"tool {tool.name!r}")
     holders = map(state.names_by_wire_key.get, get_collision_keys(tool.name))
     holder = next((name for name in holders if name is not None), None)
     owner = tool.metadata.owned_by
@@ -95,6 +107,7 @@ def _get_distribution(tool: AnyTool) -> str:
 def plan_agent_declaration(state: AccessState, profile: AgentProfile, actor: str, same_place: bool) -> EventList:
     """Plan the declaration of an agent; only the operator's code declares agents."""
     require_operator(actor, f"declare the agent {profile.name!r}")
+    _refuse_if_frozen(state, f"agent {profile.name!r}")
     old = state.get_profile(profile.name)
     if old.declared and not old.retired and not same_place:
         raise DuplicateAgentError(profile.name, old.place or "an earlier place", profile.place)
@@ -222,6 +235,22 @@ def plan_switch(
         return []
     event = events.ToolEnabled if on else events.ToolDisabled
     return [event(kind=kind, name=target_name, by=actor, reason=reason)]
+
+
+def plan_disabling_by_tags(
+    state: AccessState, any_of: Collection[str], all_of: Collection[str], actor: str, reason: str
+) -> EventList:
+    """Plan that each tool is disabled that has one of some tags, and every one of others."""
+    require_operator(actor, "disable by tags")
+    if isinstance(any_of, str) or isinstance(all_of, str) or not (any_of or all_of):
+        raise ToolUsageError("Name the tags: disable_by_tags(any=['network'], all=['slow']).")
+    tags = {name: set(record.tool.metadata.all_tags) for name, record in state.tools.items()}
+    return [
+        event
+        for name, own in tags.items()
+        if own.issuperset(all_of) and (not any_of or not own.isdisjoint(any_of))
+        for event in plan_switch(state, False, None, {"tool": name}, actor, reason)
+    ]
 
 
 _FIELDS_WITH_COMMANDS = frozenset(("tool_name", "owned_by", "shared", "parameters", "return_type", "source"))

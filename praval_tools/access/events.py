@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from praval_tools.access.drift import ToolSnapshot
 from praval_tools.access.permissions import Block, Grant
-from praval_tools.access.records import AgentProfile
+from praval_tools.access.records import AgentProfile, Origin
 from praval_tools.names import OPERATOR
 from praval_tools.tools.tool import AnyTool
 
@@ -25,6 +26,7 @@ class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
         time: When it was journaled.
         process: Which process wrote it.
         stored: It was read from the journal: an earlier process, or another one, wrote it.
+        before_start: It was so when this process opened the journal.
     """
 
     by: str = OPERATOR
@@ -33,6 +35,12 @@ class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
     time: datetime | None = None
     process: str = ""
     stored: bool = False
+    before_start: bool = False
+
+    @property
+    def origin(self) -> Origin:
+        """Where it happened, as this process sees it."""
+        return "earlier" if self.before_start else "elsewhere" if self.stored else "here"
 
 
 class ToolRegistered(StateEvent, frozen=True, kw_only=True):
@@ -68,9 +76,33 @@ class ToolListed(StateEvent, frozen=True, kw_only=True):
 
 
 class ToolAssigned(StateEvent, frozen=True, kw_only=True):
-    """A grant was made."""
+    """
+    A grant was made.
+
+    Args:
+        grant: The grant.
+        snapshot: What the tool was then, where a journal stores the grant; older ones have none.
+    """
 
     grant: Grant
+    snapshot: ToolSnapshot | None = None
+
+
+class GrantRedeclared(StateEvent, frozen=True, kw_only=True):
+    """
+    The key of a grant was used again with other terms.
+
+    Args:
+        key: The key.
+        made: The terms of the grant that differ, as text.
+        declared: What they are declared as now; empty: nothing differs any more.
+        counts: Whether all that is declared counts, since it is narrower.
+    """
+
+    key: str
+    made: str = ""
+    declared: str = ""
+    counts: bool = False
 
 
 class GrantRevoked(StateEvent, frozen=True, kw_only=True):
@@ -114,9 +146,16 @@ class OwnershipTransferred(StateEvent, frozen=True, kw_only=True):
 
 
 class ToolShared(StateEvent, frozen=True, kw_only=True):
-    """A tool was shared."""
+    """
+    A tool was shared.
+
+    Args:
+        tool: Its name.
+        snapshot: What it was then, where a journal stores that; older ones have none.
+    """
 
     tool: str
+    snapshot: ToolSnapshot | None = None
 
 
 class ToolUnshared(StateEvent, frozen=True, kw_only=True):
@@ -151,6 +190,7 @@ class PolicyAdded(StateEvent, frozen=True, kw_only=True):
 
     name: str
     policy: Callable[..., object]
+    takes_principal: bool = False
 
 
 class PolicyRemoved(StateEvent, frozen=True, kw_only=True):
@@ -188,15 +228,20 @@ class StoredChange(StateEvent, frozen=True, kw_only=True):
     revision: int = 0
 
 
+class RegistryFrozen(StateEvent, frozen=True, kw_only=True):
+    """Nothing is declared any more; who may call what still changes."""
+
+
 class RegistryCleared(StateEvent, frozen=True, kw_only=True):
     """Everything was forgotten."""
 
 
 AnyStateEvent = (
-    ToolRegistered | ToolUnregistered | AgentDeclared | AgentRetired | ToolListed | ToolAssigned | GrantRevoked
+    ToolRegistered | ToolUnregistered | AgentDeclared | AgentRetired | ToolListed | ToolAssigned
+    | GrantRedeclared | GrantRevoked
     | GrantSpent | ToolUnassigned | ToolBlocked | ToolUnblocked | OwnershipTransferred | ToolShared | ToolUnshared
     | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | GrantsCounted | StoredChange
-    | RegistryCleared
+    | RegistryFrozen | RegistryCleared
 )  # fmt: skip
 """The closed union of all events."""
 

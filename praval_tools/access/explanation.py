@@ -54,7 +54,7 @@ def _decide_on_arguments(
     except ToolError as error:  # the arguments do not fit, or the definition has an unresolved type hint
         first, remedy = resolution.decision, "Correct the arguments."
         return Decision(False, "forbidden", error.code, first.agent, first.tool, str(error), remedy)
-    _, decision = choose_path(resolution, bound.arguments, lambda: tool.implementation.fill_defaults(bound))
+    _, decision = choose_path(resolution, bound, tool.implementation)
     refusal = find_refusal(tool, bound) if decision.allowed else None
     return decision if refusal is None else refusal
 
@@ -107,7 +107,7 @@ def _iter_tried_permissions(
             tried = replace(tried, holds=False, why=tried.why + (removed if tried.holds else ""), change="")
         yield tried
     live = [lineage[0] for grant_id in access.grants if (lineage := list_live_lineage(records, grant_id, now))]
-    breaks_bounds = not decision.allowed and decision.rule == "granted"
+    breaks_bounds = not decision.allowed and decision.rule == "out-of-bounds"
     why = decision.reason if breaks_bounds else _describe_grants(live)
     yield Tried("granted", bool(live) and not breaks_bounds, why, f"assign_tool_to_agent({tool!r}, {agent!r})")
     if decision.rule == "policy":

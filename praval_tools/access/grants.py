@@ -10,9 +10,17 @@ from attrs import evolve
 
 from praval_tools.access import events
 from praval_tools.access.commands import EventList, get_tool_record, refuse_untrusted_plugin, require_owner
-from praval_tools.access.permissions import Grant, compile_bounds, has_time_zone, resolve_expiry
+from praval_tools.access.permissions import (
+    Grant,
+    compile_bounds,
+    get_terms_key,
+    has_time_zone,
+    list_request_keys,
+    resolve_expiry,
+)
 from praval_tools.access.records import MAX_CHAIN_LENGTH, GrantRecord, Principal, ToolRecord
-from praval_tools.access.rules import can_satisfy_all, get_end_reason, list_lineage, list_live_lineage, resolve_access
+from praval_tools.access.redeclaration import plan_redeclaration
+from praval_tools.access.rules import can_satisfy_all, list_lineage, list_live_lineage, resolve_access
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
 from praval_tools.names import OPERATOR, shorten_repr
@@ -36,34 +44,72 @@ class AssignmentDeclined(Exception):
 
 
 def plan_grant(
-    state: AccessState, request: GrantRequest, actor: str, now: datetime, new_id: str
+    state: AccessState, request: GrantRequest, actor: str, now: datetime, new_id: str, known_state: AccessState
 ) -> tuple[EventList, Grant, str]:
-    """Plan a grant; returns the events, the grant (perhaps one that is recorded already), and a warning."""
+    """
+    Plan a grant.
+
+    Args:
+        state: For which it is planned.
+        request: What is asked for.
+        actor: Who asks.
+        now: The moment.
+        new_id: For the grant.
+        known_state: The state that this process knew when it was asked for.
+
+    Returns:
+        The events, the grant (perhaps one that is recorded already), and a warning.
+    """
     record = get_tool_record(state, request.tool)
     lenders = _find_lendable_grants(state, record, request.agent, actor, now)
-    if request.key is not None and (old_id := state.grant_ids_by_key.get(request.key)) is not None:
-        return [], _check_same_key_grant(state.grants[old_id].grant, request), ""
+    if request.key is not None and (old_id := state.grant_ids_by_key.get((actor, request.key))) is not None:
+        made = _check_same_key_grant(state.grants[old_id].grant, request)
+        if state.grants[old_id].has_ended(now):
+            return [], made, ""
+        declared = _build_grant(record, request, actor, made.made or now, new_id)
+        if lenders is not None:  # what is left out follows from the grant that it was lent from
+            inherited = {name: getattr(made, name) for name in ("expires", "max_calls") if not getattr(declared, name)}
+            declared = evolve(declared, **inherited)
+        return plan_redeclaration(state, record, made, declared, actor)
     grant = _build_grant(record, request, actor, now, new_id)
     if lenders is not None:
         grant = _lend_from_first_fitting(state, record, grant, lenders)
     if grant.key is None:
-        for grant_id in state.get_access(grant.agent, grant.tool).grants:
-            known = state.grants[grant_id]
-            if not get_end_reason(known, now) and _has_same_terms(known.grant, grant):
-                return [], known.grant, ""
-        _refuse_stored_removal(state, grant)
+        for grant_id in state.grant_ids_by_terms.get(get_terms_key(grant)) or ():
+            identical = state.grants[grant_id]
+            if not identical.has_ended(now) and identical.narrowed_by is None:
+                return [], identical.grant, ""
+        _refuse_earlier_removal(state, grant)
+        _refuse_unknown_removal(state, grant, known_state)
     event = events.ToolAssigned(grant=grant, by=actor, reason=request.reason)
     return [event], grant, _warn_if_ineffective(state, grant, now)
 
 
-def _refuse_stored_removal(state: AccessState, grant: Grant) -> None:
+def _refuse_earlier_removal(state: AccessState, grant: Grant) -> None:
     """Refuse what was removed in an earlier process: start-up code, which does not know, must not bring it back."""
     access = state.get_access(grant.agent, grant.tool)
-    is_removed = access.removed and access.removal_stored
-    if is_removed or any(_is_same_request(state.grants[old].grant, grant) for old in access.stored_ended_grants):
+    if access.removal == "earlier" or any(key in access.ended_requests for key in list_request_keys(grant)):
         raise AssignmentDeclined(
-            f"{grant.tool!r} was taken from {grant.agent!r} before this process looked; the assignment changes "
+            f"{grant.tool!r} was removed from {grant.agent!r} before this process looked; the assignment changes "
             f"nothing. To give it back, say so with a new key: key='…'."
+        )
+
+
+def _refuse_unknown_removal(state: AccessState, grant: Grant, known_state: AccessState) -> None:
+    """Refuse what another process removed since *known_state*: who asks does not know of that yet."""
+    if state.revision == known_state.revision:
+        return
+    access, known_access = state.get_access(grant.agent, grant.tool), known_state.get_access(grant.agent, grant.tool)
+    keys = set(list_request_keys(grant))
+    known_records = filter(None, map(state.find_grant, known_access.grants))
+    is_ended = any(
+        record.end_reason and record.end_origin != "here" and not keys.isdisjoint(list_request_keys(record.grant))
+        for record in known_records
+    )
+    if is_ended or (access.removal == "elsewhere" and not known_access.removed):
+        raise AssignmentDeclined(
+            f"Another process has just taken {grant.tool!r} from {grant.agent!r}; the assignment changes nothing. "
+            f"To give it back, assign it again."
         )
 
 
@@ -127,10 +173,10 @@ def _find_lendable_grants(
         raise NotOwnerError(actor, f"lend to {agent!r} the", tool, None, "a block names them")
     if owner == actor and not access.removed:
         return None
-    held = map(state.grants.__getitem__, reversed(access.grants))
+    held = sorted(map(state.grants.__getitem__, access.grants), key=lambda grant: grant.seq, reverse=True)
     lendable = [held_grant for held_grant in held if held_grant.grant.delegable and is_live(state, held_grant, now)]
     if not lendable:
-        why = "it was taken from its owner, and no delegable grant gave it back" if owner == actor else ""
+        why = "it was removed from its owner, and no delegable grant gave it back" if owner == actor else ""
         raise NotOwnerError(actor, "lend", tool, owner, why)
     return lendable
 
@@ -168,23 +214,6 @@ def _lend_from(state: AccessState, record: ToolRecord, grant: Grant, parent: Gra
     return evolve(grant, parent=source.id, expires=grant.expires or source.expires, max_calls=max_calls)
 
 
-def _is_same_request(old: Grant, new: Grant) -> bool:
-    """Tell whether *new* repeats the request of *old*; a duration counts from when each was made."""
-    duration = _get_duration(new)
-    if duration is not None and duration == _get_duration(old):
-        new = evolve(new, expires=old.expires)
-    return _has_same_terms(old, new)
-
-
-def _get_duration(grant: Grant) -> timedelta | None:
-    return None if grant.expires is None or grant.made is None else grant.expires - grant.made
-
-
-def _has_same_terms(old: Grant, new: Grant) -> bool:
-    terms = ("by", "reason", "expires", "max_calls", "delegable", "parent", "bounds")
-    return all(getattr(old, name) == getattr(new, name) for name in terms)
-
-
 def _warn_if_ineffective(state: AccessState, grant: Grant, now: datetime) -> str:
     """Return a warning where the grant's limits narrow nothing, since a rule without limits permits the calls."""
     if grant.max_calls is None and grant.expires is None and grant.bounds is None:
@@ -199,11 +228,16 @@ def _warn_if_ineffective(state: AccessState, grant: Grant, now: datetime) -> str
 
 
 def plan_removal(state: AccessState, tool: str, agent: str, actor: str, reason: str) -> EventList:
-    """Plan a removal: of every permission for the operator, else of the grants that *actor* may revoke."""
+    """
+    Plan a removal: of every permission for the operator, else of the grants that *actor* may revoke.
+
+    Nothing is recorded of a name that neither a tool nor the agent's list has: a block is, for a tool that comes later.
+    """
     access = state.get_access(agent, tool)
     if actor == OPERATOR:
         event = events.ToolUnassigned(tool=tool, agent=agent, by=actor, reason=reason)
-        has_effect = not access.removed or access.grants or find_pending_grants_ended_by(state, event)
+        can_come = tool in state.tools or tool in state.get_profile(agent).tools
+        has_effect = (can_come and not access.removed) or access.grants or find_pending_grants_ended_by(state, event)
         return [event] if has_effect else []
     revocable = [grant_id for grant_id in access.grants if _may_revoke(state, state.grants[grant_id], actor)]
     if not revocable:
@@ -214,7 +248,7 @@ def plan_removal(state: AccessState, tool: str, agent: str, actor: str, reason: 
 def plan_revocation(state: AccessState, grant_id: str, actor: str, reason: str) -> EventList:
     """Plan a revocation; only the operator revokes a grant that waits for its tool."""
     event = events.GrantRevoked(grant=grant_id, by=actor, reason=reason)
-    if actor == OPERATOR and state.find_grant(grant_id) is None and state.has_stored_grant(grant_id):
+    if actor == OPERATOR and state.find_grant(grant_id) is None and state.find_known_grant(grant_id) is not None:
         return [event] if find_pending_grants_ended_by(state, event) else []
     record = get_grant_record(state, grant_id)
     if actor != OPERATOR and not _may_revoke(state, record, actor):
@@ -248,5 +282,7 @@ def _may_revoke(state: AccessState, record: GrantRecord, actor: str) -> bool:
 def list_grants(state: AccessState, filters: Mapping[str, str], now: datetime | None) -> list[Grant]:
     """Return the grants whose fields have the values of *filters*, the oldest first; *now* None: ended ones too."""
     records = sorted(state.grants.values(), key=lambda record: record.seq)
-    grants = (record.grant for record in records if now is None or is_live(state, record, now))
+    if now is not None:
+        records = [record for record in records if record.narrowed_by is None and is_live(state, record, now)]
+    grants = [record.grant for record in records]
     return [grant for grant in grants if all(getattr(grant, name) == value for name, value in filters.items())]

@@ -47,6 +47,15 @@ class ChangePersistence(Protocol):
     def warn_or_raise(self, error: JournalError) -> None:
         """Raise *error*, unless the operator chose to go on without the journal."""
 
+    def is_outdated(self, state: AccessState, *, at_once: bool = False) -> bool:
+        """
+        Tell whether other processes changed something since *state*.
+
+        Args:
+            state: What this process knows.
+            at_once: Ask the store now, instead of several times a second at most.
+        """
+
     def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
         """Return what other processes changed since *state*, and the revision that it then has."""
 
@@ -90,6 +99,13 @@ class PendingChange:
         self.state = state
         self.events.extend(added)
         return tuple(added)
+
+    def replan(self, base: AccessState) -> None:
+        """Plan all of it again for *base*, a newer state; a plan may refuse what it did not know of before."""
+        self.base = self.state = base
+        self.events = []
+        for _, plan in self.plans:
+            self.add_plan(plan)
 
     def rebase(self, base: AccessState) -> None:
         """Re-apply the same events on top of *base*, a newer state."""

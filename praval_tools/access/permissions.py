@@ -51,6 +51,31 @@ class Grant:
     bounds: Bounds | None = field(default=None, eq=False, repr=False)
 
 
+GrantTermsKey = tuple[object, ...]
+"""What two grants have in common if the second adds nothing to the first."""
+
+RequestKey = tuple[object, ...]
+"""What two grants have in common if the second asks for the same again, later."""
+
+
+def get_terms_key(grant: Grant) -> GrantTermsKey:
+    """Return what *grant* permits to whom, by whom and why; equal for identical grants."""
+    return grant.agent, grant.tool, grant.expires, *_get_terms_besides_expiry(grant)
+
+
+def list_request_keys(grant: Grant) -> list[RequestKey]:
+    """Return what *grant* asks for: one key is equal for a repeated request; a duration counts from when it is made."""
+    terms = _get_terms_besides_expiry(grant)
+    keys: list[RequestKey] = [("until", grant.expires, *terms)]
+    if grant.expires is not None and grant.made is not None:
+        keys.append(("for", grant.expires - grant.made, *terms))
+    return keys
+
+
+def _get_terms_besides_expiry(grant: Grant) -> tuple[object, ...]:
+    return grant.by, grant.reason, grant.max_calls, grant.delegable, grant.parent, grant.bounds
+
+
 @frozen(kw_only=True)
 class Block:
     """A refusal that beats every permission: *agent* may not call *tool*."""

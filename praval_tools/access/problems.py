@@ -9,7 +9,9 @@ from typing import Final
 import msgspec
 
 from praval_tools.access import events
+from praval_tools.access.queries import has_live_grant, list_undeclared_agents
 from praval_tools.access.records import Principal, ToolRecord
+from praval_tools.access.redeclaration import describe_redeclaration
 from praval_tools.access.restore import explain_pending
 from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
@@ -25,9 +27,9 @@ class RegistryProblem(msgspec.Struct, frozen=True):
     Something that is most likely a mistake.
 
     Args:
-        kind: Stable: `unknown-tool`, `unknown-category`, `no-owner`, `unreachable`, `breaking-change`, `definition`,
-            `renamed`, `act-beats-declaration`, `act-waits`.
-        subject: The agent or tool that it is about.
+        kind: Stable: `unknown-tool`, `unknown-category`, `undeclared-agent`, `no-owner`, `unreachable`,
+            `breaking-change`, `definition`, `renamed`, `grant-differs`, `act-beats-declaration`, `act-waits`, `plugin`.
+        subject: The agent, tool or plugin that it is about.
         message: One sentence.
         remedy: What to do.
     """
@@ -43,7 +45,13 @@ class RegistryProblem(msgspec.Struct, frozen=True):
 
 def find_problems(state: AccessState, now: datetime) -> list[RegistryProblem]:
     """Return every problem: of agents by name, of tools in registration order, of changes that the journal holds."""
-    return [*_iter_agent_problems(state), *_iter_tool_problems(state, now), *_iter_stored_change_problems(state)]
+    return [
+        *_iter_agent_problems(state),
+        *_iter_undeclared_agents(state, now),
+        *_iter_tool_problems(state, now),
+        *_iter_redeclared_grants(state),
+        *_iter_stored_change_problems(state),
+    ]
 
 
 def _iter_agent_problems(state: AccessState) -> Iterator[RegistryProblem]:
@@ -65,6 +73,18 @@ def _iter_agent_problems(state: AccessState) -> Iterator[RegistryProblem]:
             if access.blocks or access.removed:
                 verb = "is blocked from" if access.blocks else "has lost"
                 yield _make_unknown_tool_problem(state, agent, tool, verb)
+
+
+def _iter_undeclared_agents(state: AccessState, now: datetime) -> Iterator[RegistryProblem]:
+    """Yield agents that only grants name; an owner that nobody declares is a problem of its tool."""
+    declared = [name for name, profile in state.profiles.items() if profile.declared and not profile.retired]
+    for name in list_undeclared_agents(state, now):
+        accesses = (state.access_by_agent.get(name) or {}).items()
+        tools = sorted(tool for tool, access in accesses if has_live_grant(state, access, now) and tool in state.tools)
+        if tools:
+            message = f"A grant of {', '.join(map(repr, tools[:3]))} names agent {name!r}, which is not declared."
+            remedy = suggest_names(name, sorted(declared), "Did you mean ") or f"Declare {name!r}, or revoke the grant."
+            yield RegistryProblem("undeclared-agent", name, message, remedy)
 
 
 def _make_unknown_tool_problem(state: AccessState, agent: str, tool: str, verb: str) -> RegistryProblem:
@@ -163,6 +183,20 @@ def _explain_unreachable(meta: ToolMetadata) -> str:
         return "it is private, and nobody has a grant"
     owner = "no owner" if meta.owned_by is None else f"its owner {meta.owned_by!r} may not call it"
     return f"{owner}, not shared, nobody lists or asks"
+
+
+def _iter_redeclared_grants(state: AccessState) -> Iterator[RegistryProblem]:
+    for key in sorted(state.redeclared_keys):
+        record, noted = state.find_grant(state.grant_ids_by_key.get(key) or ""), state.redeclared_keys[key]
+        if record is None or record.end_reason:
+            continue
+        message = describe_redeclaration(record.grant, noted)
+        remedy = (
+            "Nothing is left to do, unless it was a mistake."
+            if noted.counts
+            else ("Declare it as it was made; or revoke it, and declare it with a new key.")
+        )
+        yield RegistryProblem("grant-differs", record.grant.tool, message, remedy)
 
 
 # ── what was changed at run time, and the journal holds ──────────────────────────────────────────

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from praval_tools.access.records import Principal
-from praval_tools.access.rules import AccessResolution, resolve_access
+from praval_tools.access.records import AccessRecord, Principal
+from praval_tools.access.rules import AccessResolution, list_live_lineage, resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
+from praval_tools.errors import UnknownToolError
+from praval_tools.names import find_similar_names, fold_name, is_valid_agent_name
 from praval_tools.tools.tool import AnyTool
+
+_MAX_SIMILAR_TOOLS: Final = 12
+"""Of how many tools whose names resemble an unknown one it is decided whether they may be named."""
 
 
 class UsageSource(Protocol):
@@ -80,6 +85,31 @@ def find_candidate_tools(state: AccessState, principal: Principal) -> list[str]:
     return sort_by_registration(state, names)
 
 
+def find_similar_callable_tools(state: AccessState, principal: Principal, name: str, now: datetime) -> list[str]:
+    """Return the names that resemble *name*, of tools that *principal* may call; never that name itself."""
+    similar = find_similar_names(name, find_candidate_tools(state, principal), _MAX_SIMILAR_TOOLS)
+    others = (tool for tool in similar if fold_name(tool) != fold_name(name))
+    return [tool for tool in others if resolve_access(state, principal, tool, now).refusal is None][:3]
+
+
+def list_undeclared_agents(state: AccessState, now: datetime) -> list[str]:
+    """Return the names, sorted, of agents that nobody declares, and that own a tool or hold a live grant."""
+    owners = {str(value) for kind, value in state.tools_by_label if kind == "owner" and value is not None}
+    holders = {
+        agent
+        for agent, accesses in state.access_by_agent.items()
+        if not state.get_profile(agent).declared
+        and any(has_live_grant(state, access, now) for access in accesses.values())
+    }
+    names = holders | {owner for owner in owners if is_valid_agent_name(owner)}
+    return sorted(name for name in names if not state.get_profile(name).declared)
+
+
+def has_live_grant(state: AccessState, access: AccessRecord, now: datetime) -> bool:
+    """Tell whether one of the grants that *access* records is live."""
+    return any(list_live_lineage(state, grant_id, now) for grant_id in access.grants)
+
+
 def list_permitting_resolutions(state: AccessState, principal: Principal, now: datetime) -> list[AccessResolution]:
     """Return the resolutions for the tools that *principal* may call, in registration order."""
     resolutions = (resolve_access(state, principal, name, now) for name in find_candidate_tools(state, principal))
@@ -90,3 +120,20 @@ def list_callable_tools(state: AccessState, principal: Principal, now: datetime)
     """Return the tools that *principal* may call, in registration order."""
     resolutions = list_permitting_resolutions(state, principal, now)
     return [resolution.record.tool for resolution in resolutions if resolution.record is not None]
+
+
+def list_enabled_tools(state: AccessState, name: str | None) -> list[AnyTool]:
+    """
+    Return the tools that are not disabled, in registration order.
+
+    Args:
+        state: The state.
+        name: Only the tool of this name; None: all.
+
+    Raises:
+        UnknownToolError: There is no such tool.
+    """
+    if name is not None and (name := state.resolve_tool_name(name)) not in state.tools:
+        raise UnknownToolError(name, find_similar_names(name, state.tools))
+    tools = select_tools(state, state.tools if name is None else [name])
+    return [tool for tool in tools if state.find_disabling(tool) is None]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from praval_tools.access.permissions import Block, Grant
+from praval_tools.access.permissions import Block, Grant, RequestKey
 from praval_tools.errors import InvalidNameError
 from praval_tools.names import OPERATOR, check_agent_name, shorten_repr
+from praval_tools.persistent_map import PersistentMap
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from praval_tools.tools.implementation import ToolImplementation
     from praval_tools.tools.metadata import ToolMetadata
     from praval_tools.tools.source import DeclarationSite
@@ -18,6 +24,9 @@ if TYPE_CHECKING:
 
 MAX_CHAIN_LENGTH: Final = 32
 """How many agents may act for each other in a row."""
+
+MIN_PRUNE_SIZE: Final = 8
+"""How many grants of one tool to one agent are kept at least before those that ended are dropped."""
 
 MetadataOverrides = tuple[tuple[str, object], ...]
 """Fields of a tool's metadata that the operator overrode, with their values."""
@@ -57,7 +66,11 @@ class Delegation(msgspec.Struct, frozen=True):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who calls: an agent, and its delegation, if any."""
+    """
+    Who calls: an agent, and its delegation, if any.
+
+    What is decided, counted or kept for a caller is so for its principal, never for the name of the agent alone.
+    """
 
     agent: str
     delegation: Delegation | None = None
@@ -70,23 +83,107 @@ class Principal(msgspec.Struct, frozen=True):
         parent = self.delegation.parent
         return (parent.agent, *parent.chain)
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The agent, and those for whom it acts, each once."""
+        return (self.agent,) if self.delegation is None else tuple(dict.fromkeys((self.agent, *self.chain)))
 
-def with_delegators(principal: Principal, delegators: object) -> Principal:
+    @property
+    def delegation_digest(self) -> str:
+        """The same text for equal delegations, in every process; empty for an agent that acts for itself."""
+        return "" if self.delegation is None else _compute_digest(self.delegation)
+
+
+def list_members(principal: Principal | None) -> tuple[str, ...]:
+    """Return the members of *principal*; none for the operator."""
+    return () if principal is None else principal.members
+
+
+def _iter_delegations(principal: Principal) -> Iterator[Delegation]:
+    """Yield the delegations by which *principal* acts for others, its own first."""
+    while (delegation := principal.delegation) is not None:
+        yield delegation
+        principal = delegation.parent
+
+
+@lru_cache(1024)
+def _compute_digest(delegation: Delegation) -> str:
+    """Return the digest of the modes, parents and tools of *delegation* and of those behind it."""
+    links = [
+        [link.mode, link.parent.agent, None if link.tools is None else sorted(link.tools)]
+        for link in (delegation, *_iter_delegations(delegation.parent))
+    ]
+    return blake2b(msgspec.json.encode(links), digest_size=16).hexdigest()
+
+
+def resolve_principal(named: Principal, delegators: object, running: Principal | None) -> Principal:
     """
-    Return *principal* acting for *delegators* too, the nearest first: each of them must be allowed what it calls.
+    Return the principal that makes a call.
+
+    A call that is made while a principal with delegators runs is on behalf of these too, whatever the call says.
+
+    Args:
+        named: The agent that the call names.
+        delegators: Those on whose behalf the call says that it is made, the nearest first; nothing: those of *named*.
+        running: Who runs where the call is made; None for the operator.
 
     Raises:
-        InvalidNameError: *delegators* are not agents' names.
+        InvalidNameError: *delegators* are not names of agents, or not those of the principal.
     """
-    if not isinstance(delegators, tuple | list) or len(delegators) > MAX_CHAIN_LENGTH:
+    names = tuple(delegators) if isinstance(delegators, list) else delegators or ()
+    if not isinstance(names, tuple) or len(names) > MAX_CHAIN_LENGTH:
         raise InvalidNameError(
             f"on_behalf_of={shorten_repr(delegators)} is not a tuple of at most {MAX_CHAIN_LENGTH} agents' names."
         )
-    result: Principal | None = None
-    for name in reversed((principal.agent, *delegators)):
-        delegation = Delegation("intersect", result) if result is not None else None
-        result = Principal(check_agent_name(name), delegation)
-    return result or principal
+    principal = named
+    if running is not None and running.delegation is not None and not _represents(named, running):
+        if named.delegation is not None:
+            raise InvalidNameError(
+                f"{named.agent!r} acts for {_join_names(named.chain)}; {running.agent!r}, which acts for "
+                f"{_join_names(running.chain)}, makes calls for these alone. Delegate to it from there."
+            )
+        is_running = named.agent == running.agent
+        principal = running if is_running else Principal(named.agent, Delegation("intersect", running))
+    elif named.delegation is None:
+        return _represent(named.agent, names)
+    elif running is not None and running.delegation is not None:
+        principal = _confine(named, running)
+    chain = principal.chain
+    if len(chain) > MAX_CHAIN_LENGTH:
+        raise InvalidNameError(f"{named.agent!r} would act for more than {MAX_CHAIN_LENGTH} others in a row.")
+    if names and names != chain:
+        raise InvalidNameError(
+            f"{principal.agent!r} acts for {_join_names(chain)} here; the call is on behalf of {shorten_repr(names)}."
+        )
+    return principal
+
+
+def _represent(agent: str, delegators: tuple[object, ...]) -> Principal:
+    """Return *agent* acting for *delegators*, the nearest first: each of them must be allowed what it calls."""
+    principal = Principal(agent)
+    delegation: Delegation | None = None
+    for name in reversed(delegators):
+        delegation = Delegation("intersect", Principal(check_agent_name(name), delegation))
+        principal = Principal(agent, delegation)
+    return principal
+
+
+def _represents(principal: Principal, ancestor: Principal) -> bool:
+    """Tell whether *principal* is *ancestor* or acts for it."""
+    return principal == ancestor or any(link.parent == ancestor for link in _iter_delegations(principal))
+
+
+def _confine(principal: Principal, ancestor: Principal) -> Principal:
+    """Return *principal*, which acts for *ancestor*, so that it may call nothing that *ancestor* may not."""
+    delegation = principal.delegation
+    if delegation is None or principal == ancestor:
+        return principal
+    mode = "intersect" if delegation.mode == "own" else delegation.mode
+    return Principal(principal.agent, Delegation(mode, _confine(delegation.parent, ancestor), delegation.tools))
+
+
+def _join_names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))
 
 
 class ToolRecord(msgspec.Struct, frozen=True):
@@ -121,6 +218,10 @@ class ToolRecord(msgspec.Struct, frozen=True):
         return (*tool, self.seq, self.overrides, self.past_owners, self.previous_implementation)
 
 
+Origin = Literal["here", "elsewhere", "earlier"]
+"""In this process; in another one while this one runs; in any before this one opened the journal."""
+
+
 class GrantRecord(msgspec.Struct, frozen=True):
     """
     A grant and how much of it is used.
@@ -130,19 +231,29 @@ class GrantRecord(msgspec.Struct, frozen=True):
         seq: Its position among all grants.
         spent_calls: How many calls it has admitted.
         end_reason: Why it ended; empty while it is live.
+        end_origin: Where it was ended.
         stored: Whether the journal holds it.
+        narrowed_by: The grant of the same key that took its place, and comes from it.
     """
 
     grant: Grant
     seq: int
     spent_calls: int = 0
     end_reason: str = ""
+    end_origin: Origin = "here"
     stored: bool = False
+    narrowed_by: str | None = None
 
     @property
     def calls_left(self) -> int | None:
         """How many calls it still admits; None: any number."""
         return None if self.grant.max_calls is None else max(0, self.grant.max_calls - self.spent_calls)
+
+    def has_ended(self, now: datetime | None) -> bool:
+        """Tell whether it permits nothing any more; what it came from may have ended all the same."""
+        expires = self.grant.expires
+        is_expired = expires is not None and now is not None and now >= expires
+        return bool(self.end_reason) or is_expired or self.calls_left == 0
 
 
 class AccessRecord(msgspec.Struct, frozen=True):
@@ -150,18 +261,24 @@ class AccessRecord(msgspec.Struct, frozen=True):
     What is recorded between one agent and one tool.
 
     Args:
-        grants: The ids of the live grants.
-        removed: Whether the tool was removed from the agent.
-        removal_stored: Whether that was before this process read the journal.
-        stored_ended_grants: Grants that ended before this process read the journal.
+        grants: The ids of the grants, in the order in which calls use them: those that count no calls first, and
+            the oldest first. Of those that have expired or are spent, new grants drop some.
+        prune_size: With how many grants the next one drops all that have expired or are spent.
+        removal: Where the tool was removed from the agent; None: it was not.
+        ended_requests: What was asked for with grants that were ended before this process opened the journal.
         blocks: The blocks.
     """
 
     grants: tuple[str, ...] = ()
-    removed: bool = False
-    removal_stored: bool = False
-    stored_ended_grants: tuple[str, ...] = ()
+    prune_size: int = MIN_PRUNE_SIZE
+    removal: Origin | None = None
+    ended_requests: PersistentMap[RequestKey, None] = PersistentMap()
     blocks: tuple[Block, ...] = ()
+
+    @property
+    def removed(self) -> bool:
+        """Whether the tool was removed from the agent."""
+        return self.removal is not None
 
 
 class DisabledRecord(msgspec.Struct, frozen=True):

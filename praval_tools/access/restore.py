@@ -9,6 +9,7 @@ from attrs import evolve
 from msgspec.structs import replace
 
 from praval_tools.access import events
+from praval_tools.access.drift import describe_drift
 from praval_tools.access.permissions import Grant, compile_bounds
 from praval_tools.access.records import ToolRecord
 from praval_tools.access.state import AccessState, get_tool_origin
@@ -22,18 +23,22 @@ def restore_changes(state: AccessState, name: str) -> list[events.AnyStateEvent]
     Return what the journal's changes of the tool *name*, which is registered, change about it now.
 
     Changes belong to the tool's source; those of a tool from elsewhere wait for the operator, save a required approval
-    and the end of sharing.
+    and the end of sharing. Grants and sharing also wait where the tool is not any more what it was; what the operator
+    configured comes first, since that counts there.
     """
-    record, restored = state.find_tool_record(name), list[events.AnyStateEvent]()
-    if record is None:
+    restored = list[events.AnyStateEvent]()
+    if name not in state.tools:
         return restored
-    source = get_tool_origin(record.tool)
-    for stored in sorted(state.list_stored_changes(name), key=lambda stored: (stored.revision, stored.kind == "ended")):
-        change = _select_applicable_part(stored, source)
+    for stored in sorted(state.list_stored_changes(name), key=_get_restoration_order):
+        change = _select_applicable_part(stored, state.tools[name])
         for event in _iter_effective_events(state, stored, replace(change, stored=True)) if change is not None else ():
             restored.append(event)
             state = apply_event(state, event)
     return restored
+
+
+def _get_restoration_order(stored: events.StoredChange) -> tuple[bool, int, bool]:
+    return stored.kind != "configured", stored.revision, stored.kind == "ended"
 
 
 def explain_pending(state: AccessState, stored: events.StoredChange) -> str:
@@ -49,16 +54,33 @@ def explain_pending(state: AccessState, stored: events.StoredChange) -> str:
     source = get_tool_origin(record.tool)
     if stored.source != source and not isinstance(change, events.ToolUnshared):
         return f"it was done to the tool from {stored.source!r}, and this one comes from {source!r}"
+    if _is_pending(state, change) and (drift := _describe_change_drift(change, record)):
+        return f"since it was done the tool has changed: {drift}"
     if isinstance(change, events.ToolAssigned) and change.grant.id not in state.grants:
         return "its bounds do not fit the tool any more"
     return ""
 
 
-def _select_applicable_part(stored: events.StoredChange, source: str) -> events.StateEvent | None:
-    """Return what of a stored change counts for a tool from *source*."""
+def _is_pending(state: AccessState, change: events.StateEvent) -> bool:
+    """Tell whether access that *change* gave is not there."""
+    if isinstance(change, events.ToolAssigned):
+        return change.grant.id not in state.grants
+    return isinstance(change, events.ToolShared) and not state.tools[change.tool].tool.metadata.shared
+
+
+def _describe_change_drift(change: events.StateEvent | None, record: ToolRecord) -> str:
+    """Return how a tool differs from what it was when *change* gave access to it; empty where that is not known."""
+    snapshot = change.snapshot if isinstance(change, events.ToolAssigned | events.ToolShared) else None
+    return "" if snapshot is None else describe_drift(snapshot, record)
+
+
+def _select_applicable_part(stored: events.StoredChange, record: ToolRecord) -> events.StateEvent | None:
+    """Return what of a stored change counts for the tool that is registered now."""
     change = stored.change
-    if stored.source == source or isinstance(change, events.ToolUnshared):
+    if isinstance(change, events.ToolUnshared):
         return change
+    if stored.source == get_tool_origin(record.tool):
+        return None if _describe_change_drift(change, record) else change
     if isinstance(change, events.ToolConfigured):
         return events.extract_narrowing_part(change)
     return None
@@ -71,6 +93,9 @@ def _iter_effective_events(
     record = state.tools[stored.tool]
     if isinstance(change, events.ToolAssigned):
         grant = with_compiled_bounds(change.grant, record.tool) if change.grant.id not in state.grants else None
+        if grant is None and (wider := _find_unnarrowed_grant(state, change.grant)) is not None:
+            reason = "the narrower bounds that took its place do not fit the tool any more"
+            yield events.GrantRevoked(grant=wider.id, by=change.by, reason=reason, stored=True)
         if grant is not None:
             yield replace(change, grant=grant)
             if stored.left is not None:
@@ -84,6 +109,13 @@ def _iter_effective_events(
             change = replace(change, changes=_select_usable_overrides(record.tool, change.changes))
         if isinstance(change, events.ToolChange) and _has_effect(record, change):
             yield change
+
+
+def _find_unnarrowed_grant(state: AccessState, grant: Grant) -> Grant | None:
+    """Return the live grant whose place *grant*, which is not there, took by its key."""
+    parent = state.grants.get(grant.parent) if grant.parent is not None and grant.id not in state.grants else None
+    is_same_key = parent is not None and grant.key is not None and parent.grant.key == grant.key
+    return parent.grant if parent is not None and is_same_key and not parent.end_reason else None
 
 
 def _has_effect(record: ToolRecord, change: events.ToolChange) -> bool:

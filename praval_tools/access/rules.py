@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
-from functools import lru_cache
-from itertools import islice, product
+from functools import cache, lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -14,15 +14,16 @@ from msgspec.structs import replace
 from praval_tools.access.permissions import Grant
 from praval_tools.access.records import AccessRecord, AgentProfile, DisabledRecord, GrantRecord, Principal, ToolRecord
 from praval_tools.names import OPERATOR
+from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.decision import AccessOutcome, Decision, Tried
-from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.implementation import BoundArguments, ToolImplementation
 from praval_tools.tools.tool import AnyTool
 
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds
 
-_MAX_PATH_COMBINATIONS: Final = 1_024
-"""How many combinations of an agent's own access paths and its delegators' are looked at, the best first."""
+_MAX_COMBINATION_CHECKS: Final = 256
+"""How many combinations of several members' bounds are checked for arguments that meet them; others count as met."""
 
 
 class AccessRecords(Protocol):
@@ -95,16 +96,34 @@ class AccessPath(msgspec.Struct, frozen=True):
 
 
 class AccessResolution(msgspec.Struct, frozen=True):
-    """Every access path to the tool, the best first; or the refusal."""
+    """
+    What permits a call of the tool, or the refusal.
+
+    `member_paths` has the access paths of each agent that must be permitted, the best first: the caller's own, then
+    those of its delegators. `paths` has the best two that combine one of each; where there is one, it is the only one.
+    """
 
     record: ToolRecord | None
     paths: tuple[AccessPath, ...] = ()
     refusal: Decision | None = None
+    member_paths: tuple[tuple[AccessPath, ...], ...] = ()
 
     @property
     def decision(self) -> Decision:
         """The decision before any arguments are known."""
         return self.paths[0].decision if self.refusal is None else self.refusal
+
+    @property
+    def has_free_path(self) -> bool:
+        """Whether every call is permitted without spending anything."""
+        return all(any(not path.is_metered and not path.bounds for path in paths) for paths in self.member_paths)
+
+    def find_path(self, rank: tuple[tuple[bool, bool, int], ...]) -> AccessPath | None:
+        """Return the path that combines those of these ranks, one for each member."""
+        pairs = zip(self.member_paths, rank, strict=False)  # a refusal has no paths
+        first = (next((path for path in paths if path.rank == (one,)), None) for paths, one in pairs)
+        found = [path for path in first if path is not None]
+        return _combine_paths(found) if found and len(found) == len(rank) else None
 
 
 def resolve_access(records: AccessRecords, principal: Principal, tool: str, now: datetime) -> AccessResolution:
@@ -118,14 +137,52 @@ def resolve_access(records: AccessRecords, principal: Principal, tool: str, now:
     if record is None or refusal is not None:
         return AccessResolution(record, (), refusal)
     implementation = record.tool.implementation
-    paths = [
-        path
-        for path in _find_paths(records, principal, record, now)
-        if not path.bounds or can_satisfy_all(path.bounds, implementation)
-    ]
-    if paths:
-        return AccessResolution(record, tuple(sorted(paths, key=_get_path_sort_key)))
+    member_paths = tuple(
+        tuple(path for path in paths if not path.bounds or can_satisfy_all(path.bounds, implementation))
+        for paths in _list_member_paths(records, principal, record, now)
+    )
+    if best := tuple(islice(_iter_combinations(member_paths, implementation), 2)):
+        return AccessResolution(record, best, None, member_paths)
     return AccessResolution(record, (), _explain_missing_path(records, principal, record, now))
+
+
+def _iter_combinations(
+    member_paths: tuple[tuple[AccessPath, ...], ...], implementation: ToolImplementation
+) -> Iterator[AccessPath]:
+    """Yield the paths that combine one of each member and that some arguments can meet, the best first."""
+    if len(member_paths) == 1:
+        yield from member_paths[0]
+        return
+    checks = iter(range(_MAX_COMBINATION_CHECKS))
+
+    def extend(
+        first: list[AccessPath], rest: tuple[tuple[AccessPath, ...], ...], *, is_metered: bool
+    ) -> Iterator[AccessPath]:
+        if not rest:
+            yield _combine_paths(first)
+            return
+        for path in rest[0]:
+            chosen = [*first, path]
+            if is_metered and not any(one.is_metered for paths in (chosen, *rest[1:]) for one in paths):
+                continue  # all of these came before
+            bounds = _combine_paths(chosen).bounds
+            if not bounds or next(checks, None) is None or can_satisfy_all(bounds, implementation):
+                yield from extend(chosen, rest[1:], is_metered=is_metered)
+
+    if all(member_paths) and member_paths:
+        free = tuple(tuple(path for path in paths if not path.is_metered) for paths in member_paths)
+        if all(free):
+            yield from extend([], free, is_metered=False)
+        yield from extend([], member_paths, is_metered=True)
+
+
+def _combine_paths(chosen: list[AccessPath]) -> AccessPath:
+    """Return the path by which all members are permitted: the caller's decision, and the grants of all, each once."""
+    if len(chosen) == 1:
+        return chosen[0]
+    grants = {record.grant.id: record for path in chosen for record in path.grants}
+    ranks = tuple(rank for path in chosen for rank in path.rank)
+    return AccessPath(chosen[0].decision, tuple(grants.values()), ranks)
 
 
 def _get_path_sort_key(path: AccessPath) -> tuple[bool, tuple[tuple[bool, bool, int], ...]]:
@@ -176,43 +233,39 @@ def _name_or_operator(name: str) -> str:
     return "the operator" if name == OPERATOR else f"{name!r} or the operator"
 
 
-def _find_paths(
+def _list_member_paths(
     records: AccessRecords, principal: Principal, record: ToolRecord, now: datetime
-) -> Iterable[AccessPath]:
-    """Return the paths of *principal*; acting for another, each of its own combined with each of the other's."""
+) -> list[list[AccessPath]]:
+    """Return the sorted paths of each agent that must be permitted; nothing where a delegation leaves the tool out."""
     delegation = principal.delegation
     if delegation is not None and delegation.tools is not None and record.tool.name not in delegation.tools:
-        return ()
+        return []
     if delegation is None or delegation.mode == "own":
-        return find_own_paths(records, principal.agent, record, now)
-    parent_paths = _find_paths(records, delegation.parent, record, now)
+        return [find_own_paths(records, principal.agent, record, now)]
+    parents = _list_member_paths(records, delegation.parent, record, now)
+    if not parents:
+        return []
     if delegation.mode == "inherit":
-        return [replace(path, decision=replace(path.decision, agent=principal.agent)) for path in parent_paths]
-    own_paths = find_own_paths(records, principal.agent, record, now)
-    return [
-        AccessPath(own.decision, _merge_grants(own.grants, parent.grants), (*own.rank, *parent.rank))
-        for own, parent in islice(product(own_paths, parent_paths), _MAX_PATH_COMBINATIONS)
-    ]
-
-
-def _merge_grants(first: tuple[GrantRecord, ...], second: tuple[GrantRecord, ...]) -> tuple[GrantRecord, ...]:
-    known = {record.grant.id for record in first}
-    return (*first, *(record for record in second if record.grant.id not in known))
+        agent = principal.agent
+        return [[replace(path, decision=replace(path.decision, agent=agent)) for path in parents[0]], *parents[1:]]
+    return [find_own_paths(records, principal.agent, record, now), *parents]
 
 
 def find_own_paths(records: AccessRecords, agent: str, record: ToolRecord, now: datetime) -> list[AccessPath]:
     """Return the paths of an agent that acts for itself, up to the first one without bounds."""
-    access, paths = records.get_access(agent, record.tool.name), list[AccessPath]()
+    access = records.get_access(agent, record.tool.name)
     if not access.removed and (decision := _find_open_rule(records.get_profile(agent), record)) is not None:
-        paths.append(AccessPath(decision, (), ((False, False, 0),)))
+        return [AccessPath(decision, (), ((False, False, 0),))]
+    paths = list[AccessPath]()
     for grant_id in access.grants:
         if lineage := list_live_lineage(records, grant_id, now):
             is_metered = any(ancestor.grant.max_calls is not None for ancestor in lineage)
             rank = ((True, is_metered, lineage[0].seq),)
             paths.append(AccessPath(_allow_by_grant(agent, record, lineage[0].grant), lineage, rank))
-    paths.sort(key=_get_path_sort_key)
-    unbounded = next((index for index, path in enumerate(paths) if not path.bounds), len(paths))
-    return paths[: unbounded + 1]  # what comes after a path without bounds is never used
+            is_in_order = is_metered == (lineage[0].grant.max_calls is not None)
+            if not paths[-1].bounds and is_in_order:  # what comes after it is never used
+                break
+    return sorted(paths, key=_get_path_sort_key)
 
 
 def _find_open_rule(profile: AgentProfile, record: ToolRecord) -> Decision | None:
@@ -265,9 +318,12 @@ def _try_category(profile: AgentProfile, record: ToolRecord, hidden: str) -> Tri
 
 
 def list_lineage(records: AccessRecords, grant_id: str | None) -> list[GrantRecord]:
-    """Return a grant and those that it came from, the nearest first, as far as they are known."""
+    """Return a grant and those that it came from or that narrow it, the nearest first, as far as they are known."""
     lineage: list[GrantRecord] = []
     while grant_id is not None and (record := records.find_grant(grant_id)) is not None:
+        if record.narrowed_by is not None and (not lineage or lineage[-1].grant.id != record.narrowed_by):
+            grant_id = record.narrowed_by  # what was lent from it is bounded by that, too
+            continue
         lineage.append(record)
         grant_id = record.grant.parent
     return lineage
@@ -275,8 +331,11 @@ def list_lineage(records: AccessRecords, grant_id: str | None) -> list[GrantReco
 
 def list_live_lineage(records: AccessRecords, grant_id: str, now: datetime) -> tuple[GrantRecord, ...]:
     """Return a grant and all that it came from; nothing where one of them has ended or is not known."""
+    grant = records.find_grant(grant_id)
+    if grant is None or grant.has_ended(now):
+        return ()
     lineage = list_lineage(records, grant_id)
-    if not lineage or lineage[-1].grant.parent is not None or any(get_end_reason(grant, now) for grant in lineage):
+    if lineage[-1].grant.parent is not None or any(ancestor.has_ended(now) for ancestor in lineage):
         return ()
     return tuple(lineage)
 
@@ -314,38 +373,51 @@ def _explain_missing_path(records: AccessRecords, principal: Principal, record: 
         reason = f"{agent!r} may not call {tool!r}: {why}."
         return _refuse("forbidden", "delegation", agent, tool, reason, remedy, delegation)
     access = records.get_access(agent, tool)
-    grants = filter(None, map(records.find_grant, access.grants))
-    if ends := [reason for grant in grants if (reason := get_end_reason(grant, now))]:
-        why = f"its grant is {ends[-1]}"
+    ended = [grant for grant in map(records.find_grant, access.grants) if grant is not None and grant.has_ended(now)]
+    if ended:
+        why = f"its grant is {get_end_reason(max(ended, key=lambda grant: grant.seq), now)}"
     else:
-        why = "the tool was taken from it" if access.removed else "nothing gives it this tool"
+        why = "the tool was removed from it" if access.removed else "nothing gives it this tool"
     return _refuse("forbidden", "no-way", agent, tool, f"{agent!r} may not call {tool!r}: {why}.", remedy)
 
 
 def choose_path(
-    resolution: AccessResolution, arguments: Mapping[str, object], fill_defaults: Callable[[], Mapping[str, object]]
+    resolution: AccessResolution, bound: BoundArguments, implementation: ToolImplementation
 ) -> tuple[AccessPath | None, Decision]:
     """
-    Choose the first path that admits the arguments.
+    Choose for every member the first path that admits the arguments.
 
     Args:
         resolution: The paths.
-        arguments: The arguments as JSON, as they were given.
-        fill_defaults: Returns what the tool will get; called where bounds need it.
+        bound: The arguments.
+        implementation: That of the tool.
 
     Returns:
-        The path, None where none admits them, and the decision.
+        The path that combines them, None where a member has none, and the decision.
     """
-    reasons: list[str] = []
-    for path in resolution.paths:
-        if not path.bounds:
-            return path, path.decision
-        filled = fill_defaults()
-        violations = [reason for bounds in path.bounds for reason in bounds.find_violations(arguments, filled)]
-        if not violations:
-            return path, path.decision
-        reasons.extend(reason for reason in violations if reason not in reasons)
+    if not resolution.paths[0].bounds:
+        return resolution.paths[0], resolution.paths[0].decision
+
+    @cache
+    def find_violations(bounds: Bounds) -> tuple[str, ...]:
+        try:
+            return bounds.find_violations(*implementation.render_for_bounds(bound, bounds.parameter_names))
+        except Unencodable as error:
+            return (f"{error}",)
+
+    chosen: list[AccessPath] = []
+    reasons: dict[str, None] = {}
+    for paths in resolution.member_paths:
+        admitting = (path for path in paths if not any(map(find_violations, path.bounds)))
+        if (path := next(admitting, None)) is not None:
+            chosen.append(path)
+        else:
+            found = (find_violations(bounds) for path in paths for bounds in path.bounds)
+            reasons.update(dict.fromkeys(chain.from_iterable(found)))
+    if len(chosen) == len(resolution.member_paths):
+        combined = _combine_paths(chosen)
+        return combined, combined.decision
     first = resolution.decision
-    reason = f"The arguments are outside of the grant: {'; '.join(reasons)}."
+    reason = f"The arguments are outside the grant: {'; '.join(reasons)}."
     remedy = "Call it within the bounds, or ask for a wider grant."
-    return None, replace(first, allowed=False, outcome="forbidden", rule="granted", reason=reason, remedy=remedy)
+    return None, replace(first, allowed=False, outcome="forbidden", rule="out-of-bounds", reason=reason, remedy=remedy)

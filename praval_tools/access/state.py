@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.access import events
+from praval_tools.access.permissions import Grant, GrantTermsKey
 from praval_tools.access.records import (
     NO_ACCESS,
     AccessRecord,
@@ -31,10 +32,11 @@ StoredChangeKey = tuple[str, str, str]
 
 
 class RegisteredPolicy(msgspec.Struct, frozen=True):
-    """A policy and its name."""
+    """A policy, its name, and whether it takes the whole principal beside the name of an agent."""
 
     name: str
     check: Callable[..., Any]
+    takes_principal: bool = False
 
 
 class AccessState(msgspec.Struct, frozen=True):
@@ -48,13 +50,16 @@ class AccessState(msgspec.Struct, frozen=True):
     agents_by_tool: Map[str, Map[str, int]] = EMPTY_MAP
     grants: Map[str, GrantRecord] = EMPTY_MAP
     child_grant_ids: Map[str, tuple[str, ...]] = EMPTY_MAP
-    grant_ids_by_key: Map[str, str] = EMPTY_MAP
+    grant_ids_by_key: Map[tuple[str, str], str] = EMPTY_MAP  # by who made the grant, and its key
+    redeclared_keys: Map[tuple[str, str], events.GrantRedeclared] = EMPTY_MAP
+    grant_ids_by_terms: Map[GrantTermsKey, tuple[str, ...]] = EMPTY_MAP
     overrides_by_tool: Map[str, Map[str, MetadataOverrides]] = EMPTY_MAP
     disabled: Mapping[tuple[str, str], DisabledRecord] = msgspec.field(default_factory=dict)
     policies: tuple[RegisteredPolicy, ...] = ()
     stored_changes: Map[str, Map[StoredChangeKey, events.StoredChange]] = EMPTY_MAP
     revision: int = 0
     next_seq: int = 0
+    frozen: bool = False
 
     def resolve_tool_name(self, name: str) -> str:
         """Return the name of the tool that *name* means: its own, or the one under which it travels to a provider."""
@@ -96,11 +101,26 @@ class AccessState(msgspec.Struct, frozen=True):
         """Return the changes of the tool of this name that the journal holds."""
         return list((self.stored_changes.get(tool) or EMPTY_MAP).values())
 
-    def has_stored_grant(self, grant_id: str) -> bool:
-        """Tell whether the journal holds a grant."""
-        return any(
-            kind == "grant" and key == grant_id for changes in self.stored_changes.values() for kind, key, _ in changes
-        )
+    def list_narrowed_grants(self, grant_id: str) -> list[str]:
+        """Return the grants of whose key this one took the place, the latest first."""
+        narrowed = list[str]()
+        record: GrantRecord | None = self.grants[grant_id]
+        while record is not None and record.grant.parent is not None:
+            parent = self.grants.get(record.grant.parent)
+            is_narrowed = parent is not None and parent.narrowed_by == record.grant.id
+            narrowed += [record.grant.parent] if is_narrowed else []
+            record = parent if is_narrowed else None
+        return narrowed
+
+    def find_known_grant(self, grant_id: str) -> Grant | None:
+        """Return a grant, also one that waits for its tool."""
+        if (record := self.grants.get(grant_id)) is not None:
+            return record.grant
+        for changes in self.stored_changes.values():
+            for (kind, key, _), stored in changes.items():
+                if kind == "grant" and key == grant_id and isinstance(stored.change, events.ToolAssigned):
+                    return stored.change.grant
+        return None
 
     def iter_pending_grants(self, tool: str | None) -> Iterator[events.StoredChange]:
         """Yield the journal's grants that wait for their tool: *tool*, or any."""
@@ -149,8 +169,7 @@ def list_labels(tool: AnyTool) -> list[Label]:
     labels: list[Label] = [("category", meta.category)]
     if meta.owned_by is not None:
         labels.append(("owner", meta.owned_by))
-    if meta.tags:
-        labels.extend(("tag", tag) for tag in dict.fromkeys(meta.tags))
+    labels.extend(("tag", tag) for tag in meta.all_tags)
     if tool.namespace:
         labels.append(("namespace", tool.namespace))
     if meta.shared:

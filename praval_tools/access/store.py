@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
 
@@ -22,20 +20,14 @@ from praval_tools.access.events import (
 )
 from praval_tools.access.pending_change import ChangePersistence, PendingChange, Planner
 from praval_tools.access.state import AccessState
+from praval_tools.access.subscriptions import Subscriptions
 from praval_tools.errors import (
     JournalError,
     RegistryClosedError,
-    SubscriberWarning,
     ToolError,
     ToolUsageError,
     find_user_frame,
-    get_user_stacklevel,
 )
-from praval_tools.names import shorten_repr
-
-Subscriber = Callable[[AnyStateEvent], object]
-SubscriberContext = Callable[[], AbstractContextManager[object]]
-"""Makes the context in which a subscriber is called, which sets who changes something there."""
 
 _open_change: ContextVar[tuple[StateStore, PendingChange] | None] = ContextVar("praval_tools_change", default=None)
 
@@ -55,14 +47,14 @@ class StateStore:
         self.state = state if state is not None else AccessState()
         self.closed = False
         self.persistence: ChangePersistence | None = None
+        self.before_first_look: Callable[[], object] | None = None
+        self.subscriptions = Subscriptions()
         self.reset_locks()
-        self._subscriptions: tuple[tuple[Subscriber, SubscriberContext], ...] = ()
-        self._undelivered: deque[AnyStateEvent] = deque()
 
     def reset_locks(self) -> None:
         """Take new locks; in a forked process other threads of the parent may have held the old ones."""
-        self._lock, self._subscription_lock = threading.RLock(), threading.RLock()
-        self._delivery_lock = threading.RLock()
+        self._lock = threading.RLock()
+        self.subscriptions.reset_locks()
         self._active_change: PendingChange | None = None
 
     def get_current_state(self) -> AccessState:
@@ -70,13 +62,39 @@ class StateStore:
         change = self._get_own_change()
         return self.state if change is None else change.state
 
+    def prepare_look(self) -> None:
+        """Do what comes before the first look-up, such as loading plugins; not in a change, which may be undone."""
+        prepare = self.before_first_look
+        if prepare is not None and self._get_own_change() is None:
+            prepare()
+
+    def get_fresh_state(self) -> AccessState:
+        """Return the state that this thread sees, with what other processes changed up to a moment ago."""
+        if self.before_first_look is not None:
+            self.prepare_look()
+        persistence = self.persistence
+        if persistence is not None and not self.closed and persistence.is_outdated(self.state):
+            self._load_other_changes_unless_busy(persistence)
+        return self.get_current_state()
+
+    def _load_other_changes_unless_busy(self, persistence: ChangePersistence) -> None:
+        """Take over what other processes changed; a reader does not wait for a thread that changes something."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._active_change is None:
+                self._publish_other_changes(persistence)
+        finally:
+            self._lock.release()
+        self.subscriptions.deliver_events()
+
     @property
     def has_open_change(self) -> bool:
         """Whether a `change()` is open anywhere; no fast path is built meanwhile, see `refuse_calls`."""
         return self._active_change is not None
 
     def has_own_change(self) -> bool:
-        """Tell whether this thread and context are inside of a `change()`; a draft is none."""
+        """Tell whether this thread and context are inside a `change()`; a draft is none."""
         change = self._get_own_change()
         return change is not None and not change.is_draft
 
@@ -86,7 +104,7 @@ class StateStore:
 
     def refuse_calls(self) -> None:
         """
-        Refuse a call from inside of `change()`, which sees what is not published, and whose spending could be undone.
+        Refuse a call from inside `change()`, which sees what is not published, and whose spending could be undone.
 
         Raises:
             RegistryClosedError: The registry was closed.
@@ -117,14 +135,16 @@ class StateStore:
             self._refuse_closed()
             if change.is_draft:
                 change.plans.append((_find_calling_module(), plan))
-            return change.add_plan(plan)
+                return change.add_plan(plan)
+            events = change.add_plan(plan)
+            change.plans.append(("", plan))
+            return events
         self._refuse_reentry()
         try:
             with self._lock:
                 return self._commit_plans([plan])
         finally:
-            if self._undelivered:
-                self._notify_subscribers()
+            self.subscriptions.deliver_events()
 
     def _commit_plans(self, plans: Iterable[Planner]) -> tuple[AnyStateEvent, ...]:
         """Publish what *plans* make of the present state, anew where that changes meanwhile."""
@@ -161,10 +181,9 @@ class StateStore:
                     self._active_change = None
                     _open_change.reset(token)
                 while not self._store_and_publish(change):  # a signal or another process came in between
-                    change.rebase(self.state)
+                    change.replan(self.state)
         finally:
-            if self._undelivered:
-                self._notify_subscribers()
+            self.subscriptions.deliver_events()
 
     @contextmanager
     def draft(self, is_discarded: Callable[[str], bool]) -> Iterator[None]:
@@ -191,7 +210,7 @@ class StateStore:
         self._refuse_reentry()
         with self._lock:
             self._commit_plans([plan for _, plan in change.plans])
-        self._notify_subscribers()
+        self.subscriptions.deliver_events()
 
     def _commit_surviving_plan(self, plan: Planner, error: BaseException) -> None:
         try:
@@ -205,6 +224,9 @@ class StateStore:
         if persistence is None or not _has_any(change, STORED_EVENTS):
             if persistence is not None and not change.events:
                 persistence.write_deferred()  # a change that changes nothing may be one that is tried again
+                if persistence.is_outdated(change.base, at_once=True):  # it may change something now
+                    self._publish_other_changes(persistence)
+                    return False
             if not self._try_publish(change):
                 return False
             if persistence is not None and _has_any(change, RegistryCleared):
@@ -227,20 +249,45 @@ class StateStore:
         return True
 
     def _publish_then_store(self, persistence: ChangePersistence, change: PendingChange) -> bool:
-        """Publish what allows nothing new, then make it durable."""
+        """
+        Publish what allows nothing new, then make it durable.
+
+        It ends what other processes granted before, whether this process knew of that or not.
+        """
+        with suppress(JournalError):  # raised again where the change is written: it counts all the same
+            if persistence.is_outdated(change.base, at_once=True):
+                self._publish_other_changes(persistence)
+                return False
         if not self._try_publish(change):
             return False
+        has_base, after = True, None
         try:
-            after = persistence.write_changes(change.base, change.events, require_current_base=False)
+            while after is None:
+                after = persistence.write_changes(change.base, change.events, require_current_base=has_base)
+                if after is None:
+                    has_base = self._insert_other_changes(persistence, change)
         except JournalError as error:
             persistence.defer_changes(change.base, change.events)
             persistence.warn_or_raise(error)
             return True
-        while after is not None:
+        while True:
             revised = PendingChange(self.state)
             revised.state = replace(revised.base, revision=after.revision)
             if self._try_publish(revised):
                 break
+        return True
+
+    def _insert_other_changes(self, persistence: ChangePersistence, change: PendingChange) -> bool:
+        """Publish what others changed before *change*, which is published; False where a signal came in between."""
+        others, published = PendingChange(change.base), change.state
+        events, revision = persistence.read_changes(change.base)
+        others.add_events(events)
+        change.rebase(replace(others.state, revision=revision))
+        if self.state is not published:
+            return False
+        self.state = change.state
+        if self.subscriptions.subscribers:  # no call of ours: a signal must not come between
+            self.subscriptions.undelivered.extend(others.events)
         return True
 
     def _publish_after_store_failure(
@@ -270,7 +317,7 @@ class StateStore:
             return
         with self._lock:
             self._publish_other_changes(self.persistence)
-        self._notify_subscribers()
+        self.subscriptions.deliver_events()
 
     def _publish_other_changes(self, persistence: ChangePersistence) -> None:
         while True:
@@ -286,8 +333,8 @@ class StateStore:
         if self.state is not change.base:
             return False
         self.state = change.state  # with no call since the look at it, so that not even a signal comes between
-        if self._subscriptions:
-            self._undelivered.extend(change.events)
+        if self.subscriptions.subscribers:  # no call of ours: a signal must not come between
+            self.subscriptions.undelivered.extend(change.events)
         return True
 
     def invalidate_snapshots(self) -> None:
@@ -295,18 +342,6 @@ class StateStore:
         self._refuse_reentry()
         with self._lock:
             self.state = copy(self.state)
-
-    def subscribe(self, subscriber: Subscriber, context: SubscriberContext) -> Callable[[], None]:
-        """Call *subscriber* inside of *context* with every event after it counts; return what ends that."""
-        added = (subscriber, context)
-        with self._subscription_lock:
-            self._subscriptions = (*self._subscriptions, added)
-
-        def unsubscribe() -> None:
-            with self._subscription_lock:
-                self._subscriptions = tuple(other for other in self._subscriptions if other is not added)
-
-        return unsubscribe
 
     def _refuse_closed(self) -> None:
         if self.closed:
@@ -332,35 +367,11 @@ class StateStore:
                 f"do not await inside `with registry.change():`."
             )
 
-    def _notify_subscribers(self) -> None:
-        """Deliver new events to the subscribers, in order; one thread at a time delivers, for all others too."""
-        if self._delivery_lock._is_owned():  # type: ignore[attr-defined]  # a subscriber changes something: delivered later
-            return
-        while self._undelivered:
-            try:  # around the acquiring too: no interrupt may leave it locked
-                if not self._delivery_lock.acquire(blocking=False):
-                    return
-                while self._undelivered:
-                    self._deliver_event(self._undelivered.popleft())
-            finally:
-                if self._delivery_lock._is_owned():  # type: ignore[attr-defined]
-                    self._delivery_lock.release()
-
-    def _deliver_event(self, event: AnyStateEvent) -> None:
-        for subscriber, context in self._subscriptions:
-            try:
-                with context():
-                    subscriber(event)
-            except Exception as error:  # isolation: a subscriber cannot undo the change
-                problem = f"{shorten_repr(subscriber)} raised {shorten_repr(error)} on {type(event).__name__}"
-                text = f"{problem}; the change itself stands."
-                warnings.warn(text, SubscriberWarning, stacklevel=get_user_stacklevel())
-
 
 def _has_any(change: PendingChange, kinds: type | tuple[type, ...]) -> bool:
     return any(isinstance(event, kinds) for event in change.events)
 
 
 def _find_calling_module() -> str:
-    """Return the name of the module outside of this package that makes the change."""
+    """Return the name of the module outside this package that makes the change."""
     return str(find_user_frame()[0].f_globals.get("__name__", ""))

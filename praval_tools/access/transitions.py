@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from itertools import dropwhile, filterfalse
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from praval_tools.access import events
+from praval_tools.access.permissions import Grant, get_terms_key, list_request_keys
 from praval_tools.access.records import (
+    MIN_PRUNE_SIZE,
     NO_ACCESS,
     AccessRecord,
     AgentProfile,
     DisabledRecord,
     GrantRecord,
     MetadataOverrides,
+    Origin,
     ToolRecord,
 )
 from praval_tools.access.state import (
@@ -109,8 +114,8 @@ def _find_overrides(state: AccessState, tool: AnyTool) -> MetadataOverrides:
 
 def _apply_tool_unregistered(state: AccessState, event: events.ToolUnregistered) -> AccessState:
     tool = state.tools[event.tool].tool
-    for agent in sorted(state.agents_by_tool.get(event.tool) or ()):
-        state = _end_grants(state, agent, event.tool, "the tool was unregistered")
+    accesses = [state.get_access(agent, event.tool) for agent in state.agents_by_tool.get(event.tool) or ()]
+    state = _end_grants(state, [grant for access in accesses for grant in access.grants], "the tool was unregistered")
     origin = get_tool_origin(tool)
     for key in state.stored_changes.get(event.tool) or ():
         if key[2] == origin:
@@ -178,29 +183,53 @@ def _set_or_discard(outer: Map[str, Map[K, V]], key: str, inner: Map[K, V]) -> M
     return outer.set(key, inner) if len(inner) else outer.discard(key)
 
 
-def _end_grants(state: AccessState, agent: str, tool: str, reason: str, by_stored_event: bool = False) -> AccessState:
-    """End all grants of *tool* to *agent*, and what came from them."""
-    for grant_id in state.get_access(agent, tool).grants:
-        state = _end_grant(state, grant_id, reason, by_stored_event)
-    return state
-
-
-def _end_grant(state: AccessState, grant_id: str, reason: str, by_stored_event: bool = False) -> AccessState:
-    """End a grant and all that came from it, however long the line."""
-    waiting = [(grant_id, reason)]
+def _end_grants(state: AccessState, grant_ids: Iterable[str], reason: str, origin: Origin = "here") -> AccessState:
+    """End grants and all that came from them, however long the lines."""
+    reasons = {other: reason for grant_id in grant_ids for other in (grant_id, *state.list_narrowed_grants(grant_id))}
+    waiting, ended = list(reasons), dict[str, GrantRecord]()
     while waiting:
-        current, reason = waiting.pop()
+        current = waiting.pop()
         record = state.grants[current]
-        if not record.end_reason:
-            state = replace(state, grants=state.grants.set(current, replace(record, end_reason=reason)))
-            agent, tool = record.grant.agent, record.grant.tool
-            access = state.get_access(agent, tool)
-            live = tuple(other for other in access.grants if other != current)
-            ended = (*access.stored_ended_grants, current) if by_stored_event else access.stored_ended_grants
-            state = _with_access(state, agent, tool, replace(access, grants=live, stored_ended_grants=ended))
-        children = state.child_grant_ids.get(current) or ()
-        waiting += [(child, "the grant that it came from ended") for child in reversed(children)]
+        if not record.end_reason and current not in ended:
+            why = reasons.get(current, "the grant that it came from ended")
+            ended[current] = replace(record, end_reason=why, end_origin=origin)
+        waiting += state.child_grant_ids.get(current) or ()
+    state = replace(state, grants=state.grants.update(list(ended.items())))
+    for agent, tool in {(record.grant.agent, record.grant.tool): None for record in ended.values()}:
+        access = state.get_access(agent, tool)
+        live = tuple(grant_id for grant_id in access.grants if grant_id not in ended)
+        state = _with_access(state, agent, tool, replace(access, grants=live))
+    return _with_ended_requests(state, ended.values()) if origin == "earlier" else state
+
+
+def _with_ended_requests(state: AccessState, ended: Iterable[GrantRecord]) -> AccessState:
+    """Record what was asked for with grants that ended before this process opened the journal."""
+    for record in ended:
+        agent, tool = record.grant.agent, record.grant.tool
+        access = state.get_access(agent, tool)
+        requests = access.ended_requests.update([(key, None) for key in list_request_keys(record.grant)])
+        state = _with_access(state, agent, tool, replace(access, ended_requests=requests))
     return state
+
+
+def _with_grant(access: AccessRecord, grants: Map[str, GrantRecord], grant: Grant) -> AccessRecord:
+    """
+    Return *access* with *grant*, without grants that have ended.
+
+    The oldest are looked at each time, and all of them once there are twice as many as were left the last time: so
+    renewing a grant costs the same however often it was renewed.
+    """
+    ids, size = access.grants, access.prune_size
+    counted_from = bisect_left(ids, True, key=lambda grant_id: grants[grant_id].grant.max_calls is not None)
+    drop: Any = dropwhile if len(ids) < size else filterfalse
+    uncounted, counted = (
+        tuple(drop(lambda grant_id: grants[grant_id].has_ended(grant.made), part))
+        for part in (ids[:counted_from], ids[counted_from:])
+    )
+    if len(ids) >= size:
+        size = max(MIN_PRUNE_SIZE, 2 * (len(uncounted) + len(counted)))
+    added = (*uncounted, grant.id, *counted) if grant.max_calls is None else (*uncounted, *counted, grant.id)
+    return replace(access, grants=added, prune_size=size)
 
 
 def _end_pending_grants(
@@ -220,8 +249,8 @@ def _apply_agent_declared(state: AccessState, event: events.AgentDeclared) -> Ac
 
 
 def _apply_agent_retired(state: AccessState, event: events.AgentRetired) -> AccessState:
-    for tool in list(state.access_by_agent.get(event.agent) or ()):
-        state = _end_grants(state, event.agent, tool, "the agent was retired")
+    accesses = (state.access_by_agent.get(event.agent) or EMPTY_MAP).values()
+    state = _end_grants(state, [grant for access in accesses for grant in access.grants], "the agent was retired")
     place = state.get_profile(event.agent).place
     profile = AgentProfile(name=event.agent, declared=True, retired=True, place=place)
     return _end_pending_grants(replace(state, profiles=state.profiles.set(event.agent, profile)), event)
@@ -237,21 +266,39 @@ def _apply_tool_listed(state: AccessState, event: events.ToolListed) -> AccessSt
 
 def _apply_tool_assigned(state: AccessState, event: events.ToolAssigned) -> AccessState:
     grant, by_key, children = event.grant, state.grant_ids_by_key, state.child_grant_ids
+    terms = get_terms_key(grant)
+    identical = [other for other in state.grant_ids_by_terms.get(terms) or () if not state.grants[other].end_reason]
     if grant.key is not None:
-        by_key = by_key.set(grant.key, grant.id)
+        by_key = by_key.set((grant.by, grant.key), grant.id)
     if grant.parent is not None:
         children = children.set(grant.parent, (*(children.get(grant.parent) or ()), grant.id))
-    record = GrantRecord(grant, state.next_seq, stored=bool(event.id))
-    grants, seq = state.grants.set(grant.id, record), state.next_seq + 1
-    state = replace(state, grants=grants, grant_ids_by_key=by_key, child_grant_ids=children, next_seq=seq)
-    access = state.get_access(grant.agent, grant.tool)
-    unspent = (grant_id for grant_id in access.grants if grants[grant_id].calls_left != 0)
-    return _with_access(state, grant.agent, grant.tool, replace(access, grants=(*unspent, grant.id)))
+    record, access = (
+        GrantRecord(grant, state.next_seq, stored=bool(event.id)),
+        state.get_access(grant.agent, grant.tool),
+    )
+    parent = None if grant.parent is None else state.grants.get(grant.parent)
+    grants, seq = state.grants, state.next_seq + 1
+    if parent is not None and grant.key is not None and parent.grant.key == grant.key:
+        record = replace(record, spent_calls=parent.spent_calls)
+        grants = grants.set(parent.grant.id, replace(parent, narrowed_by=grant.id))
+        access = replace(access, grants=tuple(other for other in access.grants if other != grant.parent))
+    grants = grants.set(grant.id, record)
+    by_terms = state.grant_ids_by_terms.set(terms, (*identical, grant.id))
+    state = replace(
+        state, grants=grants, grant_ids_by_key=by_key, grant_ids_by_terms=by_terms, child_grant_ids=children,
+        next_seq=seq,
+    )  # fmt: skip
+    return _with_access(state, grant.agent, grant.tool, _with_grant(access, grants, grant))
+
+
+def _apply_grant_redeclared(state: AccessState, event: events.GrantRedeclared) -> AccessState:
+    keys, key = state.redeclared_keys, (event.by, event.key)
+    return replace(state, redeclared_keys=keys.set(key, event) if event.declared else keys.discard(key))
 
 
 def _apply_grant_revoked(state: AccessState, event: events.GrantRevoked) -> AccessState:
     if event.grant in state.grants:
-        return _end_grant(state, event.grant, f"revoked by {event.by!r}", event.stored)
+        return _end_grants(state, [event.grant], f"revoked by {event.by!r}", event.origin)
     return _end_pending_grants(state, event)
 
 
@@ -273,8 +320,9 @@ def _apply_grants_counted(state: AccessState, event: events.GrantsCounted) -> Ac
 
 
 def _apply_tool_unassigned(state: AccessState, event: events.ToolUnassigned) -> AccessState:
-    state = _end_grants(state, event.agent, event.tool, f"removed by {event.by!r}", event.stored)
-    access = replace(state.get_access(event.agent, event.tool), removed=True, removal_stored=event.stored)
+    grant_ids = state.get_access(event.agent, event.tool).grants
+    state = _end_grants(state, grant_ids, f"removed by {event.by!r}", event.origin)
+    access = replace(state.get_access(event.agent, event.tool), removal=event.origin)
     return _end_pending_grants(_with_access(state, event.agent, event.tool, access), event)
 
 
@@ -322,11 +370,15 @@ def _with_own_change(state: AccessState, event: events.ToolChange, kind: str) ->
 
 
 def _apply_policy_added(state: AccessState, event: events.PolicyAdded) -> AccessState:
-    return replace(state, policies=(*state.policies, RegisteredPolicy(event.name, event.policy)))
+    return replace(state, policies=(*state.policies, RegisteredPolicy(event.name, event.policy, event.takes_principal)))
 
 
 def _apply_policy_removed(state: AccessState, event: events.PolicyRemoved) -> AccessState:
     return replace(state, policies=tuple(policy for policy in state.policies if policy.name != event.name))
+
+
+def _apply_registry_frozen(state: AccessState, event: events.RegistryFrozen) -> AccessState:
+    return replace(state, frozen=True)
 
 
 def _apply_registry_cleared(state: AccessState, event: events.RegistryCleared) -> AccessState:
@@ -340,6 +392,7 @@ _HANDLERS: Final[Mapping[type, Callable[[AccessState, Any], AccessState]]] = {
     events.AgentRetired: _apply_agent_retired,
     events.ToolListed: _apply_tool_listed,
     events.ToolAssigned: _apply_tool_assigned,
+    events.GrantRedeclared: _apply_grant_redeclared,
     events.GrantRevoked: _apply_grant_revoked,
     events.GrantSpent: _apply_grant_spent,
     events.ToolUnassigned: _apply_tool_unassigned,
@@ -355,6 +408,7 @@ _HANDLERS: Final[Mapping[type, Callable[[AccessState, Any], AccessState]]] = {
     events.PolicyRemoved: _apply_policy_removed,
     events.GrantsCounted: _apply_grants_counted,
     events.StoredChange: _apply_stored_change,
+    events.RegistryFrozen: _apply_registry_frozen,
     events.RegistryCleared: _apply_registry_cleared,
 }
 

@@ -25,14 +25,18 @@ from praval_tools.cli.common import (
     json_option,
     traceback_option,
 )
-from praval_tools.cli.plugin_commands import ensure_plugins_loaded
-from praval_tools.errors import ToolError
+from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
+from praval_tools.config.app import read_app_config
+from praval_tools.errors import ConfigError, ToolError
 from praval_tools.names import suggest_names
-from praval_tools.plugins.discovery import find_plugins, read_allow_list
+from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
+from praval_tools.registry.registry import get_runtime
 
+APP_VARIABLE = "PRAVAL_TOOLS_APP"
 NO_APP_MESSAGE = (
     "Which registry? Name it: --app module:registry (a ToolRegistry, or a function that returns one), or --app module "
-    "for the default registry that the module fills. To try it: praval-tools --app praval_tools.demo:registry list"
+    "for the default registry that the module fills; for good: PRAVAL_TOOLS_APP, or app in [tool.praval_tools] of "
+    "pyproject.toml. To try it: praval-tools --app praval_tools.demo:registry list"
 )
 
 P = ParamSpec("P")
@@ -48,23 +52,39 @@ def report_options(function: Callable[Concatenate[click.Context, P], None]) -> C
     return json_option(app_options(click.pass_context(function)))
 
 
+def find_app_spec(ctx: click.Context) -> str | None:
+    """
+    Return where the registry is: by `--app`, else `PRAVAL_TOOLS_APP`, else `app` in the configuration.
+
+    Raises:
+        CommandError: The configuration has problems.
+    """
+    try:
+        return get_app_option(ctx) or os.environ.get(APP_VARIABLE) or read_app_config().app
+    except ConfigError as error:
+        raise CommandError(str(error)) from error
+
+
 def load_app_registry(ctx: click.Context) -> ToolRegistry:
     """
-    Return the registry that `--app` names; its module is also looked for in the working directory.
+    Return the registry that `--app` or the surroundings name; its module is also looked for in the working directory.
 
-    Without `--app`, where plugins are installed, it is the default registry.
+    Where none is named and plugins are installed, it is the default registry.
     What the module prints goes to stderr, so that `--json` stays JSON.
 
     Raises:
-        CommandError: There is neither `--app` nor a plugin, or the module or registry is missing or fails.
+        CommandError: There is neither an app nor a plugin, or the module or registry is missing or fails.
     """
-    spec = get_app_option(ctx)
+    spec = find_app_spec(ctx)
     if spec is not None:
         with redirect_stdout(sys.stderr):
-            return load_registry(spec)
-    if read_allow_list() == frozenset() or not find_plugins():
+            registry = load_registry(spec)
+    elif read_allow_list() == frozenset() or not find_plugins():
         raise UsageError(NO_APP_MESSAGE)
-    return get_tool_registry()  # the plugins fill it
+    else:
+        registry = get_tool_registry()  # the plugins fill it
+    get_runtime(registry).access_store.before_first_look = None  # each command decides: a look writes nothing
+    return registry
 
 
 def load_registry(spec: str) -> ToolRegistry:
@@ -94,10 +114,12 @@ def _import_app_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"--app takes MODULE[:REGISTRY], not {name!r}.")
     if (folder := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.insert(0, AppFolder(folder))
     try:
         return import_module(name)
-    except (Exception, SystemExit) as error:  # user code may raise anything: say where
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # user code may raise anything: say where
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             text = f"No module {name!r} in this folder or installed; run the command in the folder that holds it."
             raise UsageError(text) from error
@@ -110,7 +132,9 @@ def _resolve_registry(spec: str, value: object) -> ToolRegistry:
     if callable(value) and not isinstance(value, type | ToolRegistry | Tool | Agent):
         try:
             value = value()
-        except (Exception, SystemExit) as error:  # user code may raise anything: say where
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # user code may raise anything: say where
             raise CommandError(f"{spec} failed: {type(error).__name__}: {error}{_format_location(error)}.") from error
     if isinstance(value, ToolRegistry):
         return value
@@ -145,7 +169,8 @@ def _complete_names(
     try:
         with redirect_stdout(sys.stderr):
             registry = load_app_registry(ctx)
-            ensure_plugins_loaded(registry, quiet=True)
+            if has_plugins_as_program(registry):
+                ensure_plugins_loaded(registry, quiet=True)
             names = list_names(registry)
     except CommandError:
         return []

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import msgspec
+from attrs import evolve
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +33,9 @@ from praval_tools.journal.events import EventType
 
 _PAGE_SIZE = 100
 _TIME_WIDTH, _MIN_REASON_WIDTH = len("12:00:00"), 8
-_MAX_COLUMN_WIDTHS = {"actor": 16, "tool": 20, "action": 24}
+_MAX_COLUMN_WIDTHS = {"actor": 16, "tool": 20, "action": 24, "arguments": 40}
+_MIN_WIDE_WIDTH = 120
+"""The width from which the arguments are a column of their own; below it they stand before the reason."""
 _NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -147,8 +150,10 @@ def _print_table(records: Iterator[Record]) -> int:
         unreadable += sum(text.action == "unreadable" for _, text in page)
         if not widths:
             widths = _compute_widths(page)
+            if console.is_terminal and console.width < _MIN_WIDE_WIDTH:
+                del widths["arguments"]
             if not console.is_terminal:
-                _write_row("time", "seq", EventText("who", "tool", "what", "why"), widths)
+                _write_row("time", "seq", EventText("who", "tool", "what", "why", None, "arguments"), widths)
         if console.is_terminal:
             day = _print_page(console, page, widths, day)
             continue
@@ -187,14 +192,19 @@ def _print_page(console: Console, page: list[tuple[Record, EventText]], widths: 
             console.print(Text(f"{today} (UTC)", style="bold"))
             day = today
         style = "" if text.is_good is None else "green" if text.is_good else "red"
-        cells = (
+        cells = [
             (f"{time:%H:%M:%S}", "dim"),
             (record.seq, "dim"),
             (text.actor, ""),
             (text.tool, ""),
             (text.action, style),
-        )
-        table.add_row(*(Text(sanitize_text(cell), style=style) for cell, style in (*cells, (text.reason, "dim"))))
+        ]
+        if "arguments" in widths:
+            cells += [(_shorten_arguments(text), ""), (text.reason, "dim")]
+        else:
+            arguments = f"({_shorten_arguments(text)}) " if text.arguments else ""
+            cells.append((f"{arguments}{text.reason}", "dim"))
+        table.add_row(*(Text(sanitize_text(cell), style=style) for cell, style in cells))
     console.print(table)
     return day
 
@@ -204,15 +214,20 @@ def _build_table(widths: dict[str, int], width: int) -> Table:
     table.add_column(width=_TIME_WIDTH, no_wrap=True)
     table.add_column(width=widths["seq"], justify="right")
     for name in _MAX_COLUMN_WIDTHS:
-        table.add_column(width=widths[name], overflow="fold")
+        if name in widths:
+            table.add_column(width=widths[name], overflow="fold")
     rest = width - _TIME_WIDTH - sum(widths.values()) - 2 * (len(widths) + 1)
     table.add_column(width=max(rest, _MIN_REASON_WIDTH), overflow="ellipsis", no_wrap=True)
     return table
 
 
+def _shorten_arguments(text: EventText) -> str:
+    return sanitize_text(text.arguments, max_length=_MAX_COLUMN_WIDTHS["arguments"])
+
+
 def _write_row(time: str, seq: str, text: EventText, widths: dict[str, int]) -> None:
-    """Print a line for a pipe or a file: nothing is cut."""
-    cells = [f"{time:<20}", f"{seq:>{widths['seq']}}"]
+    """Print a line for a pipe or a file, its number first: nothing is cut but the arguments."""
+    cells = [f"{seq:<{widths['seq']}}", f"{time:<20}"]
+    text = evolve(text, arguments=_shorten_arguments(text))
     cells += [f"{sanitize_text(getattr(text, name)) or '-':<{widths[name]}}" for name in _MAX_COLUMN_WIDTHS]
-    line = "  ".join((*cells, sanitize_text(text.reason))).rstrip()
-    sys.stdout.write(line.encode("utf-8", "replace").decode() + "\n")
+    sys.stdout.write("  ".join((*cells, sanitize_text(text.reason))).rstrip() + "\n")

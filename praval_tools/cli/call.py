@@ -7,17 +7,18 @@ import sys
 from contextlib import redirect_stdout
 
 import click
-from msgspec.structs import replace
 from rich.table import Table
 from rich.text import Text
 
 from praval_tools import Decision, Outcome, ToolArgumentsError, ToolCall, ToolResult
 from praval_tools.cli.app_option import app_options, complete_agent, complete_tool
 from praval_tools.cli.common import (
+    EXIT_NOT_WRITTEN,
     EXIT_OK,
     EXIT_PROBLEM,
     EXIT_REFUSED,
     EXIT_USAGE,
+    CommandError,
     F,
     JsonObject,
     UsageError,
@@ -26,31 +27,35 @@ from praval_tools.cli.common import (
     sanitize_text,
 )
 from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import (
     build_grid,
     build_rule_cell,
     build_tried_cells,
     make_console,
     print_json,
+    print_message,
     print_parts,
+    report_effect,
     to_cell,
 )
-from praval_tools.schema.encode import encode, to_json_bytes
-from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
-from praval_tools.schema.type_handler import Unencodable
+from praval_tools.cli.remedies import format_remedy, write_as_commands
+from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, parse_arguments
+from praval_tools.tools.call import encode_value
 from praval_tools.tools.decision import Tried
 from praval_tools.tools.tool import AnyTool
 
 _REFUSED_OUTCOMES = {
-    Outcome.UNKNOWN_TOOL,
     Outcome.FORBIDDEN,
     Outcome.DISABLED,
     Outcome.APPROVAL_REQUIRED,
     Outcome.APPROVAL_DENIED,
     Outcome.LIMITED,
 }
+_USAGE_OUTCOMES = {Outcome.UNKNOWN_TOOL, Outcome.INVALID_ARGUMENTS}
 _REFUSING_RULES = {"unknown", "disabled", "blocked", "retired"}
 _MIN_WIDE_WIDTH = 110
+_MAX_RESULT_LENGTH = 2_000
 
 
 def call_arguments(command: F) -> F:
@@ -70,7 +75,7 @@ def parse_words(words: tuple[str, ...], tool: AnyTool | None) -> JsonObject:
         UsageError: The words are neither, or the JSON is malformed.
     """
     if words == ("-",):
-        return _parse_json_object(sys.stdin.read())
+        return _parse_json_object(_read_stdin())
     if len(words) == 1 and words[0].lstrip()[:1] in ("{", "["):
         return _parse_json_object(words[0])
     pairs: JsonObject = {}
@@ -88,7 +93,13 @@ def parse_words(words: tuple[str, ...], tool: AnyTool | None) -> JsonObject:
     return repaired
 
 
-def _parse_json_object(text: str) -> JsonObject:
+def _read_stdin() -> str | bytes:
+    """Return what is on stdin, at most one byte more than arguments may have: a stream need not end."""
+    content: str | bytes = getattr(sys.stdin, "buffer", sys.stdin).read(MAX_BYTES + 1)
+    return content
+
+
+def _parse_json_object(text: str | bytes) -> JsonObject:
     try:
         return parse_arguments(text)
     except MalformedArgumentsError as error:
@@ -106,9 +117,10 @@ def why_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str, 
     Explain why AGENT may call TOOL, or may not: every rule in order, and what would change the answer.
 
     With arguments, bounds and policies are checked too. Nothing is called, and no grant is used up.
-    Exits with 0 where the call is allowed, with 3 where it is refused.
+    Exits with 0 where the call is allowed, with 2 where there is no such tool, with 3 where it is refused.
     """
     registry = open_selected_registry(ctx)
+    warn_if_undeclared(registry, agent)
     decision = registry.explain(agent, tool, parse_words(words, registry.get_tool(tool)) if words else None)
     if decision.rule == ToolArgumentsError.code:
         raise UsageError(decision.reason)
@@ -117,6 +129,8 @@ def why_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str, 
     else:
         console = make_console()
         print_parts(console, _render_verdict(decision), "", _build_rules_table(decision, console.width))
+    if decision.rule == "unknown":
+        ctx.exit(EXIT_USAGE)
     ctx.exit(EXIT_OK if decision.allowed else EXIT_REFUSED)
 
 
@@ -129,8 +143,8 @@ def _render_verdict(decision: Decision) -> Text:
         text.append_text(Text.assemble(" (", build_rule_cell(decision.rule, True), ")"))
     if decision.reason:
         text.append(f"\n{sanitize_text(decision.reason)}")
-    if decision.remedy and not decision.allowed:
-        text.append(f"\nTo change it: {sanitize_text(decision.remedy)}", style="dim")
+    if remedy := format_remedy(decision):
+        text.append(f"\nTo change it: {sanitize_text(remedy)}", style="dim")
     return text
 
 
@@ -150,15 +164,16 @@ def _build_rules_table(decision: Decision, width: int) -> Table:
 
 def _get_useful_change(tried: Tried) -> str:
     """Return what would change a rule's answer where that helps: a refusal that holds, a permission that does not."""
-    return tried.change if tried.holds == (tried.rule in _REFUSING_RULES) else ""
+    return write_as_commands(tried.change) if tried.holds == (tried.rule in _REFUSING_RULES) else ""
 
 
 def _decision_to_json(decision: Decision) -> JsonObject:
-    names = ("agent", "tool", "allowed", "outcome", "rule", "reason", "remedy")
+    names = ("agent", "tool", "allowed", "outcome", "rule", "reason")
     tried = [
-        {"rule": rule.rule, "holds": rule.holds, "why": rule.why, "change": rule.change} for rule in decision.tried
+        {"rule": rule.rule, "holds": rule.holds, "why": rule.why, "change": write_as_commands(rule.change)}
+        for rule in decision.tried
     ]
-    return {name: getattr(decision, name) for name in names} | {"tried": tried}
+    return {name: getattr(decision, name) for name in names} | {"remedy": format_remedy(decision), "tried": tried}
 
 
 # ── call ─────────────────────────────────────────────────────────────────────────────────────────
@@ -171,52 +186,50 @@ def call_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str,
     """
     Call TOOL as AGENT, with every check, and print its result as JSON (a text as it is).
 
-    Exits with 0, with 1 where the tool failed, with 2 where the arguments do not fit, with 3 where it is refused.
+    Exits with 0, with 1 where the tool failed, with 2 where there is no such tool or the
+    arguments do not fit, with 3 where it is refused.
     """
-    registry = open_selected_registry(ctx, create_journal=get_journal_option(ctx) is not None)
+    registry = open_selected_registry(ctx, is_change=True, create_journal=get_journal_option(ctx) is not None)
+    warn_if_undeclared(registry, agent)
     call = ToolCall(name=tool, arguments=parse_words(words, registry.get_tool(tool)), agent=agent)
     with registry, redirect_stdout(sys.stderr):  # what the tool itself prints must not mix with the result
-        result = _ensure_encodable(registry.execute(call))
-    if as_json:
-        print_json(_result_to_json(result))
-    elif result.success:
-        _print_value(result.result)
-    else:
-        _print_failure(result)
+        result = registry.execute(call)
+    effect = f"{tool} was called as {agent} and ended with {result.outcome.value}."
+    try:
+        content = encode_value(result) if result.success else None
+        text = json.dumps(content, indent=2)
+    except Exception as error:  # also what the value's own code raises; the call ended as it ended all the same
+        raise CommandError(f"{effect} What it returned has no JSON form: {error}", EXIT_NOT_WRITTEN) from error
+    if result.success:
+        effect += f" It returned {sanitize_text(text, max_length=_MAX_RESULT_LENGTH)}."
+    with report_effect(effect, _get_exit_code(result)):
+        if as_json:
+            print_json(_result_to_json(result, content))
+        elif result.success:
+            _print_value(content, text)
+        else:
+            _print_failure(result)
     ctx.exit(_get_exit_code(result))
 
 
-def _ensure_encodable(result: ToolResult) -> ToolResult:
-    """Return the result, or an error in its place where its value has no JSON form."""
-    try:
-        to_json_bytes(encode(result.result))
-    except (Unencodable, ValueError) as error:
-        text = f"the tool ran, and its value cannot be written as JSON: {error}"
-        return replace(result, outcome=Outcome.TOOL_ERROR, result=None, error=text, error_type="Unencodable")
-    return result
-
-
-def _print_value(value: object) -> None:
-    if not isinstance(value, str):
-        sys.stdout.write(json.dumps(encode(value), indent=2, ensure_ascii=True) + "\n")
-        return
-    text = sanitize_text(value, keep_line_breaks=True) if sys.stdout.isatty() else value
-    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+def _print_value(content: object, text: str) -> None:
+    if isinstance(content, str):
+        text = sanitize_text(content, keep_line_breaks=True) if sys.stdout.isatty() else content
+    sys.stdout.write(f"{text}\n")
 
 
 def _print_failure(result: ToolResult) -> None:
     """Print what went wrong; for a refusal what the operator may know: owner and remedy."""
     kind = f" ({result.error_type})" if result.outcome is Outcome.TOOL_ERROR and result.error_type else ""
     text, remedy = result.error or "", ""
-    decision = None if result.outcome is Outcome.UNKNOWN_TOOL else result.decision
+    decision = result.decision
     if result.outcome in _REFUSED_OUTCOMES and decision is not None:
         text = text if decision.allowed else decision.reason or text
-        remedy = decision.remedy
-    console = make_console(stderr=True)
+        remedy = format_remedy(decision)
     label = (f"{result.outcome.value}{kind}: ", "bold red")
-    console.print(Text.assemble(label, sanitize_text(text, keep_line_breaks=True)))
+    print_message(Text.assemble(label, sanitize_text(text, keep_line_breaks=True)))
     if remedy:
-        console.print(Text(f"To change it: {sanitize_text(remedy)}", style="dim"))
+        print_message(f"To change it: {remedy}", "dim")
 
 
 def _get_exit_code(result: ToolResult) -> int:
@@ -224,15 +237,15 @@ def _get_exit_code(result: ToolResult) -> int:
         return EXIT_OK
     if result.outcome in _REFUSED_OUTCOMES:
         return EXIT_REFUSED
-    return EXIT_USAGE if result.outcome is Outcome.INVALID_ARGUMENTS else EXIT_PROBLEM
+    return EXIT_USAGE if result.outcome in _USAGE_OUTCOMES else EXIT_PROBLEM
 
 
-def _result_to_json(result: ToolResult) -> JsonObject:
+def _result_to_json(result: ToolResult, content: object) -> JsonObject:
     return {
         "tool": result.name,
         "agent": result.agent,
         "outcome": result.outcome.value,
-        "result": encode(result.result) if result.success else None,
+        "result": content,
         "error": result.error,
         "error_type": result.error_type,
         "latency_ms": result.latency_ms,

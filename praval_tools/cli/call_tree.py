@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from praval_tools.cli.common import sanitize_text
+from praval_tools.cli.common import format_arguments, sanitize_text
 from praval_tools.cli.output import Glyphs, build_grid, select_glyphs, to_cell
 from praval_tools.cli.times import format_duration
 from praval_tools.journal import RecordedCall
@@ -32,17 +31,22 @@ def build_call_tree(calls: Sequence[RecordedCall], console: Console) -> Table:
         indent = "  " * min(depth, _MAX_INDENT_DEPTH)
         name = Text.assemble(_render_mark(call, glyphs), " ", indent, to_cell(call.tool_name, "bold"))
         if is_wide:
-            name.append(f"({sanitize_text(_format_arguments(call), max_length=max_length)})", style="dim")
+            name.append(f"({sanitize_text(format_arguments(call.arguments), max_length=max_length)})", style="dim")
         elif call.error:
             name.append(f"\n  {indent}{sanitize_text(call.error)}", style="dim")
         bar_length = max(round((call.latency_ms or 0.0) / longest * _BAR_WIDTH), 1 if call.latency_ms else 0)
         bar = Text(glyphs.bar * bar_length, style="magenta")
         duration = format_duration(call.latency_ms) or "-"
-        more = (to_cell(call.error or "", "dim"), to_cell(call.tool_call_id, "dim")) if is_wide else ()
-        rows.append((name, call.agent or OPERATOR, _render_state(call), duration, bar, *more))
-    titles = ("call", "agent", "outcome", "took", "", *(("error", "id") if is_wide else ()))
-    table = build_grid(titles, rows, unwrapped_columns=(2, 3, 4))
-    table.columns[3].justify = "right"
+        first = (to_cell(call.tool_call_id, "dim"),) if is_wide else ()
+        last = (to_cell(call.error or "", "dim"),) if is_wide else ()
+        rows.append((*first, name, call.agent or OPERATOR, _render_state(call), duration, bar, *last))
+    ids, errors = (("id",), ("error",)) if is_wide else ((), ())
+    shift = len(ids)
+    table = build_grid(
+        (*ids, "call", "agent", "outcome", "took", "", *errors), rows,
+        unwrapped_columns=(*range(shift), *(shift + column for column in (2, 3, 4))),
+    )  # fmt: skip
+    table.columns[shift + 3].justify = "right"
     return table
 
 
@@ -75,9 +79,3 @@ def _render_state(call: RecordedCall) -> Text:
     if call.outcome is None:
         return Text("may run again", style="yellow")
     return Text(call.outcome.value, style="" if call.outcome is Outcome.OK else "red")
-
-
-def _format_arguments(call: RecordedCall) -> str:
-    if not isinstance(call.arguments, dict):
-        return json.dumps(call.arguments, default=str)
-    return ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in call.arguments.items())

@@ -12,8 +12,9 @@ from praval_tools import ToolRegistry, plugin_reports
 from praval_tools.cli.app_option import complete_agent, complete_tool, load_app_registry, report_options
 from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, UsageError
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME, locate_journal, open_selected_registry
-from praval_tools.cli.output import print_json, print_message, print_note, print_result, to_cell
-from praval_tools.cli.plugin_commands import ensure_plugins_loaded
+from praval_tools.cli.output import print_json, print_message, print_note, print_result, report_effect, to_cell
+from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
+from praval_tools.cli.remedies import write_as_commands
 from praval_tools.errors import InvalidNameError, JournalWarning, ToolUsageError, UnknownToolError
 from praval_tools.names import check_agent_name, find_similar_names, suggest_names
 
@@ -82,13 +83,13 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
         )
     if own is None and not location.exists:
         trial = registry.fork()
-        if not plugin_reports(registry):
+        if not plugin_reports(registry) and has_plugins_as_program(registry):
             ensure_plugins_loaded(trial, quiet=True)
         result, _ = _run_change(trial, change)
         if not result.changed:
             _print_change(ctx, result, (), None, as_json=as_json)
             return
-    registry = open_selected_registry(ctx, create_journal=True)
+    registry = open_selected_registry(ctx, is_change=True, create_journal=True)
     result, notes = _run_change(registry, change)
     journal = registry.journal.name if registry.journal is not None else str(location.path)
     _print_change(ctx, result, notes, journal, as_json=as_json, has_own_journal=own is not None)
@@ -108,7 +109,7 @@ def _run_change(
     for warning in caught:
         if issubclass(warning.category, JournalWarning):
             raise CommandError(f"It was not recorded: {warning.message}")
-    return result, (*(str(warning.message) for warning in caught), *result.notes)
+    return result, (*(write_as_commands(str(warning.message)) for warning in caught), *result.notes)
 
 
 def _print_change(
@@ -123,12 +124,13 @@ def _print_change(
     for note in notes:
         print_note(note)
     journal = journal if result.changed else None
-    if as_json:
-        done = {"done": ctx.command.name, "changed": result.changed}
-        print_json({**done, **result.details, "journal": journal, "notes": list(notes)})
-        return
-    print_result(to_cell(result.text))
-    if journal is not None:
+    with report_effect(result.text):
+        if as_json:
+            done = {"done": ctx.command.name, "changed": result.changed}
+            print_json({**done, **result.details, "journal": journal, "notes": list(notes)})
+        else:
+            print_result(to_cell(result.text))
+    if journal is not None and not as_json:
         hint = "" if has_own_journal else f" Your program sees it with ToolRegistry(journal={journal!r})."
         print_message(f"Recorded in the journal {journal!r}.{hint}", "dim")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
-from praval_tools import plugin_reports
 from praval_tools.cli.app_option import report_options
 from praval_tools.cli.common import EXIT_PROBLEM, format_count, sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import print_json, print_result, to_cell
+from praval_tools.cli.remedies import write_as_commands
 
 
 @click.command("check")
@@ -23,11 +23,8 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
     """
     registry = open_selected_registry(ctx)
     names = ("kind", "subject", "message", "remedy")
-    problems = [{name: str(getattr(problem, name)) for name in names} for problem in registry.problems()]
-    problems += [
-        {"kind": "plugin", "subject": report.distribution, "message": str(report.error), "remedy": ""}
-        for report in plugin_reports(registry)
-        if report.failed
+    problems = [
+        {name: write_as_commands(str(getattr(problem, name))) for name in names} for problem in registry.problems()
     ]
     tools, agents = len(registry.list_all_tools()), len(registry.agents)
     if as_json:
@@ -36,7 +33,7 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
         for problem in problems:
             print_result(_render_problem(problem))
         summary = (format_count(len(problems), "problem"), "bold red") if problems else ("no problems", "bold green")
-        print_result(Text.assemble(summary, f" in {tools} tools and {agents} agents."))
+        print_result(Text.assemble(summary, f" in {format_count(tools, 'tool')} and {format_count(agents, 'agent')}."))
     if problems:
         ctx.exit(EXIT_PROBLEM)
 

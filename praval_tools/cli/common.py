@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 import click
 
 from praval_tools.names import suggest_names
 
-EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_REFUSED = 0, 1, 2, 3
+EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_REFUSED, EXIT_NOT_WRITTEN = 0, 1, 2, 3, 4
+EXIT_BROKEN_PIPE = 141
 
 DEFAULT_JOURNAL = "praval_tools.db"
 """The journal of a registry that names none: a file in the working directory."""
@@ -42,6 +45,25 @@ class UsageError(CommandError):
         super().__init__(message, EXIT_USAGE)
 
 
+class OutputError(CommandError):
+    """
+    Stdout does not take what a command prints; no text for a reader who left early.
+
+    Args:
+        error: What writing raised.
+        effect: What the command did before it printed; always printed, so that nobody does it twice.
+        exit_code: Of the command, if it is not a success.
+    """
+
+    def __init__(self, error: OSError, effect: str = "", exit_code: int = EXIT_OK) -> None:
+        is_broken_pipe = isinstance(error, BrokenPipeError)
+        text = f"The output could not be written: {error.strerror or error}."
+        super().__init__(
+            f"{effect} {text}" if effect else "" if is_broken_pipe else text,
+            exit_code or (EXIT_BROKEN_PIPE if is_broken_pipe else EXIT_NOT_WRITTEN),
+        )
+
+
 def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: int | None = None) -> str:
     """
     Return *text* safe for a terminal: control characters, escape sequences and invisible marks are spelled out.
@@ -61,9 +83,20 @@ def _escape_character(character: str) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def format_count(number: int, noun: str) -> str:
-    """Return *number* with its noun: "1 call", "1,200 calls"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return *number* with its noun: "1 call", "1,200 calls"; *plural* where that is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def format_arguments(arguments: object) -> str:
+    """Return the recorded arguments of a call as in a call: `to="ann", amount=3`, also where it is JSON text."""
+    if isinstance(arguments, str):
+        with suppress(ValueError, RecursionError):  # a text that is no JSON is shown as it is
+            parsed = json.loads(arguments)
+            arguments = parsed if isinstance(parsed, dict) else arguments
+    if not isinstance(arguments, dict):
+        return json.dumps(arguments, default=str)
+    return ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in arguments.items())
 
 
 def _stored_option(name: str, metavar: str, key: str, help: str) -> Callable[[F], F]:

@@ -1,11 +1,10 @@
-"""The entry point `main`: finds the command, prints errors in one line, sets the exit code."""
+"""The entry point `run`: finds the command, prints errors in one line, sets the exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from contextlib import suppress
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,17 +16,17 @@ from praval_tools.cli.common import (
     EXIT_USAGE,
     CommandError,
     CommandGroup,
+    OutputError,
     app_option,
     journal_option,
     sanitize_text,
     traceback_option,
 )
-from praval_tools.errors import ToolError
+from praval_tools.cli.remedies import write_as_commands
+from praval_tools.errors import ToolError, UnknownToolError
 from praval_tools.lazy_import import load
 from praval_tools.plugins.discovery import find_plugins, read_allow_list
 
-EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141
 _PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugin_commands"
 
 COMMANDS = {
@@ -43,12 +42,16 @@ COMMANDS = {
     "unassign": ("grants", "Take a tool from an agent."),
     "block": ("grants", "Forbid an agent to call a tool, whatever else allows it."),
     "unblock": ("grants", "Remove the blocks of an agent from a tool."),
+    "grants": ("grant_listing", "List the live grants: what is left of each, by whom and why."),
+    "revoke": ("grant_listing", "End one grant, and every grant made from it."),
     "transfer": ("tool_state", "Give a tool another owner."),
     "share": ("tool_state", "Let every agent call a tool."),
     "unshare": ("tool_state", "Stop sharing a tool."),
     "disable": ("tool_state", "Disable a tool, namespace, category or tag for every agent."),
     "enable": ("tool_state", "Enable a disabled tool, namespace, category or tag."),
+    "approvals": ("approvals", "List the calls that wait for a person; approve or deny one."),
     "audit": ("audit", "Show who called what, what was changed, and why."),
+    "report": ("report.command", "Write what happened as a page for the browser, for any journal."),
     "runs": ("runs", "List the runs; show one, resolve its calls in doubt."),
     "journal": ("journal", "Show where the journal is and what it holds; delete old events."),
     "stats": ("stats", "Show how often each tool is used, and how its calls end."),
@@ -100,15 +103,17 @@ class RootCommandGroup(CommandGroup):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # caught here because Click would exit with 1
-            _discard_output()
-            return EXIT_BROKEN_PIPE
+        except OSError as error:  # caught here because Click would exit with 1 for a broken pipe
+            if isinstance(error, BrokenPipeError) or _flush_stdout() is not None:
+                raise OutputError(error) from error
+            raise
 
 
 @click.command(
     cls=RootCommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 success, 1 a problem was found, 2 wrong usage, 3 refused by the access rules.",
+    epilog="Exit codes: 0 success, 1 a problem was found, 2 wrong usage, 3 refused by the access rules, "
+    "4 done, but stdout could not take the result.",
 )
 @app_option
 @journal_option
@@ -122,16 +127,24 @@ def root_command() -> None:
     """
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit; an error is one readable line, with --traceback the whole traceback."""
-    code = _run_command(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
+def run(arguments: list[str]) -> int:
+    """Run the command line and return its exit code; an error is one line, with --traceback the whole traceback."""
+    _prepare_streams()
+    code = _run_command(arguments or ["--help"])
+    if (error := _flush_stdout()) is not None:
+        code = _print_output_error(OutputError(error)) if code == EXIT_OK else code
         _discard_output()
-        code = EXIT_BROKEN_PIPE
-    sys.exit(code)
+    return code
+
+
+def _prepare_streams() -> None:
+    """Have stdout and stderr take every text in every encoding, and open the null device for closed ones."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:  # in this order, so that no file opened later takes the number of a standard stream
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run_command(arguments: list[str]) -> int:
@@ -139,27 +152,53 @@ def _run_command(arguments: list[str]) -> int:
         result = root_command.main(arguments, prog_name="praval-tools", standalone_mode=False)
         return result if isinstance(result, int) else EXIT_OK
     except click.Abort:
-        return _print_error("Stopped:", "interrupted.", EXIT_INTERRUPTED)
+        raise KeyboardInterrupt from None
     except click.UsageError as error:
         hint = f" See: {error.ctx.command_path} --help" if error.ctx is not None else ""
         return _print_error("Error:", f"{error.format_message()}{hint}", EXIT_USAGE)
     except click.ClickException as error:
         return _print_error("Error:", error.format_message(), EXIT_PROBLEM)
-    except Exception as error:  # every remaining error is shown to a person, in one line
+    except OutputError as error:
+        return _print_output_error(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # every remaining error is shown to a person, in one line
         if "--traceback" in arguments:
             raise
         if isinstance(error, CommandError | ToolError):
-            return _print_error("Error:", str(error), getattr(error, "exit_code", EXIT_PROBLEM))
+            return _print_error("Error:", write_as_commands(str(error)), _get_exit_code(error))
         text = f"{type(error).__name__}: {error} (for the full traceback add --traceback)"
         return _print_error("Error:", text, EXIT_PROBLEM)
 
 
+def _get_exit_code(error: BaseException) -> int:
+    default = EXIT_USAGE if isinstance(error, UnknownToolError) else EXIT_PROBLEM
+    return getattr(error, "exit_code", default)
+
+
 def _print_error(label: str, message: str, code: int) -> int:
     text = f"{click.style(label, fg='red', bold=True)} {sanitize_text(message, keep_line_breaks=True)}"
-    click.echo(text, err=True, color=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
+    with suppress(OSError):  # stderr takes nothing: nobody reads it
+        click.echo(text, err=True, color=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
     return code
 
 
+def _print_output_error(error: OutputError) -> int:
+    return _print_error("Error:", error.message, error.exit_code) if error.message else error.exit_code
+
+
+def _flush_stdout() -> OSError | None:
+    """Write what is still buffered; return what prevents it."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    return None
+
+
 def _discard_output() -> None:
-    """Send what is still buffered nowhere: the reader of the output has closed it."""
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    """Send what is still buffered nowhere: stdout does not take it."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:  # a stream without a number
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -8,10 +8,10 @@ from attrs import frozen
 
 from praval_tools import Grant
 from praval_tools.access import events as changes
-from praval_tools.cli.common import format_count
+from praval_tools.cli.common import format_arguments, format_count
 from praval_tools.cli.times import format_duration, format_time
 from praval_tools.journal import events
-from praval_tools.journal.events import RecordedDecision
+from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.names import OPERATOR
 
 
@@ -26,6 +26,7 @@ class EventText:
         action: What was done, or how it ended.
         reason: The rule, the reason, the error.
         is_good: Whether it went well; None where that does not apply.
+        arguments: Those of a call, as recorded: without secrets.
     """
 
     actor: str
@@ -33,6 +34,7 @@ class EventText:
     action: str
     reason: str = ""
     is_good: bool | None = None
+    arguments: str = ""
 
 
 @singledispatch
@@ -63,7 +65,8 @@ def _with_duration(text: str, milliseconds: float | None) -> str:
 @describe_event.register
 def _describe_call(event: events.AgentToolCall) -> EventText:
     attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-    return EventText(_get_agent(event), event.tool_name, f"call{attempt}", _get_rule(event.decision))
+    arguments = format_arguments(event.arguments)
+    return EventText(_get_agent(event), event.tool_name, f"call{attempt}", _get_rule(event.decision), None, arguments)
 
 
 @describe_event.register
@@ -77,7 +80,8 @@ def _describe_result(event: events.AgentToolResult) -> EventText:
 def _describe_refusal(event: events.CallRefused) -> EventText:
     reason = event.decision.reason if event.decision is not None and not event.decision.allowed else ""
     reasons = _join_reasons(_get_rule(event.decision) if reason else event.error_type, reason or event.error)
-    return EventText(_get_agent(event), event.tool_name, event.outcome.value, reasons, False)
+    arguments = "" if event.arguments is None else format_arguments(event.arguments)
+    return EventText(_get_agent(event), event.tool_name, event.outcome.value, reasons, False, arguments)
 
 
 @describe_event.register
@@ -88,13 +92,15 @@ def _describe_rerun(event: events.CallRerun) -> EventText:
 @describe_event.register
 def _describe_approval_request(event: events.ApprovalAsked) -> EventText:
     reasons = event.reason or f"risk: {event.risk_level}"
-    return EventText(_get_agent(event), event.tool_name, "approval asked", reasons)
+    arguments = format_arguments(event.arguments)
+    return EventText(_get_agent(event), event.tool_name, "approval asked", reasons, None, arguments)
 
 
 @describe_event.register
 def _describe_approval_answer(event: events.ApprovalAnswered) -> EventText:
     is_allowed, reasons = event.answer == "allow", _join_reasons(f"{_get_agent(event)}'s call", event.reason)
-    return EventText(event.by, event.tool_name, "approved" if is_allowed else "denied", reasons, is_allowed)
+    edited = "" if event.arguments is None else format_arguments(event.arguments)
+    return EventText(event.by, event.tool_name, "approved" if is_allowed else "denied", reasons, is_allowed, edited)
 
 
 @describe_event.register
@@ -117,7 +123,7 @@ def _describe_model_reply(event: events.ModelReplied) -> EventText:
 
 @describe_event.register
 def _describe_plugin_load(event: events.PluginLoaded) -> EventText:
-    return EventText(event.plugin, "", "plugin loaded", f"{len(event.tools)} tools")
+    return EventText(event.plugin, "", "plugin loaded", format_count(len(event.tools), "tool"))
 
 
 @describe_event.register

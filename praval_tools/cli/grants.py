@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime, timedelta
+from typing import Final
 
 import click
 
@@ -24,6 +25,8 @@ from praval_tools.cli.times import FutureTimeParam, Param, format_time
 from praval_tools.errors import GrantError
 from praval_tools.names import OPERATOR
 
+_WHERE_EXAMPLE: Final = """'{"amount": {"maximum": 100}}'"""
+
 
 class _JsonObjectParam(Param):
     """A JSON object."""
@@ -34,9 +37,9 @@ class _JsonObjectParam(Param):
         try:
             parsed: object = json.loads(value) if isinstance(value, str) else value
         except (ValueError, RecursionError) as error:
-            self.fail(f"it is not valid JSON: {error}.", param, ctx)
+            self.fail(f"it is not valid JSON: {error}; write for example {_WHERE_EXAMPLE}.", param, ctx)
         if not isinstance(parsed, dict):
-            self.fail("""it is not a JSON object; write for example '{"amount": {"maximum": 100}}'.""", param, ctx)
+            self.fail(f"it is not a JSON object; write for example {_WHERE_EXAMPLE}.", param, ctx)
         return parsed
 
 
@@ -51,7 +54,7 @@ class _JsonObjectParam(Param):
                  help="Until then: 90s, 15m, 2h, 7d, or an ISO time (UTC)."),
     click.option("--max-calls", metavar="N", type=click.IntRange(min=1), help="For at most N calls."),
     click.option("--where", metavar="JSON", type=_JsonObjectParam(),
-                 help="Bounds: parameter to JSON Schema, as an object."),
+                 help=f"Bounds: parameter to JSON Schema, as an object, such as {_WHERE_EXAMPLE}."),
     click.option("--key", metavar="KEY", help="The same key is the same grant, with the calls that it has left."),
     click.option("--delegable", is_flag=True, help="The agent may grant it to others, within the same limits."),
 )  # fmt: skip
@@ -70,7 +73,7 @@ def assign_command(
     """
     Let AGENT call TOOL, permanently or within limits.
 
-    Without --key it is a new grant, which is valid even if the tool was taken from the agent before.
+    Without --key it is a new grant, which is valid even if the tool was removed from the agent before.
     No grant overrides a block: exit code 3.
     """
     check_tool_exists(registry, tool)
@@ -79,7 +82,7 @@ def assign_command(
     is_unlimited = expires is None and max_calls is None and where is None
     if key is None and is_unlimited and (grant := _find_unlimited_grant(registry, tool, agent, delegable)):
         return _build_grant_result(f"{agent} has {tool} already, without limits.", grant, changed=False)
-    is_known_key = key is not None and key in registry.state.grant_ids_by_key
+    is_known_key = key is not None and (OPERATOR, key) in registry.state.grant_ids_by_key
     terms = GrantTerms(
         key=key if key is not None else f"cli:{os.urandom(8).hex()}",
         reason=reason,
@@ -156,8 +159,10 @@ def unassign_command(registry: ToolRegistry, tool: str, agent: str, reason: str)
     if access.removed and not access.grants:
         return ChangeResult(text=f"{tool} was already taken from {agent}.", changed=False, details=details)
     had_access = registry.remove_tool_from_agent(tool, agent, reason=reason)
-    addition = "" if had_access else f" {agent} could not call it before either."
-    return ChangeResult(text=f"Took {tool} from {agent}.{addition}", details=details, notes=notes)
+    text = f"Took {tool} from {agent}."
+    if not had_access:
+        text = f"{agent} could not call {tool} before either; from now on only an assignment gives it."
+    return ChangeResult(text=text, details=details, notes=notes)
 
 
 @change_command("block", tool_argument, agent_argument)

@@ -12,7 +12,7 @@ import click
 from praval_tools.cli.app_option import app_options, report_options
 from praval_tools.cli.common import CommandError, CommandGroup, JsonObject, UsageError, format_count
 from praval_tools.cli.journal_option import open_selected_journal
-from praval_tools.cli.output import build_key_value_grid, print_json, print_result, to_cell
+from praval_tools.cli.output import build_key_value_grid, print_json, print_result, report_effect, to_cell
 from praval_tools.cli.times import SpanParam
 from praval_tools.journal import Journal
 
@@ -83,7 +83,10 @@ def prune_command(ctx: click.Context, *, older_than: timedelta, yes: bool, as_js
     if not yes and not click.confirm(f"Delete what ended {limit} in {journal.name!r}, for good?", err=True):
         raise CommandError("Nothing was deleted.")
     deleted = journal.prune(before)
-    if as_json:
-        print_json({"before": before.isoformat(), "gone": deleted, "left": journal.count()})
-    else:
-        print_result(to_cell(f"Deleted {format_count(deleted, 'event')} from {limit}; {journal.count():,} are left."))
+    left = journal.count()
+    text = f"Deleted {format_count(deleted, 'event')} from {limit}; {left:,} are left."
+    with report_effect(text):
+        if as_json:
+            print_json({"before": before.isoformat(), "gone": deleted, "left": left})
+        else:
+            print_result(to_cell(text))

@@ -10,10 +10,10 @@ import click
 from attrs import frozen
 
 from praval_tools import ToolRegistry
-from praval_tools.cli.app_option import load_app_registry
-from praval_tools.cli.common import DEFAULT_JOURNAL, CommandError, UsageError, get_app_option, get_journal_option
+from praval_tools.cli.app_option import find_app_spec, load_app_registry
+from praval_tools.cli.common import DEFAULT_JOURNAL, CommandError, UsageError, get_journal_option
 from praval_tools.cli.output import print_note
-from praval_tools.cli.plugin_commands import ensure_plugins_loaded
+from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.errors import RegistryClosedError, ToolUsageError
 from praval_tools.journal import Journal, open_journal
 from praval_tools.journal.storage.open_store import parse_store_path
@@ -69,14 +69,17 @@ def locate_journal(ctx: click.Context) -> JournalLocation:
     return JournalLocation(path, option is not None)
 
 
-def open_selected_registry(ctx: click.Context, *, create_journal: bool = False) -> ToolRegistry:
+def open_selected_registry(
+    ctx: click.Context, *, is_change: bool = False, create_journal: bool = False
+) -> ToolRegistry:
     """
     Return the registry that `--app` names, with its journal: its own, else that of `--journal`, else the default one.
 
-    The installed plugins are loaded into it, unless it has them.
+    It has the plugins that the program has in it.
 
     Args:
         ctx: Of the command; when it ends, a journal that was opened here is closed.
+        is_change: The command calls or changes something; otherwise nothing is written to the journal.
         create_journal: Create the journal's file where there is none.
 
     Raises:
@@ -95,7 +98,8 @@ def open_selected_registry(ctx: click.Context, *, create_journal: bool = False) 
         ctx.call_on_close(lambda: _detach_journal(registry))
     elif location.is_explicit:
         raise location.make_missing_error()
-    ensure_plugins_loaded(registry)
+    if has_plugins_as_program(registry):
+        ensure_plugins_loaded(registry, is_change=is_change)
     return registry
 
 
@@ -113,7 +117,7 @@ def open_selected_journal(ctx: click.Context) -> Journal:
         JournalFileError: The file is not a journal; it is left as it is.
     """
     location = locate_journal(ctx)
-    if not location.is_explicit and get_app_option(ctx) is not None:
+    if not location.is_explicit and find_app_spec(ctx) is not None:
         own = load_app_registry(ctx).journal
         if own is not None and own.name == MEMORY_JOURNAL_NAME:
             raise CommandError("The registry keeps its journal in memory, which ended. Name a file: --journal PATH.")

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from praval_tools import ToolRegistry
+from praval_tools.access.queries import list_undeclared_agents
 from praval_tools.cli.app_option import app_options, complete_agent, complete_tool, report_options
 from praval_tools.cli.common import JsonObject, UsageError, sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
@@ -26,6 +27,7 @@ from praval_tools.cli.output import (
 )
 from praval_tools.errors import UnknownFormatError, UnknownToolError
 from praval_tools.names import find_similar_names, suggest_names
+from praval_tools.registry.registry import get_runtime
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool
 
@@ -34,11 +36,16 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 tag_option = click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only tools with one of these tags.")
 
 
+def list_agents(registry: ToolRegistry) -> dict[str, str]:
+    """Return every agent that can call something, by its name as it is shown: of undeclared ones it is said."""
+    undeclared = list_undeclared_agents(registry.state, get_runtime(registry).clock.now())
+    return {**{name: name for name in registry.agents}, **{name: f"{name} (undeclared)" for name in undeclared}}
+
+
 def warn_if_undeclared(registry: ToolRegistry, agent: str) -> None:
-    """Print a note where nobody declares *agent*: it may be a mistyped name."""
-    if agent not in registry.agents:
-        fix = suggest_names(agent, registry.agents)
-        print_note(f"no agent {agent!r} is declared; it may call what is shared.{fix}")
+    """Print a note where nobody declares *agent*, and no grant names it: it may be a mistyped name."""
+    if agent not in registry.agents and not registry.grants(agent=agent):
+        print_note(f"no agent {agent!r} is declared.{suggest_names(agent, registry.agents)}")
 
 
 # ── list ─────────────────────────────────────────────────────────────────────────────────────────
@@ -72,7 +79,8 @@ def list_command(
     else:
         total = len(registry.list_all_tools())
         has_filter = agent or category or owner or tags
-        print_message(f"None of the {total} tools matches." if total and has_filter else "The registry holds no tools.")
+        no_match = f"None of the {total} tools matches." if total > 1 else "The only tool does not match."
+        print_message(no_match if total and has_filter else "The registry holds no tools.")
 
 
 def _format_owner(tool: AnyTool) -> Text:
@@ -200,7 +208,8 @@ def _iter_parameter_rows(tool: AnyTool, properties: dict[str, JsonObject]) -> It
 def agents_command(ctx: click.Context, as_json: bool) -> None:
     """List the agents: what they own, list and request, and how many tools they may call."""
     registry = open_selected_registry(ctx)
-    agents = [_agent_to_json(registry, name) for name in registry.agents]
+    titles = list_agents(registry)
+    agents = [_agent_to_json(registry, name) for name in titles]
     if as_json:
         print_json(agents)
         return
@@ -209,7 +218,7 @@ def agents_command(ctx: click.Context, as_json: bool) -> None:
         return
     rows = [
         (
-            to_cell(agent["name"], "bold"),
+            to_cell(titles[agent["name"]], "bold"),
             len(agent["callable"]),
             *(", ".join(agent[key]) or "-" for key in ("owns", "tools", "tool_categories")),
         )
@@ -222,6 +231,7 @@ def _agent_to_json(registry: ToolRegistry, name: str) -> JsonObject:
     profile = registry.state.get_profile(name)
     return {
         "name": name,
+        "declared": profile.declared,
         "tools": list(profile.tools),
         "tool_categories": list(profile.tool_categories),
         "auto_discover_tools": profile.auto_discover_tools,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 from attrs import field, frozen
@@ -11,9 +11,9 @@ from rich.text import Text
 
 from praval_tools import Decision, Grant, ToolRegistry
 from praval_tools.cli.app_option import complete_agent, report_options
-from praval_tools.cli.common import JsonObject, sanitize_text
+from praval_tools.cli.common import JsonObject, format_count, sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
-from praval_tools.cli.listings import warn_if_undeclared
+from praval_tools.cli.listings import list_agents, warn_if_undeclared
 from praval_tools.cli.output import (
     build_rule_cell,
     make_console,
@@ -39,7 +39,8 @@ def matrix_command(ctx: click.Context, *, agents: tuple[str, ...], category: str
     for agent in agents:
         warn_if_undeclared(registry, agent)
     tools = registry.search_tools(category=category)
-    matrix = build_access_matrix(registry, agents=agents or registry.agents, tools=tools)
+    titles = list_agents(registry)
+    matrix = build_access_matrix(registry, agents=agents or list(titles), tools=tools, titles=titles)
     if as_json:
         print_json(matrix.to_json())
     elif matrix.tools and matrix.agents:
@@ -47,7 +48,9 @@ def matrix_command(ctx: click.Context, *, agents: tuple[str, ...], category: str
         for number, table in enumerate(build_matrix_tables(matrix, console.width)):
             print_parts(console, *([""] if number else []), table)
     else:
-        print_message(f"Nothing to show: {len(matrix.agents)} agents, {len(matrix.tools)} tools.")
+        print_message(
+            f"Nothing to show: {format_count(len(matrix.agents), 'agent')}, {format_count(len(matrix.tools), 'tool')}."
+        )
 
 
 @frozen
@@ -60,12 +63,18 @@ class AccessMatrix:
         tools: Names, in the order of the rows.
         decisions: One per (agent, tool).
         notes: What a cell says beyond its rule: how many calls a grant has left.
+        titles: How agents are shown, where not by their names.
     """
 
     agents: tuple[str, ...]
     tools: tuple[str, ...]
     decisions: dict[tuple[str, str], Decision] = field(repr=False)
     notes: dict[tuple[str, str], str] = field(factory=dict)
+    titles: dict[str, str] = field(factory=dict)
+
+    def get_title(self, agent: str) -> str:
+        """Return how an agent is shown."""
+        return self.titles.get(agent, agent)
 
     def to_json(self) -> JsonObject:
         """Return agents, tools, and per tool and agent the rule, its reason, and whether it allows."""
@@ -77,7 +86,9 @@ class AccessMatrix:
         return {"allowed": decision.allowed, "rule": decision.rule, "reason": decision.reason}
 
 
-def build_access_matrix(registry: ToolRegistry, *, agents: Sequence[str], tools: Sequence[AnyTool]) -> AccessMatrix:
+def build_access_matrix(
+    registry: ToolRegistry, *, agents: Sequence[str], tools: Sequence[AnyTool], titles: Mapping[str, str] | None = None
+) -> AccessMatrix:
     """Ask the registry for the decision in every cell."""
     decisions = {(agent, tool.name): registry.explain(agent, tool.name) for tool in tools for agent in agents}
     notes = {
@@ -87,7 +98,7 @@ def build_access_matrix(registry: ToolRegistry, *, agents: Sequence[str], tools:
         and isinstance(decision.source, Grant)
         and (calls_left := registry.uses_left(decision.source)) is not None
     }
-    return AccessMatrix(tuple(agents), tuple(tool.name for tool in tools), decisions, notes)
+    return AccessMatrix(tuple(agents), tuple(tool.name for tool in tools), decisions, notes, dict(titles or {}))
 
 
 def build_matrix_tables(matrix: AccessMatrix, width: int) -> Iterator[Table]:
@@ -97,7 +108,7 @@ def build_matrix_tables(matrix: AccessMatrix, width: int) -> Iterator[Table]:
     room = width - first_width
     for agent in matrix.agents:
         cells = (_render_cell(matrix, agent, tool).cell_len for tool in matrix.tools)
-        column_width = max(len(sanitize_text(agent)), *cells, 1) + _COLUMN_GAP
+        column_width = max(len(sanitize_text(matrix.get_title(agent))), *cells, 1) + _COLUMN_GAP
         if agents and column_width > room:
             yield _build_table(matrix, agents)
             agents, room = [], width - first_width
@@ -113,7 +124,7 @@ def _render_cell(matrix: AccessMatrix, agent: str, tool: str) -> Text:
 
 def _build_table(matrix: AccessMatrix, agents: Sequence[str]) -> Table:
     table = make_table(gap=_COLUMN_GAP)
-    for title in ("tool", *agents):
+    for title in ("tool", *map(matrix.get_title, agents)):
         table.add_column(to_cell(title), no_wrap=True, overflow="fold")
     for tool in matrix.tools:
         table.add_row(to_cell(tool), *(_render_cell(matrix, agent, tool) for agent in agents))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NoReturn
 
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from praval_tools import Decision
-from praval_tools.cli.common import sanitize_text
+from praval_tools.cli.common import EXIT_OK, OutputError, sanitize_text
 from praval_tools.tools.decision import Tried
 
 _UNBOUNDED_WIDTH = 100_000
@@ -48,15 +49,12 @@ def make_console(*, stderr: bool = False, width: int | None = None) -> Console:
         stderr: Print to stderr instead of stdout.
         width: Width in a pipe; by default lines are as long as they are.
     """
-    stream = sys.stderr if stderr else sys.stdout
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="replace")  # an ASCII pipe gets '?', not a traceback
     console = make_plain_console(stderr=stderr)
     return console if console.is_terminal else make_plain_console(stderr=stderr, width=width or _UNBOUNDED_WIDTH)
 
 
 def print_parts(console: Console, *parts: RenderableType) -> None:
-    """Print *parts*; outside of a terminal without spaces at the ends of lines."""
+    """Print *parts*; outside a terminal without spaces at the ends of lines."""
     if console.is_terminal:
         for part in parts:
             console.print(part)
@@ -73,9 +71,29 @@ def print_result(*parts: RenderableType) -> None:
     print_parts(make_console(), *parts)
 
 
-def print_message(text: str, style: str = "") -> None:
-    """Print a line to stderr."""
-    print_parts(make_console(stderr=True), to_cell(text, style))
+@contextmanager
+def report_effect(effect: str, exit_code: int = EXIT_OK) -> Iterator[None]:
+    """
+    Print inside it what was done.
+
+    Args:
+        effect: What was done, in a sentence; printed on stderr where stdout does not take what is printed.
+        exit_code: Of the command.
+
+    Raises:
+        OutputError: Stdout does not take it.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        raise OutputError(error, effect, exit_code) from error
+
+
+def print_message(text: RenderableType, style: str = "") -> None:
+    """Print a line to stderr; where stderr does not take it, nobody reads it."""
+    with suppress(OSError):
+        print_parts(make_console(stderr=True), to_cell(text, style) if isinstance(text, str) else text)
 
 
 def print_note(text: str) -> None:

@@ -9,19 +9,42 @@ from contextlib import redirect_stdout
 
 import click
 
-from praval_tools import PluginReport, PluginWarning, ToolRegistry, autoload, plugin_reports
+from praval_tools import PluginReport, PluginWarning, ToolRegistry, autoload, get_tool_registry, plugin_reports
 from praval_tools.cli.common import CommandError, sanitize_text
 from praval_tools.cli.output import print_note
+from praval_tools.config.app import read_app_config
 from praval_tools.config.plugins import read_plugins_config
 from praval_tools.errors import ConfigError
 from praval_tools.plugins import cli_commands
+from praval_tools.plugins.loader import autoload_unrecorded
 
 _MAX_NOTE_LENGTH = 400
 
 
-def ensure_plugins_loaded(registry: ToolRegistry, *, quiet: bool = False) -> None:
+def has_plugins_as_program(registry: ToolRegistry) -> bool:
+    """
+    Whether the command line loads the installed plugins into *registry*: the default one, which has them in programs.
+
+    Another registry has what its app loads into it; `autoload = true` in the configuration says that the app does.
+
+    Raises:
+        CommandError: The configuration has problems.
+    """
+    try:
+        is_default = registry is get_tool_registry() and read_plugins_config().autoload
+        return is_default or read_app_config().autoload
+    except ConfigError as error:
+        raise CommandError(str(error)) from error
+
+
+def ensure_plugins_loaded(registry: ToolRegistry, *, quiet: bool = False, is_change: bool = False) -> None:
     """
     Load the installed plugins, unless the registry has them, and say on stderr what went wrong, unless *quiet*.
+
+    Args:
+        registry: The registry.
+        quiet: Print no notes.
+        is_change: The command changes something: the journal records the plugins; looking at them writes nothing.
 
     Raises:
         CommandError: The configuration has problems.
@@ -30,7 +53,7 @@ def ensure_plugins_loaded(registry: ToolRegistry, *, quiet: bool = False) -> Non
     try:
         with redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.simplefilter("ignore", PluginWarning)
-            reports = autoload(registry)
+            reports = autoload(registry) if is_change else autoload_unrecorded(registry)
     except ConfigError as error:
         raise CommandError(str(error)) from error
     if is_first_load and not quiet:

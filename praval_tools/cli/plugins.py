@@ -10,14 +10,15 @@ from rich.padding import Padding
 from rich.text import Text
 
 from praval_tools import PluginReport, ToolRegistry, get_tool_registry, plugin_reports
-from praval_tools.cli.app_option import app_options, report_options
-from praval_tools.cli.common import EXIT_PROBLEM, CommandGroup, UsageError, get_app_option, sanitize_text
+from praval_tools.cli.app_option import app_options, find_app_spec, report_options
+from praval_tools.cli.common import EXIT_PROBLEM, CommandGroup, UsageError, sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import (
     build_grid,
     build_key_value_grid,
     print_json,
     print_message,
+    print_note,
     print_result,
     to_cell,
 )
@@ -106,9 +107,10 @@ def new_command(*, name: str, folder: Path) -> None:
 
 
 def _open_registry(ctx: click.Context) -> ToolRegistry:
-    if get_app_option(ctx) is not None or find_plugins():
-        return open_selected_registry(ctx)
-    registry = get_tool_registry()
+    is_app = find_app_spec(ctx) is not None
+    registry = open_selected_registry(ctx) if is_app or find_plugins() else get_tool_registry()
+    if is_app and not plugin_reports(registry) and find_plugins():
+        print_note("the app loads no plugins; this is what autoload(registry) would bring.")
     ensure_plugins_loaded(registry)
     return registry
 

@@ -32,9 +32,10 @@ from praval_tools.cli.output import (
     print_message,
     print_parts,
     print_result,
+    report_effect,
     to_cell,
 )
-from praval_tools.cli.plugin_commands import ensure_plugins_loaded
+from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.cli.times import format_time
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
@@ -76,16 +77,16 @@ def _run_to_json(run: RunInfo) -> JsonObject:
     return {"run_id": run.run_id, **times, "calls": run.calls, "in_doubt": run.in_doubt}
 
 
-def _check_run_exists(journal: Journal, run_id: str) -> None:
+def check_run_exists(journal: Journal, run_id: str) -> None:
     """
     Check that a run is recorded.
 
     Raises:
-        CommandError: It is not; the text names similar ones.
+        UsageError: It is not; the text names similar ones.
     """
     if not journal.has_run(run_id):
         fix = suggest_names(run_id, [run.run_id for run in journal.runs()]) or " praval-tools runs lists them."
-        raise CommandError(f"No run {run_id!r} is recorded.{fix}")
+        raise UsageError(f"No run {run_id!r} is recorded.{fix}")
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +98,7 @@ def _check_run_exists(journal: Journal, run_id: str) -> None:
 def show_command(ctx: click.Context, run: str, *, as_json: bool) -> None:
     """Show the calls of RUN, each below the call inside which it was made: outcome, duration, error."""
     journal = open_selected_journal(ctx)
-    _check_run_exists(journal, run)
+    check_run_exists(journal, run)
     calls = journal.calls(run)
     if as_json:
         calls_json = [{**msgspec.to_builtins(call), "replays": _is_replayable(call)} for call in calls]
@@ -106,7 +107,9 @@ def show_command(ctx: click.Context, run: str, *, as_json: bool) -> None:
     console = make_console()
     doubtful = [call for call in calls if call.in_doubt]
     doubt = Text(f", {len(doubtful):,} in doubt" if doubtful else "", style="bold red")
-    counts = f": {format_count(len(calls), 'call')}, {sum(map(_is_replayable, calls)):,} with a result to replay"
+    began = sum(call.started is not None for call in calls)  # as `runs` counts them
+    refused = f", {len(calls) - began:,} refused" if len(calls) > began else ""
+    counts = f": {format_count(began, 'call')}{refused}, {sum(map(_is_replayable, calls)):,} with a result to replay"
     print_parts(
         console,
         Text.assemble(to_cell(run, "bold"), counts, doubt),
@@ -121,7 +124,8 @@ def _is_replayable(call: RecordedCall) -> bool:
 
 def _render_resolve_hints(run: str, doubtful: list[RecordedCall]) -> Iterator[Text]:
     for call in doubtful[:_MAX_HINTS]:
-        yield Text(f"\nIn doubt: {sanitize_text(call.tool_name)} began and its end is not recorded. To resolve it:")
+        name = sanitize_text(call.tool_name)
+        yield Text(f"\nIn doubt: {name} started, and its result was not recorded. To resolve it:")
         command = f"praval-tools runs resolve {sanitize_text(run)} {sanitize_text(call.tool_call_id)}"
         yield Text(f"  {command} --result JSON | --error TEXT | --rerun", style="bold")
     if len(doubtful) > _MAX_HINTS:
@@ -146,16 +150,18 @@ def resolve_command(
         raise click.UsageError("Give exactly one of --result JSON, --error TEXT, --rerun.", ctx)
     value = NOT_GIVEN if result is None else _parse_result(result)
     journal = open_selected_journal(ctx)
-    _check_run_exists(journal, run)
+    check_run_exists(journal, run)
     try:
         journal.resolve(run, call, result=value, error=error, rerun=rerun)
     except ToolUsageError as problem:
         raise CommandError(str(problem)) from problem
     resolution = "may run again" if rerun else "failed" if error is not None else "returned its result"
-    if as_json:
-        print_json({"run_id": run, "tool_call_id": call, "resolved": resolution})
-    else:
-        print_result(to_cell(f"Recorded: call {call} of run {run} {resolution}."))
+    text = f"Recorded: call {call} of run {run} {resolution}."
+    with report_effect(text):
+        if as_json:
+            print_json({"run_id": run, "tool_call_id": call, "resolved": resolution})
+        else:
+            print_result(to_cell(text))
 
 
 def _parse_result(text: str) -> object:
@@ -210,9 +216,10 @@ def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) ->
         fix = f"with registry.run({run!r}): ... around the same calls. What that would do: --dry"
         raise click.UsageError(f"A run is replayed by your program, which opens it again: {fix}", ctx)
     registry = load_app_registry(ctx)
-    ensure_plugins_loaded(registry)
+    if has_plugins_as_program(registry):
+        ensure_plugins_loaded(registry)
     journal = open_selected_journal(ctx)
-    _check_run_exists(journal, run)
+    check_run_exists(journal, run)
     entries = Recording(run, "id", journal.store.read(run_id=run)).entries.values()
     previews = [_preview_call(entry, registry) for entry in entries if entry.status != "new"]
     if as_json:
@@ -248,16 +255,16 @@ def _preview_call(entry: ReplayEntry, registry: ToolRegistry) -> CallPreview:
 def _print_previews(run: str, previews: list[CallPreview]) -> None:
     rows = [
         (
+            to_cell(preview.call_id, "dim"),
             to_cell(preview.word, _ACTION_STYLES[preview.word]),
             to_cell(preview.tool, "bold"),
             preview.agent or OPERATOR,
-            preview.call_id,
             to_cell(preview.why, "dim"),
         )
         for preview in previews
     ]
     counts = ", ".join(f"{word} {sum(preview.word == word for preview in previews):,}" for word in _ACTION_STYLES)
     print_result(
-        build_grid(("", "tool", "agent", "call", "because"), rows, unwrapped_columns=(0, 1)),
+        build_grid(("call", "", "tool", "agent", "because"), rows, unwrapped_columns=(0, 1, 2)),
         Text(f"\n{sanitize_text(run)}: {counts}. A call that is not recorded yet runs, and is recorded."),
     )

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from praval_tools.cli.app_option import report_options
-from praval_tools.cli.common import CommandError, JsonObject
+from praval_tools.cli.common import CommandError, JsonObject, format_count
 from praval_tools.cli.journal_option import open_selected_journal
 from praval_tools.cli.output import build_grid, make_console, print_json, print_message, print_parts, to_cell
 from praval_tools.cli.progress import track_progress
@@ -50,7 +50,7 @@ def stats_command(ctx: click.Context, *, tool: str | None, agent: str | None, as
         of, by = f" of {tool!r}" if tool is not None else "", f" by {agent!r}" if agent is not None else ""
         print_message(f"No use{of}{by} is recorded.{suggest_names(agent, stats.get_agent_stats())}")
     if unreadable:
-        raise CommandError(f"{unreadable} events could not be read and are not counted; see audit --json.")
+        raise CommandError(f"{format_count(unreadable, 'event')} could not be read and not counted; see audit --json.")
 
 
 def _collect_stats(journal: Journal, tool: str | None) -> tuple[UsageStats, int]:

@@ -68,6 +68,8 @@ def read_config(path: Path) -> ConfigDocument:
     Raises:
         ConfigError: It cannot be read, or is not valid TOML.
     """
+    if path.exists() and not path.is_file():  # a pipe or a device need not end
+        raise ConfigError([ConfigProblem("", "is not a regular file", str(path))])
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -13,6 +13,9 @@ from praval_tools.config.decode import decode_table
 from praval_tools.config.files import ConfigDocument
 from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError
 from praval_tools.names import check_agent_name, check_tool_name, normalize_distribution_name
+
+_AUTOLOAD_KEY: Final = "autoload"
+"""The key among the tables of plugins that is a switch; as a table, it is one of a distribution of that name."""
 
 
 @frozen(kw_only=True)
@@ -47,11 +50,13 @@ class PluginsConfig:
     Args:
         plugins: The tables by normalized name of the distribution.
         sources: The tables of `[[sources]]`, each with its `kind`.
+        autoload: Load the installed plugins into the default registry at its first look-up.
         document: The document that holds them.
     """
 
     plugins: Mapping[str, PluginTable] = field(factory=dict)
     sources: tuple[Mapping[str, object], ...] = ()
+    autoload: bool = True
     document: ConfigDocument = field(factory=ConfigDocument, repr=False)
 
     def get_table(self, distribution: str) -> PluginTable:
@@ -84,11 +89,11 @@ def read_plugins_config(config: str | Path | Mapping[str, Any] | None = None) ->
     else:
         document = files.read_config(Path(config))
     problems = list[ConfigProblem]()
-    tables = _read_tables(document, problems)
+    tables, autoload = _read_tables(document, problems), _read_autoload(document)
     sources = _read_sources(document, problems)
     if problems:
         raise ConfigError(problems)
-    return PluginsConfig(plugins=tables, sources=sources, document=document)
+    return PluginsConfig(plugins=tables, sources=sources, autoload=autoload, document=document)
 
 
 def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dict[str, PluginTable]:
@@ -97,6 +102,8 @@ def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dic
         problems.append(document.build_problem(("plugins",), 'expected tables: [plugins."praval-tools-sql"]'))
         return tables
     for name, table in section.items():
+        if name == _AUTOLOAD_KEY and isinstance(table, bool):
+            continue
         key, distribution = ("plugins", str(name)), normalize_distribution_name(str(name))
         if distribution in tables:
             text = "the same distribution has another table, under another spelling"
@@ -108,6 +115,11 @@ def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dic
             problems += error.problems
         problems += _check_names(document, table, key)
     return tables
+
+
+def _read_autoload(document: ConfigDocument) -> bool:
+    section = document.data.get("plugins", {})
+    return not isinstance(section, Mapping) or section.get(_AUTOLOAD_KEY) is not False
 
 
 def _check_names(document: ConfigDocument, table: object, key: tuple[str, ...]) -> Iterator[ConfigProblem]:

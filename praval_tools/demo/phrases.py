@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 from attrs import asdict, has
@@ -23,12 +23,16 @@ def summarize_result(value: Any, unit: str = "rows") -> str:
         return ""
     if isinstance(value, dict):
         most = ", ".join(f"{key or EMPTY_LABEL} {count:,}" for key, count in list(value.items())[:3])
-        return f"{len(value)} groups: {most}{' ...' if len(value) > 3 else ''}"
+        return f"{_count_groups(value)}: {most}{' ...' if len(value) > 3 else ''}"
     if isinstance(value, list) and value:
         return _summarize_list(value, unit)
     if has(type(value)):  # a result of an installed package
         return ", ".join(f"{name} {item}" for name, item in asdict(value).items())
     return "nothing" if not value else str(value)
+
+
+def _count_groups(groups: Sized) -> str:
+    return f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
 
 
 def _format_columns(names: Sequence[str]) -> str:
@@ -39,10 +43,10 @@ def _format_columns(names: Sequence[str]) -> str:
 def _summarize_list(values: list[Any], unit: str) -> str:
     first = values[0]
     if isinstance(first, Average):
-        return f"{len(values)} groups of {sum(average.rows for average in values):,} {unit}"
+        return f"{_count_groups(values)} of {sum(average.rows for average in values):,} {unit}"
     if isinstance(first, Comparison):
         out, calm = (sum(group.verdict == verdict for group in values) for verdict in ("stands out", "within luck"))
-        return f"{len(values)} groups: {out} stand{'s' if out == 1 else ''} out, {calm} within luck"
+        return f"{_count_groups(values)}: {out} stand{'s' if out == 1 else ''} out, {calm} within luck"
     if isinstance(first, Word):
         return ", ".join(f"{word.word} ({word.times:,})" for word in values)
     if isinstance(first, NotebookEntry):

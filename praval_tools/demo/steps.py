@@ -93,7 +93,7 @@ class ResumeStep(Step):
 @frozen
 class InDoubtStep(Step):
     """
-    A call began, and its end is not recorded.
+    A call started, and its result was not recorded.
 
     Args:
         call: What was recorded of it.

@@ -2,51 +2,96 @@
 
 from __future__ import annotations
 
+import hmac
+import os
 import threading
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import Final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final, Protocol
 
 import msgspec
 
+from praval_tools.access.records import Principal
+from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
-from praval_tools.names import shorten_repr
-from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
+from praval_tools.execution.misuse import explain_misuse
+from praval_tools.forks import ForkSafeLock
+from praval_tools.names import OPERATOR, shorten_repr
+from praval_tools.schema.json_input import copy_json
+from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.tools.call import ToolCall
+from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
+from praval_tools.tools.tool import AnyTool
 
 UNANSWERED: Final = object()
 """The answer of a handler that leaves the decision to somebody else: the call waits."""
 
-ApprovalAnswer = Allow | Deny
 ApprovalHandler = Callable[[ApprovalRequest], object]
 """Answers a request with `Allow` or `Deny`, at once or awaited; everything else counts as a denial."""
 
+_POLL_SECONDS: Final = 0.2
+"""How often a waiting caller looks for an answer, which another process may give."""
 
-class _ApprovalEntry(msgspec.Struct):
-    """A request with its answer, once there is one."""
+
+class ApprovalStore(Protocol):
+    """The requests that a journal keeps for all of its processes; `runs.approval_recording`."""
+
+    def list_entries(self) -> Sequence[ApprovalEntry]:
+        """Return the requests that have not expired and whose answers were not used, the oldest first."""
+        ...
+
+    def record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> bool:
+        """Record an answer; False where the store failed, and the answer counts in this process alone."""
+        ...
+
+    def find_given_answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Return the answer that was given to a request, used or not."""
+        ...
+
+    def make_digest(self, text: bytes) -> str:
+        """Return a digest of *text* that is the same in all processes, and tells nothing of it."""
+        ...
+
+
+class _LocalEntry(msgspec.Struct):
+    """A request of this process that no journal keeps, with its answer."""
 
     request: ApprovalRequest
     answer: ApprovalAnswer | None = None
+    is_used: bool = False
 
 
+@explain_misuse
 class Approvals:
     """
     The approvals of one registry.
 
-    An answer is bound to the call's id, agent, tool definition and arguments; it is used once, and expires.
+    An answer is bound to the call with its run, to who calls and on whose behalf, and to the tool's definition and
+    the exact arguments; it is used once, and expires. With a journal all processes that use it see each other's
+    requests and answers; the arguments are then shown without their secrets where another process asked.
     """
 
-    def __init__(self, require_operator: Callable[[str], None], now: Callable[[], datetime]) -> None:
-        self._require_operator, self._now = require_operator, now
-        self.reset_after_fork()
-        self._entries: dict[str, _ApprovalEntry] = {}
+    def __init__(
+        self, require_operator: Callable[[str], None], clock: Clock, closing_event: threading.Event,
+        refuse_closed: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._require_operator, self._clock = require_operator, clock
+        self._closing_event, self._refuse_closed = closing_event, refuse_closed
+        self._lock, self._key = ForkSafeLock(), os.urandom(32)
+        self._local_entries: dict[str, _LocalEntry] = {}
+        """Digest of a request → its entry, the oldest first."""
         self._handler: ApprovalHandler | None = None
         self._fallback_handler: ApprovalHandler | None = None
-        self.on_answer: Callable[[ApprovalRequest, ApprovalAnswer], None] | None = None
+        self.store: ApprovalStore | None = None
         self.lifetime = timedelta(hours=1)
 
-    def reset_after_fork(self) -> None:
-        """Take a new lock; in a forked process another thread of the parent may have held the old one."""
-        self._lock = threading.RLock()
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self.__dict__ and not name.startswith("_"):
+            self._require_operator(f"set the {name} of approvals")
+        super().__setattr__(name, value)
+
+    # ── handlers ─────────────────────────────────────────────────────────────────────────────────
 
     @property
     def handler(self) -> ApprovalHandler | None:
@@ -73,61 +118,169 @@ class Approvals:
         """The handler that is asked: the operator's, else that of the plugins; None where neither is set."""
         return self.handler if self.handler is not None else self.fallback_handler
 
+    # ── answers of persons ───────────────────────────────────────────────────────────────────────
+
     def pending(self) -> list[ApprovalRequest]:
-        """Return the calls that wait for an answer, the oldest first."""
-        now = self._now()
-        with self._lock:
-            return [
-                entry.request
-                for entry in self._entries.values()
-                if entry.answer is None and entry.request.expires > now
-            ]
+        """Return the requests that wait for an answer, the oldest first."""
+        return [entry.request for entry in self._list_entries() if entry.answer is None]
 
     def answer(self, tool_call_id: str, answer: ApprovalAnswer) -> None:
         """
-        Answer a call that waits.
+        Answer a request that waits.
 
-        The call does not run by that: it is approved once, when the same call is sent again.
+        The call does not run by that: it is approved once, when the same call is sent again, in whichever process.
+
+        Args:
+            tool_call_id: The id of the request; or that of its call, where one request alone waits under it.
+            answer: `Allow`, with other arguments or without, or `Deny`.
 
         Raises:
             NotOwnerError: Somebody else than the operator answers.
-            ToolUsageError: No call of this id waits, it was answered before, or the answer is not `Allow` or `Deny`.
+            ToolUsageError: No such request waits, or several do, it was answered before, or the answer is not valid.
         """
         self._require_operator("answer an approval")
-        if not isinstance(answer, Allow | Deny):
-            raise ToolUsageError(f"{shorten_repr(answer)} is not a valid answer; pass Allow(…) or Deny(…).")
+        answer = check_answer(answer)
         with self._lock:
-            entry = self._entries.get(tool_call_id)
-            if entry is None or entry.request.expires <= self._now():
-                raise ToolUsageError(
-                    f"No call {shorten_repr(tool_call_id)} waits for an approval; see approvals.pending()."
-                )
+            request = find_entry(self._list_entries(), tool_call_id, is_waiting=True).request
+            local = self._find_local(request)
+            if local is None and self.store is not None and self.store.record_answer(request, answer):
+                return
+            self._local_entries[request.digest] = _LocalEntry(request, answer)
+
+    def wait(self, tool_call_id: str, timeout: float | None = None) -> ApprovalAnswer | None:
+        """
+        Wait until a request is answered, here or in another process, and return the answer.
+
+        Where several processes wait for one answer, all of them get it, and one of them can use it.
+
+        Args:
+            tool_call_id: The id of the request; or that of its call, where one request alone is known under it.
+            timeout: Most seconds; None: until the request expires.
+
+        Returns:
+            The answer; None where nobody gave one in time.
+
+        Raises:
+            ToolUsageError: There is no such request, or there are several.
+            RegistryClosedError: The registry is closed meanwhile.
+        """
+        steps = self._follow(tool_call_id, timeout)
+        try:
+            while True:
+                self._closing_event.wait(next(steps))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    async def wait_async(self, tool_call_id: str, timeout: float | None = None) -> ApprovalAnswer | None:
+        """Do what `wait` does, without blocking the event loop."""
+        import asyncio
+
+        steps = self._follow(tool_call_id, timeout)
+        try:
+            while True:
+                await asyncio.sleep(next(steps))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _follow(self, name: str, timeout: float | None) -> Generator[float, None, ApprovalAnswer | None]:
+        """Yield the seconds until the next look at a request, until it is answered or nobody can answer any more."""
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        request = find_entry(self._list_entries(), name).request
+        while True:
+            entry = next((entry for entry in self._list_entries() if entry.request.id == request.id), None)
+            if entry is None:  # expired, or its answer was used
+                return self._find_given_answer(request)
             if entry.answer is not None:
-                raise ToolUsageError(f"Call {tool_call_id!r} was answered already, by {entry.answer.by or 'somebody'}.")
-            if self.on_answer is not None:
-                self.on_answer(entry.request, answer)
-            entry.answer = answer
+                return entry.answer
+            left = _POLL_SECONDS if deadline is None else deadline - self._clock.monotonic()
+            if left <= 0:
+                return None
+            yield min(left, _POLL_SECONDS)
+            self._refuse_closed()
+
+    def _find_given_answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        local = self._find_local(request)
+        if local is not None:
+            return local.answer
+        return None if self.store is None else self.store.find_given_answer(request)
+
+    def _list_entries(self) -> list[ApprovalEntry]:
+        """Return the requests that have not expired and whose answers were not used, the oldest first."""
+        now = self._clock.now()
+        with self._lock:
+            entries = [
+                ApprovalEntry(entry.request, entry.answer)
+                for entry in self._local_entries.values()
+                if not entry.is_used and entry.request.expires > now
+            ]
+        local_ids = {entry.request.id for entry in entries}
+        stored = () if self.store is None else self.store.list_entries()
+        entries += [entry for entry in stored if entry.request.id not in local_ids]
+        return sorted(entries, key=lambda entry: entry.request.asked)
+
+    def _find_local(self, request: ApprovalRequest) -> _LocalEntry | None:
+        entry = self._local_entries.get(request.digest)
+        return entry if entry is not None and entry.request.id == request.id else None
+
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────
+
+    def build_request(
+        self, call: ToolCall, principal: Principal | None, tool: AnyTool,
+        arguments: Mapping[str, object], reason: str,
+    ) -> ApprovalRequest:  # fmt: skip
+        """
+        Return the request for an approval of *call*.
+
+        Args:
+            call: The call, with its id.
+            principal: The caller; None for the operator.
+            tool: The tool.
+            arguments: What the tool would get, as JSON; `Decimal` in it becomes text.
+            reason: Why an approval is needed.
+        """
+        copied, now = {name: _write_decimals(value) for name, value in arguments.items()}, self._clock.now()
+        chain, delegation = ((), "") if principal is None else (principal.chain, principal.delegation_digest)
+        caller = [call.agent, *chain, delegation]
+        identity = [call.tool_call_id, call.run_id, caller, tool.name, tool.fingerprint, copied]
+        text = to_canonical_json(identity).encode("utf-8", "surrogatepass")
+        return ApprovalRequest(
+            id=self._clock.new_id(), tool_call_id=str(call.tool_call_id), tool=tool.name, agent=call.agent, chain=chain,
+            arguments=copied, risk_level=tool.metadata.risk_level, reason=reason, run_id=call.run_id,
+            fingerprint=tool.fingerprint, asked=now, expires=now + self.lifetime,
+            digest=(self._make_digest if self.store is None else self.store.make_digest)(text),
+        )  # fmt: skip
+
+    def _make_digest(self, text: bytes) -> str:
+        return hmac.digest(self._key, text, "sha256").hex()
 
     def take_answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:
-        """Remove and return the answer to an equal earlier request, or None where there is none."""
+        """Use the answer to an equal earlier request that no journal keeps; return None where there is none."""
         with self._lock:
-            entry = self._entries.get(request.tool_call_id)
-            if entry is None or entry.answer is None:
+            entry = self._local_entries.get(request.digest)
+            if entry is None or entry.is_used or entry.answer is None or entry.request.expires <= self._clock.now():
                 return None
-            del self._entries[request.tool_call_id]
-        if entry.request.expires <= self._now():
-            return None
-        return entry.answer if _is_same_request(entry.request, request) else None
+            entry.is_used = True
+            return entry.answer
 
-    def add_pending(self, request: ApprovalRequest) -> None:
-        """Let *request* wait for its answer; an equal one that waits already stays."""
+    def add_pending(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Let *request* wait in this process, unless an equal one does; return the one that waits."""
         with self._lock:
-            now = self._now()
-            for call_id in [call_id for call_id, entry in self._entries.items() if entry.request.expires <= now]:
-                del self._entries[call_id]
-            entry = self._entries.get(request.tool_call_id)
-            if entry is None or not _is_same_request(entry.request, request):
-                self._entries[request.tool_call_id] = _ApprovalEntry(request)
+            now = self._clock.now()
+            for digest, entry in list(self._local_entries.items()):
+                if entry.request.expires > now:
+                    break
+                del self._local_entries[digest]
+            waiting = self._local_entries.get(request.digest)
+            if waiting is not None and waiting.answer is None and waiting.request.expires > now:
+                return waiting.request
+            self._local_entries.pop(request.digest, None)
+            self._local_entries[request.digest] = _LocalEntry(request)
+            return request
+
+    def discard_pending(self, request: ApprovalRequest) -> None:
+        """Let no equal request wait any more: a handler has answered."""
+        with self._lock:
+            self._local_entries.pop(request.digest, None)
 
     def interpret_answer(self, request: ApprovalRequest, answer: object) -> ApprovalAnswer | None:
         """
@@ -138,14 +291,68 @@ class Approvals:
         """
         if answer is UNANSWERED:
             return None
-        if self._now() >= request.expires:
+        if self._clock.now() >= request.expires:
             return Deny("the answer came too late")
-        if isinstance(answer, Allow | Deny):
-            return answer
-        return Deny(f"the answer {shorten_repr(answer)} is neither Allow nor Deny")
+        try:
+            return check_answer(answer)
+        except ToolUsageError as error:
+            return Deny(f"the handler's answer does not count: {error}")
 
 
-def _is_same_request(request: ApprovalRequest, other: ApprovalRequest) -> bool:
-    """Tell whether two requests are about the same call, with the same arguments and tool definition."""
-    names = ("tool", "agent", "chain", "run_id", "arguments", "fingerprint")
-    return all(getattr(request, name) == getattr(other, name) for name in names)
+def _write_decimals(value: object) -> object:
+    """Return a copy of a JSON value with the text of each `Decimal` in it."""
+    if isinstance(value, dict):
+        return {key: _write_decimals(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_write_decimals, value))
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def check_answer(answer: object) -> ApprovalAnswer:
+    """
+    Return *answer*, with arguments of its own.
+
+    Raises:
+        ToolUsageError: It is neither `Allow` nor `Deny`, or its arguments are not an object.
+    """
+    if not isinstance(answer, Allow | Deny):
+        raise ToolUsageError(f"{shorten_repr(answer)} is not a valid answer; pass Allow(…) or Deny(…).")
+    if isinstance(answer, Deny) or answer.arguments is None:
+        return answer
+    if not isinstance(answer.arguments, Mapping):
+        raise ToolUsageError(f"{shorten_repr(answer.arguments)} are not arguments; pass Allow({{name: value, …}}).")
+    return msgspec.structs.replace(answer, arguments=copy_json(dict(answer.arguments)))
+
+
+def find_entry(entries: Sequence[ApprovalEntry], name: str, *, is_waiting: bool = False) -> ApprovalEntry:
+    """
+    Return the entry of a request by its id, or by that of its call, where one request alone has that.
+
+    Args:
+        entries: Those that are known.
+        name: The id.
+        is_waiting: Only requests without an answer are meant.
+
+    Raises:
+        ToolUsageError: There is none, or there are several; the text names them.
+    """
+    named = [entry for entry in entries if entry.request.id == name]
+    named = named or [entry for entry in entries if entry.request.tool_call_id == name]
+    matches = [entry for entry in named if entry.answer is None] if is_waiting else named
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        listed = "; ".join(_describe_request(entry.request) for entry in matches)
+        raise ToolUsageError(
+            f"{len(matches)} requests for an approval have the call id {shorten_repr(name)}: {listed}. "
+            f"Name one by its own id.",
+            "ambiguous-approval",
+        )
+    if named and named[0].answer is not None:
+        raise ToolUsageError(f"Call {name!r} was answered already, by {named[0].answer.by or 'somebody'}.")
+    raise ToolUsageError(f"No call {shorten_repr(name)} waits for an approval; see approvals.pending().")
+
+
+def _describe_request(request: ApprovalRequest) -> str:
+    run = "" if request.run_id is None else f" in run {request.run_id!r}"
+    return f"{request.id} ({request.agent or OPERATOR} calls {request.tool!r}{run})"

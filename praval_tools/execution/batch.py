@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatchError, ToolError, ToolUsageError
 from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.failures import StaleDecisionError
-from praval_tools.names import shorten_repr
+from praval_tools.names import has_type, shorten_repr
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ _RAISED_ERRORS = (JournalError, ReplayMismatchError)
 def _build_invalid_call_result(call: object, error: ToolError | None = None) -> ToolResult:
     """Return the result of an item that is not a call, or of a call that could not be made."""
     outcome, name = Outcome.INVALID_ARGUMENTS, str(getattr(call, "name", ""))
-    if isinstance(error, RegistryClosedError):
+    if has_type(error, RegistryClosedError):
         outcome = Outcome.CANCELLED
-    elif isinstance(error, ToolUsageError) and error.code == "sync-call-in-event-loop":
+    elif has_type(error, ToolUsageError) and error.code in ("sync-call-in-event-loop", "missing-deps"):
         outcome = Outcome.TOOL_ERROR
     text, code = f"{shorten_repr(call)} is not a ToolCall", "invalid-call"
     if error is not None:
@@ -68,7 +68,7 @@ def run_batch(
         try:
             results[index] = execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
         except ToolError as error:
-            results[index] = error if isinstance(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
+            results[index] = error if has_type(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
 
     together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], max_parallel)
     if len(together) > 1:
@@ -91,13 +91,13 @@ def _run_in_threads(
     runtime: Runtime, indexes: Sequence[int], run_call: Callable[[int], None], max_parallel: int
 ) -> None:
     """Run the calls of *indexes* in at most *max_parallel* threads; return once every call that began has ended."""
-    queue, lock = iter(indexes), threading.Lock()
+    queue = deque(indexes)
 
     def run_queued_calls() -> None:
         while True:
-            with lock:
-                index = next(queue, None)
-            if index is None:
+            try:
+                index = queue.popleft()
+            except IndexError:
                 return
             run_call(index)
 
@@ -106,7 +106,7 @@ def _run_in_threads(
         for job in jobs:
             job.wait(None)
     for job in jobs:
-        if job.error is not None and not isinstance(job.error, StaleDecisionError | NoFreeThreadError):
+        if job.error is not None and not has_type(job.error, (StaleDecisionError, NoFreeThreadError)):
             raise job.error
 
 
@@ -128,7 +128,7 @@ async def run_batch_async(
             try:
                 results[index] = await execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
             except ToolError as error:
-                results[index] = error if isinstance(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
+                results[index] = error if has_type(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
 
     async with asyncio.TaskGroup() as group:
         for index in together:

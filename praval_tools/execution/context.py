@@ -3,85 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextvars import ContextVar
-from typing import Any
+from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
-from praval_tools.access.records import Principal
+from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import NotOwnerError
 from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
+from praval_tools.tools.frames import ARGUMENTS as ARGUMENTS
+from praval_tools.tools.frames import CALL as CALL
+from praval_tools.tools.frames import ENDED as ENDED
+from praval_tools.tools.frames import PARENT as PARENT
+from praval_tools.tools.frames import SCOPE as SCOPE
+from praval_tools.tools.frames import Frame as Frame
+from praval_tools.tools.frames import FrameScope as FrameScope
+from praval_tools.tools.frames import activate_frame as activate_frame
+from praval_tools.tools.frames import current_frame as current_frame
+from praval_tools.tools.frames import find_active_frame as find_active_frame
+from praval_tools.tools.frames import get_current_frame as get_current_frame
+from praval_tools.tools.frames import make_frame as make_frame
 
-
-class FrameScope(msgspec.Struct, frozen=True, eq=False):
-    """What stays the same for every call of one agent to one tool, or for every run of an agent's function."""
-
-    registry: Any  # a `ToolRegistry`, which is above this layer
-    principal: Principal | None
-    actor: str
-    tool: str | None = None
-
-
-Frame = list[Any]
-"""One running piece of work, from `make_frame`; a list, since each call makes one and nothing is made faster."""
-
-SCOPE, ARGUMENTS, PARENT, CALL, ENDED = range(5)
-"""The indexes of a frame; `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended."""
-
-
-def make_frame(scope: FrameScope, arguments: object = None, call: ToolCall | None = None) -> Frame:
-    """Return the frame of work that begins; tasks that the work leaves behind keep the frame after it has ended."""
-    return [scope, arguments, None, call, False]
-
-
-current_frame: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
-"""The innermost frame of a context; None where nothing runs."""
-
-
-def get_current_frame() -> Frame | None:
-    """Return the innermost frame of this context, ended or not, or None where nothing runs."""
-    return current_frame.get()
-
-
-class activate_frame:  # used as a function; a class costs a third of a generator
-    """Make *frame* the innermost frame of the context, until the `with` block ends."""
-
-    __slots__ = ("_frame", "_token")
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-
-    def __enter__(self) -> Frame:
-        frame, outer = self._frame, current_frame.get()
-        if outer is not None:
-            frame[PARENT] = find_active_frame(outer)
-        try:
-            self._token = current_frame.set(frame)
-        except BaseException:  # an interrupt, which may come before the token is kept
-            current_frame.set(outer)
-            raise
-        return frame
-
-    def __exit__(self, *_: object) -> None:
-        self._frame[ENDED] = True
-        try:
-            current_frame.reset(self._token)
-        except ValueError:  # collected with its loop, in another context
-            pass
-
-
-def find_active_frame(frame: Frame | None) -> Frame | None:
-    """Return the nearest frame from *frame* on that has not ended; ended ones are cut out of its chain."""
-    while frame is not None and frame[ENDED]:
-        frame = frame[PARENT]
-    if frame is not None:
-        parent = frame[PARENT]
-        while parent is not None and parent[ENDED]:
-            parent = parent[PARENT]
-        frame[PARENT] = parent
-    return frame
+_CONFINED_ACTORS: Final = ("plugin:", "tool:")
+"""How the names begin of actors that are no agents, and make no calls in the name of one."""
 
 
 def iter_active_frames() -> Iterator[Frame]:
@@ -94,7 +38,7 @@ def iter_active_frames() -> Iterator[Frame]:
 
 
 def iter_active_calls(registry: object) -> Iterator[Frame]:
-    """Yield the frames of *registry*'s tools that this context is inside of, the innermost first."""
+    """Yield the frames of *registry*'s tools that this context is inside, the innermost first."""
     return (
         frame for frame in iter_active_frames() if frame[SCOPE].tool is not None and frame[SCOPE].registry is registry
     )
@@ -117,20 +61,52 @@ def resolve_actor(by: object, verb: str, tool: str | None = None) -> str:
     return name
 
 
-def get_current_principal(registry: object) -> Principal | None:
-    """
-    Return the principal that runs in this context, or None for the operator.
+def list_change_delegators() -> tuple[str, ...]:
+    """Return those on whose behalf a change is made here; each of them must be entitled to it, as its actor must."""
+    frame = get_current_frame()
+    return () if frame is None or frame[SCOPE].principal is None else frame[SCOPE].principal.members[1:]
 
-    An agent of another registry is known by its name alone.
-    """
+
+def get_current_principal() -> Principal | None:
+    """Return the principal that runs in this context, or None for the operator."""
     frame = current_frame.get()
     if frame is None or (scope := frame[SCOPE]).actor == OPERATOR:
         return None
-    return scope.principal if scope.registry is registry and scope.principal is not None else Principal(scope.actor)
+    principal: Principal | None = scope.principal
+    return principal if principal is not None else Principal(scope.actor)
+
+
+def may_call_as(principal: Principal, scope: FrameScope) -> bool:
+    """
+    Tell whether code that runs in *scope* makes calls as *principal*, and as nobody else.
+
+    The code of plugins, and of values that a tool returned, makes calls in its own name alone. Work that is done on
+    behalf of others makes them for these too.
+    """
+    running: Principal | None = scope.principal
+    if scope.actor.startswith(_CONFINED_ACTORS):
+        return principal == Principal(scope.actor)
+    return running is None or running.delegation is None or principal == running
+
+
+def resolve_caller(principal: Principal) -> Principal:
+    """
+    Return the principal that makes a call here with a handle of *principal*.
+
+    Raises:
+        InvalidNameError: *principal* leaves out those on whose behalf the running one calls.
+        NotOwnerError: A plugin runs, which makes calls in its own name alone.
+    """
+    frame = current_frame.get()
+    if frame is None or may_call_as(principal, scope := frame[SCOPE]):
+        return principal
+    if scope.actor.startswith(_CONFINED_ACTORS):
+        raise NotOwnerError(scope.actor, f"make calls as {principal.agent!r}", None, None)
+    return resolve_principal(principal, (), scope.principal)
 
 
 def current_call() -> ToolCall | None:
-    """Return the call that runs in this context, or None outside of any call; its id is made on first use."""
+    """Return the call that runs in this context, or None outside any call; its id is made on first use."""
     frame = get_current_frame()
     while frame is not None and frame[SCOPE].tool is None:
         frame = frame[PARENT]

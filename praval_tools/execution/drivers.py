@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.approvals import ApprovalAnswer
 from praval_tools.execution.effects import (
     AppendToJournal,
     CallEffect,
@@ -35,10 +34,10 @@ from praval_tools.execution.results import (
     build_tool_error_result,
 )
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import describe_error
+from praval_tools.names import describe_error, has_type
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
-from praval_tools.tools.decision import ApprovalRequest, Deny
+from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest, Deny
 
 
 def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
@@ -195,7 +194,7 @@ def _run_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
     except DeadlineExpiredError:  # the loop is blocked by something else, and did not report it
         return _build_timeout_result(run, runtime.get_timeout(tool), still_runs=True)
     except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-        if isinstance(error, ToolUsageError) and not run.attempts:  # not entered: an error of the caller
+        if has_type(error, ToolUsageError) and not run.attempts:  # not entered: an error of the caller
             raise
         return build_tool_error_result(run, error, started)
 
@@ -221,13 +220,13 @@ def _build_job_result(run: RunTool, job: Job, started: float) -> ToolResult | No
     error = job.error
     if error is None:
         return build_success_result(run, job.value, started)
-    if isinstance(error, StaleDecisionError):
+    if has_type(error, StaleDecisionError):
         return None
-    if isinstance(error, NoFreeThreadError | ExclusiveTimeoutError):
+    if has_type(error, (NoFreeThreadError, ExclusiveTimeoutError)):
         return _build_limited_result(run, error)
-    if isinstance(error, EngineError):
+    if has_type(error, EngineError):
         return build_not_run_result(run, error.outcome, str(error), error.code)
-    if isinstance(error, Exception | SystemExit):
+    if has_type(error, (Exception, SystemExit)):
         return build_tool_error_result(run, error, started)
     raise error
 
@@ -243,13 +242,15 @@ def _abandon_job(runtime: Runtime, run: RunTool, job: Job) -> ToolResult:
 
 
 def _build_timeout_result(run: RunTool, seconds: float | None, still_runs: bool = False) -> ToolResult:
-    decision, repairs = run.path.decision, run.bound_arguments.repairs
-    return build_timeout_result(run.call_id, run.tool, run.call.agent, seconds or 0.0, decision, still_runs, repairs)
+    return build_timeout_result(
+        run.call_id, run.tool, run.call.agent, seconds or 0.0, run.path.decision, still_runs=still_runs,
+        repairs=run.bound_arguments.repairs, attempts=run.attempts,
+    )  # fmt: skip
 
 
 def _build_limited_result(run: RunTool, error: Exception) -> ToolResult:
     text = "No thread is free: each waits for another call, or still runs one that timed out."
-    if isinstance(error, ExclusiveTimeoutError):
+    if has_type(error, ExclusiveTimeoutError):
         text = f"Tool {run.tool.name!r} did not get its turn: another call runs alone in the registry."
     return build_not_run_result(run, Outcome.LIMITED, text, "limited")
 
@@ -267,7 +268,7 @@ async def _run_sync_tool_async(runtime: Runtime, run: RunTool) -> ToolResult | N
         except ExclusiveTimeoutError as error:
             return _build_limited_result(run, error)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-            if run.attempts or not isinstance(error, ToolUsageError):
+            if run.attempts or not has_type(error, ToolUsageError):
                 return build_tool_error_result(run, error, started)  # else it would have to wait, which a thread can
     return await _run_on_engine_async(runtime, run, started)
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
-from types import CoroutineType, GeneratorType
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import msgspec
 
 from praval_tools.access.events import GrantSpent
-from praval_tools.access.records import Principal
+from praval_tools.access.records import Principal, list_members
 from praval_tools.access.rules import AccessPath, AccessResolution, PrepaidRecords, resolve_access
 from praval_tools.access.state import AccessState
-from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import CALL, Frame, FrameScope, activate_frame, ensure_call, make_frame
+from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activate_frame, ensure_call, make_frame
+from praval_tools.execution.deps import get_deps
 from praval_tools.execution.engines.threads import Job
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.context import ToolContext
+from praval_tools.tools.context import ToolContext, ToolProgress, choose_deps, progress_listener
 from praval_tools.tools.decision import ApprovalRequest
 from praval_tools.tools.implementation import MISS, BoundArguments
+from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.tool import AnyTool
 
 
@@ -30,7 +32,8 @@ class RunTool(msgspec.Struct, eq=False):
     A call that was decided; the driver enters its function.
 
     *spent_grants* are the limited grants that it has spent already; *stored_grants* are those whose use the
-    journal's store has counted, whatever is left of them there for other calls.
+    journal's store has counted, whatever is left of them there for other calls. *idempotency_key* is that of a
+    recorded run; elsewhere the key is computed where the tool asks for it.
     """
 
     runtime: Runtime
@@ -47,6 +50,7 @@ class RunTool(msgspec.Struct, eq=False):
     stored_grants: frozenset[str] = frozenset()
     abandoned: bool = False
     job: Job | None = None
+    idempotency_key: str = ""
 
     def __post_init__(self) -> None:
         actor = OPERATOR if self.principal is None else self.principal.agent
@@ -98,13 +102,12 @@ class RunTool(msgspec.Struct, eq=False):
             self.tool.name,
             self.runtime.clock.now(),
         )
-        grants = [usable.grant.id for usable in self.path.grants]
-        for path in resolution.paths:
-            if path.decision == self.path.decision and [usable.grant.id for usable in path.grants] == grants:
-                return
-            if not path.is_metered and self.path.is_metered and not path.bounds:
-                raise StaleDecisionError
-        raise StaleDecisionError
+        path = resolution.find_path(self.path.rank)
+        if path is None or (self.path.is_metered and resolution.has_free_path):
+            raise StaleDecisionError
+        grants = [[usable.grant.id for usable in one.grants] for one in (path, self.path)]
+        if path.decision != self.path.decision or grants[0] != grants[1]:
+            raise StaleDecisionError
 
     def build_keywords(self) -> dict[str, object]:
         """Return the function's keywords, with the `ToolContext` for the parameters that take it."""
@@ -112,14 +115,39 @@ class RunTool(msgspec.Struct, eq=False):
         if not names:
             return self.bound_arguments.values
         call = self.call = ensure_call(self.frame)
-        principal, call_id = self.principal, str(call.tool_call_id)
-        key = call_id if call.run_id is None else f"{call.run_id}/{call_id}"  # ids may repeat from run to run
+        principal = self.principal
         context = ToolContext(
             agent=principal.agent if principal else None, chain=principal.chain if principal else (),
-            tool_call_id=call_id, run_id=call.run_id, idempotency_key=key, registry=self.runtime.registry,
-            cancelled=lambda: self.abandoned,
+            tool_call_id=str(call.tool_call_id), run_id=call.run_id, registry=self.runtime.registry,
+            idempotency_key=self.idempotency_key or self._compute_idempotency_key(call),
+            cancelled=lambda: self.abandoned, progress=self._make_progress_reporter(call),
+            deps=choose_deps(self.tool.name, self.tool.implementation.deps_hint, get_deps(self.runtime.registry)),
         )  # fmt: skip
         return {**self.bound_arguments.values, **dict.fromkeys(names, context)}
+
+    def _compute_idempotency_key(self, call: ToolCall) -> str:
+        """Return the same text for the same call of the same principal: ids of callers repeat, as `call_0` does."""
+        principal = self.principal
+        caller = None if principal is None else [principal.agent, principal.chain, principal.delegation_digest]
+        identity = [caller, self.tool.name, self.bound_arguments.arguments, call.run_id, call.tool_call_id]
+        return blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def _make_progress_reporter(self, call: ToolCall) -> Callable[[float, float | None, str], None]:
+        """Return what a tool reports its progress to; the listener of this context hears it, and the subscribers."""
+        listener, frame = progress_listener.get(), self.frame
+
+        def report_progress(done: float, total: float | None, message: str) -> None:
+            if self.abandoned or frame[ENDED]:
+                return
+            progress = ToolProgress(
+                tool=self.tool.name, agent=call.agent, tool_call_id=str(call.tool_call_id), run_id=call.run_id,
+                done=done, total=total, message=message,
+            )  # fmt: skip
+            if listener is not None:
+                listener(progress)
+            self.runtime.access_store.subscriptions.publish(progress)
+
+        return report_progress
 
     def run(self) -> object:
         """Admit and run a sync function in this thread; generators are read to their end."""
@@ -134,7 +162,7 @@ class RunTool(msgspec.Struct, eq=False):
                 return value
 
     def _try_run(self) -> object:
-        counter = self.runtime.in_flight.get_counter(self.call.agent, self.tool.name)
+        counter = self.runtime.in_flight.get_counter(list_members(self.principal), self.tool.name)
         try:
             counter.append(None)  # inside, so that no interrupt comes between
             if self.tool.metadata.concurrency_safe and self.runtime.exclusive_gate.blocks_caller():
@@ -142,7 +170,7 @@ class RunTool(msgspec.Struct, eq=False):
             with activate_frame(self.frame):
                 self.admit()
                 value = self.tool.implementation.function(**self.build_keywords())
-                return collect_return_value(value, self.tool.name)
+                return complete_value(value, self.tool.name)
         finally:
             counter.pop()
 
@@ -159,7 +187,7 @@ class RunTool(msgspec.Struct, eq=False):
                 return value
 
     async def _try_run_async(self) -> object:
-        counter = self.runtime.in_flight.get_counter(self.call.agent, self.tool.name)
+        counter = self.runtime.in_flight.get_counter(list_members(self.principal), self.tool.name)
         try:
             counter.append(None)  # inside, so that no interrupt comes between
             if self.tool.metadata.concurrency_safe and self.runtime.exclusive_gate.blocks_caller():
@@ -167,26 +195,9 @@ class RunTool(msgspec.Struct, eq=False):
             with activate_frame(self.frame):
                 self.admit()
                 value = self.tool.implementation.function(**self.build_keywords())
-                if type(value) is CoroutineType:
-                    return await value
-                if hasattr(value, "__aiter__"):
-                    return [item async for item in value]
-                return await value if hasattr(value, "__await__") else value
+                return await complete_awaited(value, self.tool.name)
         finally:
             counter.pop()
-
-
-def collect_return_value(value: Any, name: str) -> object:
-    """Return the value of a sync function, of a generator the list of its items; refuse a coroutine."""
-    kind = type(value)
-    if kind is GeneratorType:
-        return list(value)
-    if kind is CoroutineType:
-        value.close()
-        raise ToolUsageError(
-            f"Tool {name!r} is not async but returned a coroutine; declare what wraps it as `async def`."
-        )
-    return value
 
 
 class RunFastFunction(msgspec.Struct, eq=False):
@@ -198,9 +209,16 @@ class RunFastFunction(msgspec.Struct, eq=False):
 
 
 class RequestApproval(msgspec.Struct, eq=False):
-    """A call that waits for an approval; the driver asks the handler, and sends back the answer, or None."""
+    """
+    A call that waits for an approval; the driver asks the handler, and sends back the answer, or None.
+
+    Args:
+        request: What is asked; a recorder puts an equal request in its place that waits already.
+        is_recorded: Whether a journal lets the request wait.
+    """
 
     request: ApprovalRequest
+    is_recorded: bool = False
 
 
 class Sleep(msgspec.Struct, eq=False):

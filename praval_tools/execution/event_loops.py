@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -15,6 +14,7 @@ from weakref import WeakKeyDictionary, ref
 import msgspec
 
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
+from praval_tools.forks import handle_forks
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,10 +39,10 @@ class BackgroundLoop:
     def __init__(self) -> None:
         self._closed = False
         self._reset_after_fork()
+        handle_forks(self, in_child=BackgroundLoop._reset_after_fork)
 
     def _reset_after_fork(self) -> None:
         """Begin without a loop; in a forked process the thread of the parent's loop is gone."""
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -61,8 +61,6 @@ class BackgroundLoop:
         import asyncio
         from concurrent.futures import CancelledError
 
-        if self._process != os.getpid():
-            self._reset_after_fork()
         with self._lock:
             if self._closed:
                 coroutine.close()
@@ -101,8 +99,6 @@ class BackgroundLoop:
 
         Work that swallows its cancellation, or blocks the loop, is left behind in its thread after *patience* seconds.
         """
-        if self._process != os.getpid():
-            self._reset_after_fork()
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
             self._closed = True
@@ -281,15 +277,16 @@ def make_deadline_resumer(seconds: float | None) -> Callable[[Any, object], Any]
             if deadline.expired and deadline.uncancel() <= before:
                 raise DeadlineExpiredError from None
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if deadline.expired:
                 deadline.uncancel()
                 raise DeadlineExpiredError from error
             raise
         finally:
             deadline.active.pop(deadline, None)
-        if deadline.expired:  # the work went on after its cancellation, and has ended
+        if deadline.expired:  # the work went on after its cancellation: how long it may is not the same on every path
             deadline.uncancel()
+            raise DeadlineExpiredError
         return value
 
     return resume_with_deadline

@@ -20,9 +20,9 @@ class ExclusiveGate:
     """
     Runs exclusive calls one at a time: new calls wait while it is closed, until no other call is in flight.
 
-    The calls from inside of which an exclusive call was made do not count as in flight: they cannot go on before it
-    has ended. For the same reason calls from inside of a running tool pass until the exclusive call runs, and the
-    calls that it makes itself pass all the time; an exclusive call from inside of another one takes its place until
+    The calls from inside which an exclusive call was made do not count as in flight: they cannot go on before it
+    has ended. For the same reason calls from inside a running tool pass until the exclusive call runs, and the
+    calls that it makes itself pass all the time; an exclusive call from inside another one takes its place until
     it has ended.
     """
 

@@ -7,8 +7,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
+from msgspec.structs import replace
+
 from praval_tools.access.records import Principal
-from praval_tools.execution.context import CALL, Frame
+from praval_tools.errors import InvalidNameError
+from praval_tools.execution.context import CALL, Frame, FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import (
@@ -26,12 +29,16 @@ from praval_tools.execution.fast_path import (
 )
 from praval_tools.execution.pipeline import make_pipeline
 from praval_tools.execution.progress import CallProgress
-from praval_tools.execution.results import build_cancelled_result, build_timeout_result
+from praval_tools.execution.results import build_cancelled_result, build_no_agent_result, build_timeout_result
 from praval_tools.execution.runtime import Runtime
+from praval_tools.names import has_type
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.compiled import Arguments
+from praval_tools.tools.return_values import materialize_iterators
 
 _MAX_FAST_FUNCTIONS: Final = 16_384
 _OK: Final = Outcome.OK  # looking up a member of an enumeration runs code of its own
@@ -45,33 +52,44 @@ class FastFunctionBuilder(Protocol):
         ...
 
 
-class FastFunctionCache:
+class FastFunctions(dict[object, FastFunction]):
     """
-    The fast functions of one agent by tool name: `sync_functions` for `call`, `async_functions` for `acall`.
+    The fast functions of one principal by tool, for sync callers or for async ones; asked for one, it builds it.
 
-    A missing one is built on first use. Where calls of a tool need the pipeline in the present state, a function
+    A tool may be given by its name or itself. Where calls of a tool need the pipeline in the present state, a function
     that raises `FastPathMiss` is kept as well.
     """
 
-    __slots__ = ("__weakref__", "_builder", "_principal", "async_functions", "sync_functions")
+    __slots__ = ("_builder", "_is_async", "_principal")
+
+    def __init__(self, builder: FastFunctionBuilder, principal: Principal, *, is_async: bool) -> None:
+        super().__init__()
+        self._builder, self._principal, self._is_async = builder, principal, is_async
+
+    def __missing__(self, tool: object) -> FastFunction:
+        name = getattr(tool, "name", tool)
+        return self.build(name) if name is tool else self[name]
+
+    def build(self, name: Any) -> FastFunction:
+        """Return the function of a tool for the present state."""
+        function, is_lasting = self._builder.build_fast_function(self._principal, name, is_async=self._is_async)
+        if is_lasting:
+            if len(self) >= _MAX_FAST_FUNCTIONS:
+                self.clear()
+            self[name] = function
+        else:
+            self.pop(name, None)
+        return function
+
+
+class FastFunctionCache:
+    """The fast functions of one principal: `sync_functions` for `call`, `async_functions` for `acall`."""
+
+    __slots__ = ("__weakref__", "async_functions", "sync_functions")
 
     def __init__(self, builder: FastFunctionBuilder, principal: Principal) -> None:
-        self._builder, self._principal = builder, principal
-        self.sync_functions: dict[object, FastFunction] = {}
-        self.async_functions: dict[object, FastFunction] = {}
-
-    def build(self, tool: object, *, is_async: bool = False) -> FastFunction:
-        """Return the function of a tool, or of its name, for the present state."""
-        name: Any = getattr(tool, "name", tool)
-        functions = self.async_functions if is_async else self.sync_functions
-        function, is_lasting = self._builder.build_fast_function(self._principal, name, is_async=is_async)
-        if is_lasting:
-            if len(functions) >= _MAX_FAST_FUNCTIONS:
-                functions.clear()
-            functions[name] = function
-        else:
-            functions.pop(name, None)
-        return function
+        self.sync_functions = FastFunctions(builder, principal, is_async=False)
+        self.async_functions = FastFunctions(builder, principal, is_async=True)
 
 
 class Executor:
@@ -94,13 +112,15 @@ class Executor:
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
         """Return the fast function for the present state, and whether it may be kept for as long as the state."""
         runtime = self.runtime
+        self.access_store.prepare_look()
         is_temporary = self.access_store.has_open_change or runtime.exclusive_gate.is_closed or type(name) is not str
         path = FastPath(name, principal, self.access_store.state)
         if runtime.recorder is None and not is_temporary:
             path = find_fast_path(runtime, principal, name)
         finish: Callable[..., object] = partial(self.afinish_call if is_async else self.finish_call, path)
         if path.tool is not None and path.tool.is_async is is_async:
-            return build_fast_function(runtime, path, finish), True
+            observe = self._observe_call_async if is_async else self._observe_call
+            return build_fast_function(runtime, path, finish, observe), True
         # unknown names are not kept: there is no end of them
         is_lasting = not is_temporary and path.state.find_tool_record(name) is not None
         return build_refusing_function(path, finish), is_lasting
@@ -125,12 +145,26 @@ class Executor:
         self, path: FastPath, arguments: object, error: BaseException
     ) -> tuple[ToolCall, CallProgress | None]:
         """Return a call that its fast function gave up, with the steps already taken; raise the error of its tool."""
-        if not isinstance(error, FastPathMiss):
+        if not has_type(error, FastPathMiss):
             raise make_typed_error(self._build_failure_result(path, error, None, None)) from error
-        principal = path.principal
-        json_arguments = self._to_json_arguments(path.name, arguments)
-        call = ToolCall(None, path.name, json_arguments, principal.agent, None, principal.chain)
-        return call, error.make_progress(call, principal)
+        call = path.make_call(self._to_json_arguments(path.name, arguments))
+        return call, error.make_progress(call, path.principal)
+
+    def _observe_call(self, function: FastFunction, arguments: Arguments) -> object:
+        """Return the value of a whole call whose result hooks observe, or raise the typed error."""
+        path = function.path
+        if path.state is not self.access_store.state:
+            return self.finish_call(path, arguments, FastPathMiss())
+        call = path.make_call(self._to_json_arguments(path.name, arguments))
+        return get_value(self._run_fast(function, call, path.principal, call.arguments))
+
+    async def _observe_call_async(self, function: FastFunction, arguments: Arguments) -> object:
+        """Return the value of a whole awaited call whose result hooks observe, or raise the typed error."""
+        path = function.path
+        if path.state is not self.access_store.state:
+            return await self.afinish_call(path, arguments, FastPathMiss())
+        call = path.make_call(self._to_json_arguments(path.name, arguments))
+        return get_value(await self._run_fast_async(function, call, path.principal, call.arguments))
 
     def _to_json_arguments(self, name: str, arguments: object) -> object:
         """Return arguments, which may be of the function's own Python types, as JSON values."""
@@ -148,10 +182,20 @@ class Executor:
         try:
             if encode_json is None:  # the call went through the pipeline, in a state that may be another one now
                 record = self.access_store.state.find_tool_record(path.name)
-                if record is None:
-                    return to_json_bytes(encode(value))
-                encode_json = record.tool.implementation.compiled.encode_result_text
-            return encode_json(value)
+                encode_json = _encode_to_bytes
+                if record is not None:
+                    encode_json = record.tool.implementation.compiled.encode_result_text
+            if type(value) in SCALAR_TYPES:  # cannot run code of its own
+                return encode_json(value)
+            principal = path.principal
+            scope = path.scope or FrameScope(self.runtime.registry, principal, principal.agent, path.name)
+            with activate_frame(make_frame(scope)):
+                try:
+                    return encode_json(value)
+                except Unencodable:
+                    if (complete := materialize_iterators(value)) is value:
+                        raise
+                return encode_json(complete)  # nobody else gets the value
         except (Exception, SystemExit) as error:  # the tool seam: what it returned may run code of its own
             raise make_encoding_error(path.name, error) from error
 
@@ -166,9 +210,15 @@ class Executor:
             arguments = try_parse_simple(arguments)
         if arguments is None or cache is None or type(name) is not str or call.engine is not None:
             return self.run_pipeline(call, principal)
-        function = cache.sync_functions.get(name)
-        if function is None or function.path.state is not self.access_store.state:
-            function = cache.build(name)
+        function = cache.sync_functions[name]
+        if function.path.state is not self.access_store.state:
+            function = cache.sync_functions.build(name)
+        return self._run_fast(function, call, principal, arguments)
+
+    def _run_fast(
+        self, function: FastFunction, call: ToolCall, principal: Principal | None, arguments: Arguments
+    ) -> ToolResult:
+        """Run one call on the fast path; the pipeline takes over where that gives it up."""
         started, path = self._monotonic(), function.path
         frame = [path.scope, arguments, None, call, False]
         try:
@@ -190,9 +240,15 @@ class Executor:
             arguments = try_parse_simple(arguments)
         if arguments is None or cache is None or type(name) is not str or call.engine is not None:
             return await self.run_pipeline_async(call, principal)
-        function = cache.async_functions.get(name)
-        if function is None or function.path.state is not self.access_store.state:
-            function = cache.build(name, is_async=True)
+        function = cache.async_functions[name]
+        if function.path.state is not self.access_store.state:
+            function = cache.async_functions.build(name)
+        return await self._run_fast_async(function, call, principal, arguments)
+
+    async def _run_fast_async(
+        self, function: FastFunction, call: ToolCall, principal: Principal | None, arguments: Arguments
+    ) -> ToolResult:
+        """Run one call on the fast path; the pipeline takes over where that gives it up."""
         started, path = self._monotonic(), function.path
         frame = [path.scope, arguments, None, call, False]
         try:
@@ -223,16 +279,16 @@ class Executor:
             raise AssertionError("a fast path without a tool runs no function")
         call_id = None if frame is None else frame[CALL].tool_call_id
         latency = None if started is None else (self._monotonic() - started) * 1000
-        if isinstance(error, DeadlineExpiredError):
+        if has_type(error, DeadlineExpiredError):
             seconds = self.runtime.get_timeout(tool) or 0.0
             result = build_timeout_result(call_id, tool, decision.agent, seconds, decision)
-        elif isinstance(error, CallCancelledError):
+        elif has_type(error, CallCancelledError):
             result = build_cancelled_result(call_id, tool, decision.agent, latency, decision)
         else:
             text = self.runtime.render_error(tool, error, path.scope)
             result = ToolResult(
-                call_id, tool.name, decision.agent, Outcome.TOOL_ERROR, None, text, get_error_type_name(error),
-                latency, 1, (), False, decision, error,
+                call_id, tool.name, decision.agent, Outcome.TOOL_ERROR, None, text,
+                get_error_type_name(tool.name, error), latency, 1, (), False, decision, error,
             )  # fmt: skip
         if path.notifies_after and frame is not None:
             self.runtime.notify_after_call(frame[CALL], result)
@@ -243,6 +299,7 @@ class Executor:
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from sync code; *known_result*: the result that the call has already, to be recorded."""
+        call, principal, known_result = _resolve_call(call, principal, known_result)
         result = None if known_result is not None else self._try_replay(call, principal, is_async=False)
         return result or drive(
             self.runtime, make_pipeline(self.runtime, call, principal, known_result=known_result, progress=progress)
@@ -253,6 +310,7 @@ class Executor:
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from async code; *known_result*: the result that the call has already, to be recorded."""
+        call, principal, known_result = _resolve_call(call, principal, known_result)
         result = None if known_result is not None else self._try_replay(call, principal, is_async=True)
         return result or await drive_async(
             self.runtime,
@@ -262,6 +320,25 @@ class Executor:
     def _try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
         recorder = self.runtime.recorder
         return None if recorder is None else recorder.try_replay(call, principal, is_async=is_async)
+
+
+def _resolve_call(
+    call: ToolCall, principal: Principal | None, known_result: ToolResult | None
+) -> tuple[ToolCall, Principal | None, ToolResult | None]:
+    """Return a call as the principal makes it that runs here, and its result where it leaves out those it is for."""
+    if principal is None:
+        return call, None, known_result
+    try:
+        caller = resolve_caller(principal)
+    except InvalidNameError as error:
+        return call, None, known_result or build_no_agent_result(call, str(error))
+    if caller is principal:
+        return call, principal, known_result
+    return replace(call, agent=caller.agent, on_behalf_of=caller.chain), caller, known_result
+
+
+def _encode_to_bytes(value: object) -> bytes:
+    return to_json_bytes(encode(value))
 
 
 def get_value(result: ToolResult) -> Any:

@@ -18,8 +18,9 @@ from praval_tools.errors import (
     ToolTimeoutError,
     UnknownToolCallError,
 )
-from praval_tools.names import describe_error
+from praval_tools.names import describe_error, has_type
 from praval_tools.tools.call import Outcome, ToolResult
+from praval_tools.tools.frames import activate_tool_frame
 
 _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
 """Built-in exceptions whose constructors or meaning forbid a second base."""
@@ -68,10 +69,11 @@ def _rebuild_execution_error(kind: str, message: str, error_type: str, tool: str
     return get_execution_error_class(getattr(builtins, kind))(message, error_type, tool)
 
 
-def find_builtin_base(error: BaseException) -> str | None:
+def find_builtin_base(tool: str, error: BaseException) -> str | None:
     """Return the name of the built-in class that the typed error for *error* also derives from, or None."""
     error_type: Any = type(error)
-    kind = get_execution_error_class(error_type)
+    with activate_tool_frame(tool):
+        kind = get_execution_error_class(error_type)
     return None if kind is ToolExecutionError else next(filter(_is_builtin, kind.__mro__)).__name__
 
 
@@ -93,18 +95,20 @@ class CallCancelledError(Exception):
 def make_execution_error(tool: str, error: BaseException, message: str) -> ToolExecutionError:
     """Return the typed error for an exception of the tool, which is its cause."""
     error_type: Any = type(error)
-    execution_error: ToolExecutionError = get_execution_error_class(error_type)(
-        message, get_error_type_name(error), tool
-    )
-    for name in _OS_ERROR_ATTRIBUTES if isinstance(execution_error, OSError) else ():
-        setattr(execution_error, name, getattr(error, name, None))
+    with activate_tool_frame(tool):  # classes and attributes may be code of the tool
+        execution_error: ToolExecutionError = get_execution_error_class(error_type)(
+            message, get_error_type_name(tool, error), tool
+        )
+        for name in _OS_ERROR_ATTRIBUTES if isinstance(execution_error, OSError) else ():
+            setattr(execution_error, name, getattr(error, name, None))
     execution_error.__cause__ = error
     return execution_error
 
 
 def make_encoding_error(tool: str, error: BaseException) -> ToolExecutionError:
     """Return the error for a value that has no JSON form, or whose own code raises while it is encoded."""
-    text = describe_error(error)
+    with activate_tool_frame(tool):
+        text = describe_error(error)
     execution_error = make_execution_error(tool, error, text)
     execution_error.result = ToolResult(
         None, tool, None, Outcome.TOOL_ERROR, None, text, execution_error.error_type, exception=error
@@ -112,9 +116,10 @@ def make_encoding_error(tool: str, error: BaseException) -> ToolExecutionError:
     return execution_error
 
 
-def get_error_type_name(error: BaseException) -> str:
-    """Return the type name of what a tool raised; of an inner tool's error, the type name that it carries."""
-    return error.error_type if isinstance(error, ToolExecutionError) else type(error).__name__
+def get_error_type_name(tool: str, error: BaseException) -> str:
+    """Return the type name of what *tool* raised; of an inner tool's error, the type name that it carries."""
+    with activate_tool_frame(tool):
+        return error.error_type if has_type(error, ToolExecutionError) else type(error).__name__
 
 
 def make_typed_error(result: ToolResult) -> BaseException:
@@ -123,7 +128,7 @@ def make_typed_error(result: ToolResult) -> BaseException:
     error: ToolCallError
     if result.outcome is Outcome.TOOL_ERROR and result.exception is not None:
         error = make_execution_error(result.name, result.exception, text)
-    elif isinstance(result.exception, ToolCallError):
+    elif has_type(result.exception, ToolCallError):
         error = result.exception
     else:
         error = _ERROR_FACTORIES.get(result.outcome, ToolCallError)(text)

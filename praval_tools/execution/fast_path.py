@@ -19,11 +19,10 @@ import msgspec
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
-from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame
-from praval_tools.execution.effects import collect_return_value
+from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
 from praval_tools.execution.event_loops import DONE, is_self_cancelled, make_deadline_resumer, store_result
 from praval_tools.execution.failures import CallCancelledError
-from praval_tools.execution.limits import LimitUsage
+from praval_tools.execution.limits import LimitPlace
 from praval_tools.execution.policies import ask_policies
 from praval_tools.execution.progress import CallProgress, PolicyAnswers
 from praval_tools.execution.runtime import Runtime
@@ -32,6 +31,7 @@ from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.return_values import COMPLETE_TYPES, complete_value
 from praval_tools.tools.tool import AnyTool
 
 
@@ -49,6 +49,10 @@ class FastPath(msgspec.Struct, frozen=True, eq=False):
     encode_json: Callable[[Any], bytes] | None = None
     has_steps: bool = False
     notifies_after: bool = False
+
+    def make_call(self, arguments: object) -> ToolCall:
+        """Return a call on this path, for those that are shown one."""
+        return ToolCall(None, self.name, arguments, self.principal.agent, None, self.principal.chain)
 
 
 class FastFunction(Protocol):
@@ -92,16 +96,18 @@ class FastPathMiss(Exception):
 
 
 _TEMPLATE = """\
-def make(store, state, counter, scope, finish, resume, begin, give_up, release):
+def make(store, state, counter, scope, principal, finish, observe, resume, begin, give_up, release):
     enter, leave = counter.append, counter.pop
     {ASYNC}def fast(arguments, frame=None):
         {PREPARE}
+        outer = get_frame()
         try:
+            if outer is not None and outer[0].principal is not principal and not may_call_as(principal, outer[0]):
+                raise FastPathMiss
             {BEGIN}
             {CHECKS}
             {BEGIN_UNREVIEWED}
             running = [scope, arguments, None, None, False] if frame is None else frame
-            outer = get_frame()
             if outer is not None: running[2] = find_active_frame(outer)
             token = None
             try:
@@ -125,15 +131,26 @@ def make(store, state, counter, scope, finish, resume, begin, give_up, release):
         finally: del outcome
     return fast
 """
-_RUN_ASYNC = """if resume is None: return await {call}
-work = store_result(place := [None], {call})
-waiting = next(work, DONE)
-if waiting is not DONE: await resume(work, waiting)
-return place[0]
+_RUN = """value = {call}
+return value if type(value) in COMPLETE else complete_value(value, {name!r})
+"""
+_RUN_ASYNC = """if resume is None: value = await {call}
+else:
+    work = store_result(place := [None], {call})
+    waiting = next(work, DONE)
+    if waiting is not DONE: await resume(work, waiting)
+    value = place[0]
+return value if type(value) in COMPLETE else complete_value(value, {name!r})
 """
 _CANCELLED = """except CancelledError:
     if is_self_cancelled(): raise CallCancelledError from None
     raise
+"""
+_RELEASE = """finally:
+    try:
+        if places: release(places)
+    finally:
+        if places: release(places)  # an interrupt came before it gave them back
 """
 _RESET = """if token is None: set_frame(outer)  # an interrupt came before the token was kept
 else: reset_frame(token)
@@ -151,7 +168,9 @@ _NAMES: dict[str, object] = {
     "set_frame": current_frame.set,
     "reset_frame": current_frame.reset,
     "find_active_frame": find_active_frame,
-    "collect_return_value": collect_return_value,
+    "may_call_as": may_call_as,
+    "COMPLETE": COMPLETE_TYPES,
+    "complete_value": complete_value,
 }
 """The names that every generated function uses."""
 
@@ -170,17 +189,14 @@ def _fill_template(**parts: str) -> str:
 
 
 def _compile_factory(
-    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, needs_call: bool
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, is_observed: bool
 ) -> Callable[..., FastFunction]:
     """Generate the factory of fast functions; its source holds only our own names and the parameters' identifiers."""
     body, is_async = implementation.compiled.fast_path_code, implementation.signature.is_async
     checks = "\n".join(body.lines).replace("return MISS", "raise FastPathMiss")
     checks_as_agent = f"running[4] = True\n{checks}\nrunning[4] = False" if implementation.runs_user_code else ""
-    call = body.call
-    if not is_async and not _is_concrete_return_type(implementation.signature.returns):
-        call = f"collect_return_value({call}, {implementation.name!r})"
     wait, begin = "await " if is_async else "", "started_call = begin(arguments, frame, places)"
-    prepare = f"if frame is None: return {wait}finish(arguments, FastPathMiss())\n" if needs_call else ""
+    prepare = f"if frame is None: return {wait}observe(fast, arguments)\n" if is_observed else ""
     source = _fill_template(
         ASYNC="async " if is_async else "",
         AWAIT=wait,
@@ -190,10 +206,10 @@ def _compile_factory(
         CHECKS="" if checks_as_agent else checks,
         CHECKS_AS_AGENT=checks_as_agent,
         MISS="give_up(started_call, places)" if has_steps else "FastPathMiss",
-        RUN=_RUN_ASYNC.format(call=call) if is_async else f"return {call}",
+        RUN=(_RUN_ASYNC if is_async else _RUN).format(call=body.call, name=implementation.name),
         CANCELLED=_CANCELLED if is_async else "",
         RESET=_RESET_ASYNC if is_async else _RESET,
-        RELEASE="finally:\n    if places: release(places)" if has_steps else "",
+        RELEASE=_RELEASE if has_steps else "",
     )
     namespace: dict[str, Any] = {**body.namespace, **_NAMES, "function": implementation.function}
     if is_async:
@@ -206,21 +222,16 @@ def _compile_factory(
 
 
 def _get_factory(
-    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, needs_call: bool
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, is_observed: bool
 ) -> Callable[..., FastFunction]:
     """Return the factory of fast functions with these steps, which is generated on first use."""
-    factories, key = implementation.fast_path_factories, (has_steps, has_review, needs_call)
+    factories, key = implementation.fast_path_factories, (has_steps, has_review, is_observed)
     factory = factories.get(key)
     if factory is None:
         factory = factories[key] = _compile_factory(
-            implementation, has_steps=has_steps, has_review=has_review, needs_call=needs_call
+            implementation, has_steps=has_steps, has_review=has_review, is_observed=is_observed
         )
     return factory
-
-
-def _is_concrete_return_type(returns: object) -> bool:
-    """Tell whether the return hint says that the value is neither a generator nor a coroutine."""
-    return isinstance(returns, type) and returns is not object and returns is not Any
 
 
 def _is_plain_function(implementation: ToolImplementation) -> bool:
@@ -261,7 +272,8 @@ def find_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
     if tool is None or resolution.refusal is not None or not resolution.paths[0].is_unconditional:
         return path
     implementation = tool.implementation
-    has_steps = bool(state.policies or hooks.before or hooks.after or runtime.limits.list_usages(principal.agent, name))
+    usages = runtime.limits.list_usages(principal.members, name)
+    has_steps = bool(state.policies or hooks.before or hooks.after or usages)
     if (
         _has_waiting_step(runtime, tool)
         or not _is_plain_function(implementation)
@@ -276,7 +288,9 @@ def find_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
     )  # fmt: skip
 
 
-def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., object]) -> FastFunction:
+def build_fast_function(
+    runtime: Runtime, path: FastPath, finish: Callable[..., object], observe: Callable[..., object] | None = None
+) -> FastFunction:
     """
     Return the fast function of *path*.
 
@@ -285,16 +299,20 @@ def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., 
         path: A fast path with a tool.
         finish: Ends a whole call that the function gave up; takes the arguments and the error, which is
             `FastPathMiss` or what the tool raised. Where the tool is async, it is awaited.
+        observe: Runs a whole call whose result hooks observe; takes the fast function, which it calls with a frame,
+            and the arguments. Where the tool is async, it is awaited.
     """
     tool, store, limits, hooks = path.tool, runtime.access_store, runtime.limits, runtime.hooks
     if tool is None:
         raise AssertionError("a fast path without a tool has no function")
-    implementation, agent = tool.implementation, path.principal.agent
-    policies, usages = path.state.policies, limits.list_usages(agent, path.name)
-    has_review, needs_call = bool(policies or hooks.before), bool(hooks.before or hooks.after)
-    make = _get_factory(implementation, has_steps=path.has_steps, has_review=has_review, needs_call=needs_call)
+    implementation, principal = tool.implementation, path.principal
+    policies, usages = path.state.policies, limits.list_usages(principal.members, path.name)
+    has_review = bool(policies or hooks.before)
+    make = _get_factory(
+        implementation, has_steps=path.has_steps, has_review=has_review, is_observed=path.notifies_after
+    )
 
-    def begin(arguments: dict[str, Any], frame: Frame | None, places: list[LimitUsage]) -> StartedCall:
+    def begin(arguments: dict[str, Any], frame: Frame | None, places: list[LimitPlace]) -> StartedCall:
         started_call, shown = StartedCall(implementation), arguments
         call: ToolCall | None = None if frame is None else frame[CALL]
         if has_review:
@@ -302,25 +320,25 @@ def build_fast_function(runtime: Runtime, path: FastPath, finish: Callable[..., 
             if started_call.reviewed_arguments is None:
                 raise FastPathMiss
         if policies:
-            answers = ask_policies(runtime.registry, policies, agent, tool, shown)
+            answers = ask_policies(runtime.registry, policies, principal, tool, shown)
             started_call.policy_answers = answers
             if answers.refusal is not None or answers.approval is not None:
                 raise FastPathMiss(started_call)
         if usages and limits.acquire(usages, None if call is None else call.run_id, places):
             raise FastPathMiss(started_call)
-        if call is not None and hooks.before:
-            hooks.notify_before_call(call, tool, shown)
+        if hooks.before:
+            hooks.notify_before_call(call or path.make_call(started_call.reviewed_arguments), tool, shown)
             started_call.before_hooks_called = True
         return started_call
 
-    def give_up(started_call: StartedCall, places: list[LimitUsage]) -> FastPathMiss:
+    def give_up(started_call: StartedCall, places: list[LimitPlace]) -> FastPathMiss:
         limits.cancel(places)  # the pipeline acquires them again
         return FastPathMiss(started_call)
 
     resume = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
-    counter = runtime.in_flight.get_counter(agent, path.name)
+    counter = runtime.in_flight.get_counter(principal.members, path.name)
     function: FastFunction = make(
-        store, path.state, counter, path.scope, finish, resume, begin, give_up, limits.release
+        store, path.state, counter, path.scope, principal, finish, observe, resume, begin, give_up, limits.release
     )
     function.path = path
     return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.execution.approvals import UNANSWERED
+from praval_tools.execution.foreign import run_as
 from praval_tools.schema.json_input import copy_json
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 
 if TYPE_CHECKING:
     from praval_tools.access.records import AgentProfile
@@ -111,7 +114,8 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
         if result.replayed:
             return
         for hook in self.after:
-            copied = replace(result, result=_copy_containers(result.result, {}))
+            value = _copy_value(result.result)
+            copied = result if value is result.result else replace(result, result=value)
             hook(call=_copy_call(call), tool=tool, result=copied)
 
     def ask_approval(self, request: ApprovalRequest) -> object:
@@ -131,6 +135,8 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
 _FUNCTION_KINDS = ("before", "after", "approve")
 _NAMED_KINDS = ("engines", "formats", "journals")
 NO_HOOKS = CallHooks()
+_COPIER = "(copier)"
+"""Who copies what hooks are shown: owns nothing."""
 
 
 def _sort_by_turn(hooks: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
@@ -138,22 +144,41 @@ def _sort_by_turn(hooks: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
 
 
 def _copy_call(call: ToolCall) -> ToolCall:
-    return replace(call, arguments=_copy_containers(call.arguments, {}))
+    arguments = _copy_value(call.arguments)
+    return call if arguments is call.arguments else replace(call, arguments=arguments)
 
 
-def _copy_containers(value: Any, copies: dict[int, Any], depth: int = 64) -> Any:
-    """Return a copy of the lists, dicts and sets in *value*, so that a hook's changes to them reach nobody."""
-    kind: Any = type(value)
-    if kind not in (dict, list, set) or not depth:
+def _copy_value(value: object) -> object:
+    """
+    Return a copy of *value* that shares nothing with it which can be changed, so that a hook changes nobody else's.
+
+    Classes copy their values by code of their own, which runs in nobody's name.
+    """
+    if type(value) in SCALAR_TYPES:
         return value
-    copied = copies.get(id(value))
-    if copied is not None:
+    with run_as(_COPIER):
+        return _copy_part(value, {}, MAX_DEPTH)
+
+
+def _copy_part(value: Any, copies: dict[int, Any], depth: int) -> Any:
+    """Return a copy of *value*; of what refuses to be copied, a text that says so."""
+    kind = type(value)
+    if kind in SCALAR_TYPES:
+        return value
+    if kind is dict and SCALAR_TYPES.issuperset(map(type, value.values())):  # as arguments mostly are, and far faster
+        return copies.setdefault(id(value), value.copy())
+    if kind not in (dict, list, tuple) or not depth:
+        try:
+            return copy.deepcopy(value, copies)
+        except (Exception, SystemExit):  # the seam to any class: its code may raise anything
+            return f"<{kind.__qualname__} that cannot be copied>"
+    if (copied := copies.get(id(value))) is not None:
         return copied
+    if kind is tuple:
+        return tuple(_copy_part(item, copies, depth - 1) for item in value)
     copied = copies[id(value)] = kind()
     if kind is dict:
-        copied.update((name, _copy_containers(item, copies, depth - 1)) for name, item in value.items())
-    elif kind is list:
-        copied.extend(_copy_containers(item, copies, depth - 1) for item in value)
+        copied.update((name, _copy_part(item, copies, depth - 1)) for name, item in value.items())
     else:
-        copied.update(value)
+        copied.extend(_copy_part(item, copies, depth - 1) for item in value)
     return copied

@@ -1,30 +1,31 @@
-"""Counts the calls that are in flight: inside of their functions now."""
+"""Counts the calls that are in flight: inside their functions now."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
 _MAX_RETAINED: Final = 1_024
 _PLACEHOLDERS: Final = (None,) * 4
+_CounterKey: TypeAlias = tuple[tuple[str, ...], str]
 
 
 class InFlightCounter(list[None]):
     """
-    One entry for each call of one agent to one tool that is in flight, and a few placeholders.
+    One entry for each call of principals with the same members to one tool that is in flight, and a few placeholders.
 
     A list, since its `append` and `pop` are atomic and the cheapest count that threads can share.
     The placeholders keep Python from freeing its memory, and allocating it again, with every call.
     """
 
-    __slots__ = ("__weakref__", "agent", "tool")
+    __slots__ = ("__weakref__", "members", "tool")
 
-    def __init__(self, agent: str | None, tool: str) -> None:
+    def __init__(self, members: tuple[str, ...], tool: str) -> None:
         super().__init__(_PLACEHOLDERS)
-        self.agent, self.tool = agent, tool
+        self.members, self.tool = members, tool
 
     @property
     def in_flight(self) -> int:
@@ -39,39 +40,39 @@ class InFlightCounters:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._counters: WeakValueDictionary[tuple[str | None, str], InFlightCounter] = WeakValueDictionary()
-        self._retained: dict[tuple[str | None, str], InFlightCounter] = {}
+        self._counters: WeakValueDictionary[_CounterKey, InFlightCounter] = WeakValueDictionary()
+        self._retained: dict[_CounterKey, InFlightCounter] = {}
 
-    def reset_after_fork(self, calls: Iterable[tuple[str | None, str]]) -> None:
-        """Count, in a forked process, only the *calls* of this thread: the agent and tool of each."""
+    def reset_after_fork(self, calls: Iterable[_CounterKey]) -> None:
+        """Count, in a forked process, only the *calls* of this thread: members and tool of each."""
         self._lock = threading.RLock()
         for counter in self._counters.values():
             counter[:] = _PLACEHOLDERS
-        for agent, tool in calls:
-            self.get_counter(agent, tool).append(None)
+        for members, tool in calls:
+            self.get_counter(members, tool).append(None)
 
-    def get_counter(self, agent: str | None, tool: str) -> InFlightCounter:
-        """Return the counter of *agent* and *tool*."""
-        retained = self._retained.get((agent, tool))
+    def get_counter(self, members: tuple[str, ...], tool: str) -> InFlightCounter:
+        """Return the counter of the calls of *tool* by principals with these *members*; none for the operator."""
+        retained = self._retained.get((members, tool))
         if retained is not None:
             return retained
         with self._lock:
-            counter = self._counters.get((agent, tool))
+            counter = self._counters.get((members, tool))
             if counter is None:
-                counter = self._counters[agent, tool] = InFlightCounter(agent, tool)
+                counter = self._counters[members, tool] = InFlightCounter(members, tool)
             if len(self._retained) >= _MAX_RETAINED:
                 self._retained.clear()
-            self._retained[agent, tool] = counter
+            self._retained[members, tool] = counter
             return counter
 
     def count_in_flight(self, agent: str | None = None, tool: str | None = None) -> int:
-        """Count the calls in flight: of one agent, of one tool, or all."""
+        """Count the calls in flight: of one agent and on its behalf, of one tool, or all."""
         with self._lock:
             counters = list(self._counters.values())
         return sum(
             counter.in_flight
             for counter in counters
-            if (agent is None or counter.agent == agent) and (tool is None or counter.tool == tool)
+            if (agent is None or agent in counter.members) and (tool is None or counter.tool == tool)
         )
 
     def drain(self, agent: str | None, tool: str | None, timeout: float | None, own: int = 0) -> int:

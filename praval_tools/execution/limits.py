@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import msgspec
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.names import shorten_repr
+from praval_tools.execution.misuse import explain_misuse
+from praval_tools.names import get_agent_name, shorten_repr
 
 LimitKey = tuple[str | None, str | None]
 _MINUTE = 60.0
@@ -20,7 +22,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     A limit of calls.
 
     Args:
-        agent: The agent whose calls count; with None, those of all together.
+        agent: The agent whose calls count, and those made on its behalf; with None, those of all together.
         tool: The tool whose calls count; with None, those of all together.
         per_minute: Calls that begin within any sixty seconds.
         concurrent: Calls in flight at once; one that timed out counts until its function has ended.
@@ -58,19 +60,32 @@ class LimitUsage:
             return f"at most {limit.per_run} in one run"
         return ""
 
-    def count_call(self, run: str | None, now: float, places: list[LimitUsage]) -> None:
+    def count_call(self, run: str | None, now: float, places: list[LimitPlace]) -> None:
         """Count a call, and add its place to *places*."""
+        place = self, now, run
         self.in_flight += 1
-        places.append(self)  # directly behind: an interrupt comes before both or after both
+        places.append(place)  # directly behind: an interrupt comes before both or after both
         if self.limit.per_minute is not None:
             self.recent_starts.append(now)
         if self.limit.per_run is not None and run is not None:
             self.calls_by_run[run] = self.calls_by_run.get(run, 0) + 1
 
+    def discount_call(self, run: str | None, started: float) -> None:
+        """Undo what `count_call` did for calls per minute and per run."""
+        if started in self.recent_starts:
+            self.recent_starts.remove(started)
+        if run is not None and self.calls_by_run.get(run, 0):
+            self.calls_by_run[run] -= 1
 
+
+LimitPlace: TypeAlias = tuple[LimitUsage, float, str | None]
+"""The place of a call under a limit: its usage, when the call began, and in which run."""
+
+
+@explain_misuse
 class Limits:
     """
-    The limits of one registry, kept outside of its tools; a call needs a place under every limit that applies to it.
+    The limits of one registry, kept outside its tools; a call needs a place under every limit that applies to it.
 
     Only the operator sets them: `require_operator` raises for everybody else. `on_change` makes every call look again.
     """
@@ -108,7 +123,7 @@ class Limits:
         ]
         if invalid:
             raise ToolUsageError(f"{', '.join(invalid)}: a limit is a whole number from 1 on; None removes it.")
-        key = (_to_name(agent), _to_name(tool))
+        key = (None if agent is None else get_agent_name(agent), _to_name(tool))
         if key == (None, None):
             raise ToolUsageError("A limit is for an agent, a tool, or both: pass agent=… or tool=….")
         limit = Limit(agent=key[0], tool=key[1], **numbers)
@@ -132,7 +147,7 @@ class Limits:
         """Whether no limit is set."""
         return not self._usages
 
-    def acquire(self, usages: Iterable[LimitUsage], run: str | None, places: list[LimitUsage]) -> str:
+    def acquire(self, usages: Iterable[LimitUsage], run: str | None, places: list[LimitPlace]) -> str:
         """
         Take a place for a call under each of the limits of *usages*; the *places* are released when it has ended.
 
@@ -148,35 +163,34 @@ class Limits:
                 usage.count_call(run, now, places)
         return ""
 
-    def release(self, places: list[LimitUsage]) -> None:
+    def release(self, places: list[LimitPlace]) -> None:
         """Give all *places* back and empty the list, so that no place is given back twice."""
         with self._lock:
             while places:
-                places[-1].in_flight -= 1
+                places[-1][0].in_flight -= 1
                 places.pop()
 
-    def cancel(self, places: list[LimitUsage]) -> None:
+    def cancel(self, places: list[LimitPlace]) -> None:
         """Give back the *places* of a call that did not begin, which then does not count at all."""
         with self._lock:
-            for usage in places:
-                if usage.limit.per_minute is not None and usage.recent_starts:
-                    usage.recent_starts.pop()
+            for usage, started, run in places:
+                usage.discount_call(run, started)
             self.release(places)
 
-    def restore_run_usage(self, run: str, calls: Iterable[tuple[str | None, str]]) -> None:
-        """Count for *run* its recorded *calls*: the agent and tool of each."""
+    def restore_run_usage(self, run: str, calls: Iterable[tuple[tuple[str, ...], str]]) -> None:
+        """Count for *run* its recorded *calls*: the members of the principal and the tool of each."""
         with self._lock:
             for usage in self._usages.values():
                 usage.calls_by_run.pop(run, None)
-            for agent, tool in calls if self._usages else ():
-                for usage in self.list_usages(agent, tool):
+            for members, tool in calls if self._usages else ():
+                for usage in self.list_usages(members, tool):
                     usage.calls_by_run[run] = usage.calls_by_run.get(run, 0) + 1
 
-    def list_usages(self, agent: str | None, tool: str) -> list[LimitUsage]:
-        """Return the usages of the limits that apply to calls of *tool* by *agent*."""
+    def list_usages(self, members: tuple[str, ...], tool: str) -> list[LimitUsage]:
+        """Return the usages of the limits that apply to calls of *tool* by a principal with these *members*."""
         if not self._usages:
             return []
-        keys = ((None, tool),) if agent is None else ((agent, tool), (agent, None), (None, tool))
+        keys = [*((agent, name) for agent in members for name in (tool, None)), (None, tool)]
         return [self._usages[key] for key in keys if key in self._usages]
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from praval_tools.access.records import Principal
+from praval_tools.access.records import Principal, list_members
 from praval_tools.access.rules import (
     AccessPath,
     AccessRecords,
@@ -24,17 +23,22 @@ from praval_tools.access.rules import (
     choose_path,
     resolve_access,
 )
+from praval_tools.access.state import AccessState
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
-from praval_tools.execution.context import CALL, Frame, FrameScope, activate_frame, make_frame
+from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
+from praval_tools.execution.deps import get_deps
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
-from praval_tools.execution.policies import ask_policies
+from praval_tools.execution.policies import ask_policies, render_for_review
 from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.results import build_not_run_result, build_refused_result
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import OPERATOR, shorten_repr
+from praval_tools.names import OPERATOR, has_type, shorten_repr
+from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import copy_json
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Decision
+from praval_tools.tools.compiled import Arguments
+from praval_tools.tools.context import choose_deps
+from praval_tools.tools.decision import Allow, Ask, Decision
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
 
@@ -54,7 +58,8 @@ def make_pipeline(
     """
     Decide and run one call.
 
-    It always ends in a result. A driver answers `RunTool` with a result, or None where the call must be decided again.
+    It ends in a result, except that a mistake of the host program, such as missing deps, is raised.
+    A driver answers `RunTool` with a result, or None where the call must be decided again.
 
     Args:
         runtime: That of the registry.
@@ -64,10 +69,11 @@ def make_pipeline(
         progress: The steps that the fast path took before it gave the call up.
         is_async: Whether the driver is async.
     """
-    if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
-        call = replace(call, name=name)
     if progress is None:
         progress = CallProgress(call, principal)
+    runtime.access_store.prepare_look()
+    if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
+        progress.sent_name, call = call.name, replace(call, name=name)
     progress.call, progress.is_async = call, is_async if known_result is None else None
     steps = _decide_and_run(runtime, progress) if known_result is None else _return_known_result(known_result)
     if runtime.recorder is not None:
@@ -93,26 +99,25 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
     try:
         while True:
             runtime.access_store.refuse_calls()
-            decided = _decide(runtime, progress)
+            state = runtime.access_store.state
+            decided = _decide(runtime, progress, state)
             stops = isinstance(decided, ToolResult) or decided[1] is not None
-            if stops and progress.refresh_state is not None and progress.refresh_state():
+            if stops and progress.refresh_state is not None and progress.refresh_state(state):
                 continue
             if isinstance(decided, ToolResult):
-                return decided
+                return replace(decided, attempts=progress.attempts) if progress.attempts else decided
             run, approval = decided
             refused = _acquire_limits(runtime, progress, run)
             if refused is None and approval is not None:
+                progress.cancel_limits(runtime.limits)  # a call that waits takes no place
                 refused = yield from _request_approval(runtime, progress, run, approval)
                 if refused is None:
                     continue
             if refused is not None:
                 return refused
-            if runtime.hooks.before and not progress.before_hooks_called:
-                progress.before_hooks_called = True
-                shown = run.tool.implementation.render_for_review(run.bound_arguments)
-                runtime.hooks.notify_before_call(run.call, run.tool, shown)
+            _notify_before_call(runtime, progress, run)
             result: ToolResult | None = yield run
-            progress.attempts = run.attempts
+            progress.call, progress.attempts = run.frame[CALL], run.attempts  # with the id that it got
             progress.spent_grants, progress.stored_grants = run.spent_grants, run.stored_grants
             if result is None:
                 continue
@@ -123,45 +128,59 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             if runtime.access_store.closed:
                 return result
     finally:
-        progress.release_limits(runtime.limits, None if run is None else run.job)
+        try:
+            progress.release_limits(runtime.limits, run)
+        except BaseException:  # an interrupt, which may come before any place was given back
+            progress.release_limits(runtime.limits, run)
+            raise
 
 
-def _decide(runtime: Runtime, progress: CallProgress) -> ToolResult | tuple[RunTool, Ask | None]:
-    """Return the call as it may run now, with the approval that it still needs; or the result that refuses it."""
+def _notify_before_call(runtime: Runtime, progress: CallProgress, run: RunTool) -> None:
+    """Notify the plugins, once, that the call is about to run."""
+    if runtime.hooks.before and not progress.before_hooks_called:
+        progress.before_hooks_called = True
+        shown = render_for_review(run.tool, run.bound_arguments, run.call.agent)
+        given = run.bound_arguments.arguments
+        runtime.hooks.notify_before_call(run.call, run.tool, given if isinstance(shown, Decision) else shown)
+
+
+def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> ToolResult | tuple[RunTool, Ask | None]:
+    """Return the call as it may run in *state*, with the approval that it needs; or the result that refuses it."""
     call, principal = progress.call, progress.principal
-    state = runtime.access_store.state
     prepaid = progress.spent_grants | progress.stored_grants
     verdict = _judge_call(runtime, PrepaidRecords(state, prepaid) if prepaid else state, call, principal)
     if verdict.refusal is not None:
         if verdict.refusal.rule == "definition" and verdict.record is not None:
             return _build_definition_error_result(call, verdict.record.tool, verdict.refusal)
-        return build_refused_result(runtime, call, principal, verdict.refusal)
+        return build_refused_result(runtime, call, principal, verdict.refusal, None, progress.sent_name)
     tool = verdict.record.tool  # type: ignore[union-attr]
     approved = progress.get_approved_arguments(tool)
     implementation = tool.implementation
-    path: AccessPath | None = verdict.paths[0]
+    choose_deps(tool.name, implementation.deps_hint, get_deps(runtime.registry))  # before anything is asked or spent
     runs_user_code = implementation.runs_user_code or progress.coerced_arguments is None
     with _activate_caller(runtime, principal) if runs_user_code else _NULL_CONTEXT:
         bound = _bind_call(runtime, progress, tool, approved, verdict.decision)
         if isinstance(bound, ToolResult):
             return bound
-        if verdict.paths[0].bounds:
-            path, decision = choose_path(verdict, bound.arguments, partial(implementation.fill_defaults, bound))
-            if path is None:
-                return build_refused_result(runtime, call, principal, decision, bound)
+    path, decision = choose_path(verdict, bound, implementation)
+    if path is None:
+        return build_refused_result(runtime, call, principal, decision, bound, progress.sent_name)
     shown, approval = bound.arguments, None
     if state.policies or tool.metadata.requires_approval:
-        shown = implementation.render_for_review(bound)
+        rendered = render_for_review(tool, bound, call.agent)
+        if isinstance(rendered, Decision):
+            return build_refused_result(runtime, call, principal, rendered, bound, progress.sent_name)
+        shown = rendered
         answers, progress.policy_answers = progress.policy_answers, None
         if answers is None or answers.tool is not tool or answers.policies is not state.policies:
-            answers = ask_policies(runtime.registry, state.policies, call.agent, tool, shown)
+            answers = ask_policies(runtime.registry, state.policies, principal, tool, shown)
         if answers.refusal is not None:
-            return build_refused_result(runtime, call, principal, answers.refusal, bound)
+            return build_refused_result(runtime, call, principal, answers.refusal, bound, progress.sent_name)
         approval = answers.approval
         if tool.metadata.requires_approval and approval is None:
             approval = Ask(tool.metadata.approval_reason)
     run = RunTool(
-        runtime, call, principal, tool, bound, verdict, path, state, None,  # type: ignore[arg-type]
+        runtime, call, principal, tool, bound, verdict, path, state, None,
         progress.attempts, progress.spent_grants, progress.stored_grants,
     )  # fmt: skip
     progress.shown_arguments = shown
@@ -173,7 +192,7 @@ def _acquire_limits(runtime: Runtime, progress: CallProgress, run: RunTool) -> T
     if progress.limits_acquired or runtime.limits.is_empty:
         return None
     call = progress.call
-    usages = runtime.limits.list_usages(call.agent, run.tool.name)
+    usages = runtime.limits.list_usages(list_members(progress.principal), run.tool.name)
     refusal = runtime.limits.acquire(usages, call.run_id, progress.limit_places)
     if refusal:
         return build_not_run_result(run, Outcome.LIMITED, f"Tool {run.tool.name!r} is limited: {refusal}.", "limited")
@@ -186,25 +205,26 @@ def _request_approval(
 ) -> Generator[CallEffect, Any, ToolResult | None]:
     """Have the call approved; return the result that refuses it, or None where it is to be decided again and run."""
     progress.call = call = run.call.with_id()
-    tool, now, approvals = run.tool, runtime.clock.now(), runtime.approvals
+    tool, approvals = run.tool, runtime.approvals
     run.frame[CALL] = call
-    request = ApprovalRequest(
-        tool_call_id=str(call.tool_call_id), tool=tool.name, agent=call.agent, chain=call.on_behalf_of,
-        arguments=copy_json(progress.shown_arguments), risk_level=tool.metadata.risk_level, reason=approval.reason,
-        run_id=call.run_id, fingerprint=tool.fingerprint, asked=now, expires=now + approvals.lifetime,
-    )  # fmt: skip
+    request = approvals.build_request(call, progress.principal, tool, progress.shown_arguments, approval.reason)
     answer = approvals.take_answer(request)
     if answer is None:
-        answer = yield RequestApproval(request)
+        step = RequestApproval(request)
+        answer = yield step
+        if answer is None:
+            request = step.request if step.is_recorded else approvals.add_pending(request)
+            reason = f" ({approval.reason})" if approval.reason else ""
+            text = f"Tool {tool.name!r} needs an approval{reason} and did not run."
+            result = build_not_run_result(run, Outcome.APPROVAL_REQUIRED, text, "approval-required")
+            return replace(result, approval_id=request.id)
+        approvals.discard_pending(request)
     if isinstance(answer, Allow):
         arguments = run.bound_arguments.arguments if answer.arguments is None else answer.arguments
+        if answer.arguments is None:
+            progress.judged_arguments = tool.implementation, run.bound_arguments
         progress.approval = request.fingerprint, copy_json(arguments)
         return None
-    if answer is None:
-        approvals.add_pending(request)
-        reason = f" ({approval.reason})" if approval.reason else ""
-        text = f"Tool {tool.name!r} needs an approval{reason} and did not run."
-        return build_not_run_result(run, Outcome.APPROVAL_REQUIRED, text, "approval-required")
     reason = f": {answer.reason}" if answer.reason else ""
     text = f"The approval of tool {tool.name!r} was denied{reason}."
     return build_not_run_result(run, Outcome.APPROVAL_DENIED, text, "approval-denied")
@@ -230,7 +250,8 @@ def _judge_call(
     if state.find_disabling(record.tool) is not None:
         return resolve_access(state, Principal(OPERATOR), name, now)
     decision = Decision(True, "allowed", "operator", None, name, "The host program calls.")
-    return AccessResolution(record, (AccessPath(decision),))
+    path = AccessPath(decision)
+    return AccessResolution(record, (path,), None, ((path,),))
 
 
 def _judge_cached(
@@ -270,8 +291,19 @@ def bind_arguments(runtime: Runtime, tool: AnyTool, arguments: object) -> BoundA
         ToolArgumentsError: They do not fit.
         ToolDefinitionError: A hint of the tool is unresolved.
     """
+    return tool.implementation.bind_coerced(*coerce_arguments(runtime, tool, arguments))
+
+
+def coerce_arguments(runtime: Runtime, tool: AnyTool, arguments: object) -> tuple[Arguments, tuple[Repair, ...]]:
+    """
+    Return the arguments as JSON that fits the tool, and what was repaired, by its options and those of the registry.
+
+    Raises:
+        ToolArgumentsError: They do not fit.
+        ToolDefinitionError: A hint of the tool is unresolved.
+    """
     strict, options = tool.metadata.strict_arguments, runtime.options
-    return tool.implementation.bind(
+    return tool.implementation.coerce_arguments(
         arguments, strict=options.strict_arguments if strict is None else strict,
         max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
     )  # fmt: skip
@@ -283,10 +315,15 @@ def _bind_call(
     call = progress.call
     try:
         if approved is not None:
+            judged, progress.judged_arguments = progress.judged_arguments, None
+            if judged is not None and judged[0] is tool.implementation:
+                return judged[1]
             return bind_arguments(runtime, tool, approved)
-        if progress.coerced_arguments is not None and progress.coerced_arguments[0] is tool.implementation:
-            return tool.implementation.bind_coerced(*progress.coerced_arguments[1:])
-        return bind_arguments(runtime, tool, call.arguments)
+        coerced = progress.coerced_arguments
+        if coerced is None or coerced[0] is not tool.implementation:
+            arguments, repairs = coerce_arguments(runtime, tool, call.arguments)
+            coerced = progress.coerced_arguments = tool.implementation, arguments, repairs
+        return tool.implementation.bind_coerced(copy_json(coerced[1]), coerced[2])  # each attempt gets its own
     except ToolArgumentsError as error:
         return ToolResult(
             call.tool_call_id, tool.name, call.agent, Outcome.INVALID_ARGUMENTS, None, str(error), error.code,
@@ -312,7 +349,8 @@ def _compute_retry_delay(runtime: Runtime, run: RunTool, result: ToolResult) -> 
     if result.outcome is Outcome.TIMEOUT:
         is_retryable = meta.idempotent is True
     elif result.outcome is Outcome.TOOL_ERROR:
-        is_retryable = isinstance(result.exception, (RetryableToolError, *meta.retry_on))
+        with activate_frame(make_frame(run.frame[SCOPE])):  # its classes may be code of the tool
+            is_retryable = has_type(result.exception, (RetryableToolError, *meta.retry_on))
     else:
         is_retryable = False
     if not is_retryable:

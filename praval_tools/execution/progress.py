@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import msgspec
 
 from praval_tools.access.records import Principal
-from praval_tools.access.state import RegisteredPolicy
+from praval_tools.access.state import AccessState, RegisteredPolicy
 from praval_tools.execution.engines.threads import Job
-from praval_tools.execution.limits import Limits, LimitUsage
+from praval_tools.execution.limits import LimitPlace, Limits
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Ask, Decision
-from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.implementation import BoundArguments, ToolImplementation
 from praval_tools.tools.tool import AnyTool
 
 CallPipeline = Generator[Any, Any, ToolResult]
@@ -30,6 +30,13 @@ class PolicyAnswers(msgspec.Struct, frozen=True, eq=False):
     approval: Ask | None
 
 
+class StartedRun(Protocol):
+    """What is known of the execution of a call: how often its function was entered, and the job that runs it on."""
+
+    attempts: int
+    job: Job | None
+
+
 class CallProgress(msgspec.Struct, eq=False):
     """
     The progress of one call through all its attempts.
@@ -37,34 +44,43 @@ class CallProgress(msgspec.Struct, eq=False):
     Args:
         call: The call; it gets an id where something needs one.
         principal: The caller; None for the operator.
+        sent_name: The tool's name as it was sent, where it means another one.
         attempts: How often the function was entered.
         spent_grants: Limited grants that the call has spent.
         stored_grants: Those of them that the journal's store has counted.
         limits_acquired: Whether it has its places under limits.
         limit_places: These places, to be released.
         approval: Fingerprint of the tool, and the arguments, with which it was approved.
+        judged_arguments: The arguments that were approved as they are, with the implementation that they are for.
         shown_arguments: The arguments as policies and approvers see them.
         coerced_arguments: The arguments after repairs, where they were coerced already.
         policy_answers: The answers of the policies, where they were asked before the pipeline began.
-        refresh_state: Loads the changes of other processes; returns whether there were any.
+        refresh_state: Loads what other processes changed since a state; returns whether there was anything.
         before_hooks_called: Whether plugins were notified that it is about to run.
         is_async: Whether async code drives it; None where its result was known before.
     """
 
     call: ToolCall
     principal: Principal | None
+    sent_name: str | None = None
     attempts: int = 0
     spent_grants: frozenset[str] = frozenset()
     stored_grants: frozenset[str] = frozenset()
     limits_acquired: bool = False
-    limit_places: list[LimitUsage] = []
+    limit_places: list[LimitPlace] = []
     approval: tuple[str, dict[str, Any]] | None = None
+    judged_arguments: tuple[ToolImplementation, BoundArguments] | None = None
     shown_arguments: dict[str, Any] = {}
     coerced_arguments: tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]] | None = None
     policy_answers: PolicyAnswers | None = None
-    refresh_state: Callable[[], bool] | None = None
+    refresh_state: Callable[[AccessState], bool] | None = None
     before_hooks_called: bool = False
     is_async: bool | None = False
+
+    @property
+    def names_no_agent(self) -> bool:
+        """Whether the call names no valid agent, and is refused for that; the operator's calls name none either."""
+        return self.principal is None and self.is_async is None
 
     def get_approved_arguments(self, tool: AnyTool) -> dict[str, Any] | None:
         """Return the arguments with which *tool*, as it is defined now, was approved, or None where it was not."""
@@ -72,12 +88,21 @@ class CallProgress(msgspec.Struct, eq=False):
             return None
         return self.approval[1]
 
-    def release_limits(self, limits: Limits, job: Job | None) -> None:
-        """Release the places under limits, once the function has ended."""
+    def cancel_limits(self, limits: Limits) -> None:
+        """Give back the places under limits of a call that has not begun."""
+        self.limits_acquired = False
+        limits.cancel(self.limit_places)
+
+    def release_limits(self, limits: Limits, run: StartedRun | None) -> None:
+        """Release the places under limits once the function of *run* has ended; a call that never began had none."""
         places = self.limit_places
-        if places and job is not None:
-            job.add_done_callback(lambda: limits.release(places))
-        elif places:
+        if not places:
+            return
+        if run is None or (run.job is None and not run.attempts):
+            limits.cancel(places)
+        elif run.job is not None:
+            run.job.add_done_callback(lambda: limits.release(places))
+        else:
             limits.release(places)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from praval_tools.access.records import Principal
@@ -20,8 +21,8 @@ class Dispatcher(Protocol):
         """Return the `Toolset` of an agent, passed as an object or by name."""
         ...
 
-    def toolset_through(self, agent: object, wrap: Callable[[Any], Any]) -> Any:
-        """Return the toolset of an agent whose calls go through what *wrap* makes of dispatcher and executor."""
+    def get_scoped_toolset(self, agent: object, scope: Callable[[], AbstractContextManager[None]]) -> Any:
+        """Return the toolset of an agent each of whose calls is made inside what *scope* returns."""
         ...
 
     def execute(self, request: ToolCall) -> ToolResult:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from praval_tools.access.queries import list_callable_tools
+from msgspec.structs import replace
+
+from praval_tools.access.queries import find_similar_callable_tools
 from praval_tools.access.records import Principal
+from praval_tools.errors import format_suggestion
 from praval_tools.execution.context import SCOPE
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import CallCancelledError, get_error_type_name
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import shorten_repr, suggest_names
+from praval_tools.names import has_type, shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
@@ -17,9 +20,12 @@ from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
 
 
-def _list_callable_names(runtime: Runtime, principal: Principal) -> list[str]:
-    tools = list_callable_tools(runtime.access_store.get_current_state(), principal, runtime.clock.now())
-    return [tool.name for tool in tools]
+def _describe_misplaced_name(call: ToolCall) -> str:
+    """Return how to write a call whose name is not a text; an empty text for others."""
+    if isinstance(call.name, str):
+        return ""
+    name, arguments = shorten_repr(call.tool_call_id or "…"), shorten_repr(call.name)
+    return f"A ToolCall begins with its id, and its name is a text: ToolCall(name={name}, arguments={arguments})."
 
 
 def build_refused_result(
@@ -28,18 +34,35 @@ def build_refused_result(
     principal: Principal | None,
     decision: Decision,
     bound: BoundArguments | None = None,
+    sent_name: str | None = None,
 ) -> ToolResult:
-    """Return the result of a refusal; its text is for the model and names nothing that the model may not see."""
+    """
+    Return the result of a refusal; its text is for the model and names nothing that the model may not see.
+
+    Args:
+        runtime: That of the registry.
+        call: The call.
+        principal: The caller; None for the operator.
+        decision: The refusal.
+        bound: The arguments, where they were bound.
+        sent_name: The tool's name as the caller sent it, where it means another.
+    """
+    state = runtime.access_store.get_fresh_state()
     name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
-    shown = shorten_repr(name, 140)
+    if (record := state.find_tool_record(name)) is not None:
+        decision = replace(decision, owner=record.tool.metadata.owned_by)
+    shown_name = name if sent_name is None else sent_name
+    shown = shorten_repr(shown_name, 140)
     outcome = {"unknown": Outcome.UNKNOWN_TOOL, "disabled": Outcome.DISABLED}.get(decision.outcome, Outcome.FORBIDDEN)
     if outcome is Outcome.UNKNOWN_TOOL or runtime.options.refusals == "hide":
-        own = _list_callable_names(runtime, principal) if principal is not None else ()
-        outcome, text, code = Outcome.UNKNOWN_TOOL, f"Tool {shown} not found.{suggest_names(name, own)}", "unknown-tool"
+        similar = () if principal is None else find_similar_callable_tools(state, principal, name, runtime.clock.now())
+        text = f"Tool {shown} not found.{format_suggestion(similar) if similar else ''}"
+        text = _describe_misplaced_name(call) or text
+        outcome, code, name = Outcome.UNKNOWN_TOOL, "unknown-tool", shown_name
     elif outcome is Outcome.DISABLED:
         text, code = f"Tool {shown} is disabled.", "disabled"
     else:
-        why = f" with these arguments. {decision.reason}" if decision.rule == "granted" else "."
+        why = f" with these arguments. {decision.reason}" if decision.rule == "out-of-bounds" else "."
         text, code = f"Tool {shown} is forbidden for this agent{why}", "forbidden"
     return ToolResult(
         call.tool_call_id, name, call.agent, outcome, None, text, code,
@@ -53,6 +76,7 @@ def build_no_agent_result(call: ToolCall, reason: str = "The call names no agent
     decision = Decision(False, "forbidden", "no-agent", None, name, reason,
                         "Pass agent=…, or call through an agent's toolset.")  # fmt: skip
     text = "A call without an agent is forbidden." if call.agent is None else reason
+    text = _describe_misplaced_name(call) or text
     return ToolResult(call.tool_call_id, name, None, Outcome.FORBIDDEN, None, text, "forbidden", decision=decision)
 
 
@@ -69,7 +93,7 @@ def build_run_cancelled_result(run: RunTool, started: float) -> ToolResult:
     """Return the result of a call that was cancelled although nobody cancelled principal awaits it."""
     latency = (run.runtime.clock.monotonic() - started) * 1000
     return build_cancelled_result(
-        run.call_id, run.tool, run.call.agent, latency, run.path.decision, run.bound_arguments.repairs
+        run.call_id, run.tool, run.call.agent, latency, run.path.decision, run.bound_arguments.repairs, run.attempts
     )
 
 
@@ -77,7 +101,7 @@ def build_tool_error_result(run: RunTool, error: BaseException, started: float) 
     """Return the result of a call whose function raised."""
     return ToolResult(
         run.call_id, run.tool.name, run.call.agent, Outcome.TOOL_ERROR, None,
-        run.runtime.render_error(run.tool, error, run.frame[SCOPE]), get_error_type_name(error),
+        run.runtime.render_error(run.tool, error, run.frame[SCOPE]), get_error_type_name(run.tool.name, error),
         (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False,
         run.path.decision, error,
     )  # fmt: skip
@@ -85,14 +109,15 @@ def build_tool_error_result(run: RunTool, error: BaseException, started: float) 
 
 def build_failure_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
     """Return the result of a call that ended in *error*: a time-out, a cancellation, or an error of the tool."""
-    if isinstance(error, DeadlineExpiredError):
+    if has_type(error, DeadlineExpiredError):
         seconds = run.runtime.get_timeout(run.tool) or 0.0
         return build_timeout_result(
-            run.call_id, run.tool, run.call.agent, seconds, run.path.decision, repairs=run.bound_arguments.repairs
-        )
+            run.call_id, run.tool, run.call.agent, seconds, run.path.decision, repairs=run.bound_arguments.repairs,
+            attempts=run.attempts,
+        )  # fmt: skip
     return (
         build_run_cancelled_result(run, started)
-        if isinstance(error, CallCancelledError)
+        if has_type(error, CallCancelledError)
         else build_tool_error_result(run, error, started)
     )
 
@@ -107,23 +132,23 @@ def build_not_run_result(run: RunTool, outcome: Outcome, text: str, code: str) -
 
 def build_timeout_result(
     call_id: str | None, tool: AnyTool, agent: str | None, seconds: float, decision: Decision | None,
-    still_runs: bool = False, repairs: tuple[Repair, ...] = (),
+    *, still_runs: bool = False, repairs: tuple[Repair, ...] = (), attempts: int = 1,
 ) -> ToolResult:  # fmt: skip
     """Return the result of a call that timed out; *still_runs*: its function may still be running."""
     hint = " It may still be running." if still_runs else ""
     return ToolResult(
         call_id, tool.name, agent, Outcome.TIMEOUT, None,
         f"Tool {tool.name!r} did not finish within {seconds:g} s.{hint}", "tool-timeout",
-        seconds * 1000, 1, repairs, decision=decision,
+        seconds * 1000, attempts, repairs, decision=decision,
     )  # fmt: skip
 
 
 def build_cancelled_result(
     call_id: str | None, tool: AnyTool, agent: str | None, latency: float | None, decision: Decision | None,
-    repairs: tuple[Repair, ...] = (),
+    repairs: tuple[Repair, ...] = (), attempts: int = 1,
 ) -> ToolResult:  # fmt: skip
     """Return the result of a call that was cancelled although nobody cancelled principal awaits it."""
     return ToolResult(
         call_id, tool.name, agent, Outcome.CANCELLED, None, f"Tool {tool.name!r} was cancelled.", "cancelled",
-        latency, 1, repairs, False, decision,
+        latency, attempts, repairs, False, decision,
     )  # fmt: skip

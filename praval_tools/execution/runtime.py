@@ -8,16 +8,22 @@ from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
 from random import Random
 from typing import Any
-from weakref import WeakSet
 
 import msgspec
 
-from praval_tools.access.commands import require_operator
-from praval_tools.access.records import Principal
+from praval_tools.access.problems import RegistryProblem
+from praval_tools.access.records import Principal, list_members
 from praval_tools.access.rules import AccessResolution
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
-from praval_tools.errors import NotOwnerError, ToolError, ToolExecutionError, ToolUsageError
+from praval_tools.errors import (
+    NotOwnerError,
+    ToolAccessError,
+    ToolArgumentsError,
+    ToolError,
+    ToolExecutionError,
+    ToolUsageError,
+)
 from praval_tools.execution.approvals import Approvals
 from praval_tools.execution.context import (
     SCOPE,
@@ -26,7 +32,6 @@ from praval_tools.execution.context import (
     get_current_frame,
     iter_active_calls,
     make_frame,
-    resolve_actor,
 )
 from praval_tools.execution.engines.threads import ThreadEngine
 from praval_tools.execution.event_loops import BackgroundLoop, is_event_loop_running
@@ -36,10 +41,12 @@ from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.progress import CallRecorder
 from praval_tools.execution.protocols import Dispatcher
-from praval_tools.names import OPERATOR, describe_error
+from praval_tools.forks import handle_forks
+from praval_tools.names import OPERATOR, describe_error, has_type
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.metadata import iter_invalid_values
 from praval_tools.tools.tool import AnyTool
 
@@ -47,11 +54,8 @@ _METADATA_OPTIONS = ("strict_arguments", "timeout", "retries", "errors", "max_re
 
 
 _MAX_RETRY_WAIT = 86_400
-
-
-def _require_operator(verb: str) -> None:
-    """Refuse everybody but the operator."""
-    require_operator(resolve_actor(None, verb), verb)
+_INNER_ERRORS = (ToolExecutionError, ToolArgumentsError)
+"""Errors of the calls that a tool makes: their texts hold what only the tool should see."""
 
 
 class RegistryOptions(msgspec.Struct, frozen=True):
@@ -67,6 +71,8 @@ class RegistryOptions(msgspec.Struct, frozen=True):
     max_argument_bytes: int = MAX_BYTES
     max_argument_depth: int = MAX_DEPTH
     retry_wait: float = 2.0
+    warn_run_events: int = 10_000
+    max_run_events: int = 50_000
 
     def __post_init__(self) -> None:
         values = {name: getattr(self, name) for name in _METADATA_OPTIONS}
@@ -75,7 +81,8 @@ class RegistryOptions(msgspec.Struct, frozen=True):
             wrong.append(f"refusals: {self.refusals!r} is neither 'tell' nor 'hide'")
         if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
             wrong.append(f"retry_wait: {self.retry_wait!r} is not a number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
-        for name, most in (("max_argument_bytes", None), ("max_argument_depth", MAX_DEPTH)):
+        limits = (("max_argument_bytes", None), ("warn_run_events", None), ("max_run_events", None))
+        for name, most in (*limits, ("max_argument_depth", MAX_DEPTH)):
             value = getattr(self, name)
             if type(value) is not int or value < 1 or (most is not None and value > most):
                 wrong.append(f"{name}: {value!r} is not a whole number from 1{f' to {most}' if most else ' on'}")
@@ -88,18 +95,6 @@ class RegistryOptions(msgspec.Struct, frozen=True):
         return self.max_argument_bytes >= MAX_BYTES and self.max_argument_depth == MAX_DEPTH
 
 
-_runtimes: WeakSet[Runtime] = WeakSet()
-
-
-def _reset_runtimes_after_fork() -> None:
-    for runtime in list(_runtimes):
-        runtime.reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_runtimes_after_fork)
-
-
 class Runtime:
     """What the calls of one registry share; frames and contexts hand *registry* on."""
 
@@ -110,9 +105,9 @@ class Runtime:
         self.background_loop = BackgroundLoop()
         # a new state object sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
-        self.limits = Limits(_require_operator, store.invalidate_snapshots, clock.monotonic)
-        self.approvals = Approvals(_require_operator, clock.now)
+        self.limits = Limits(refuse_others_than_operator, store.invalidate_snapshots, clock.monotonic)
         self.closing_event = threading.Event()
+        self.approvals = Approvals(refuse_others_than_operator, clock, self.closing_event, store.refuse_calls)
         self.recorder: CallRecorder | None = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None
@@ -120,19 +115,19 @@ class Runtime:
         self.declared_agents: MutableMapping[str, Any]
         self.is_staging = False
         self.verdict_cache: tuple[object, dict[tuple[Principal, str], AccessResolution]] = (None, {})
-        _runtimes.add(self)
+        handle_forks(self, in_child=Runtime.reset_after_fork)
         self.rng = Random()  # noqa: S311  # spreads retries in time, and hides nothing
 
     def reset_after_fork(self) -> None:
         """Forget, in a forked process, what other threads of its parent held: locks, turns, calls in flight."""
         frames = list(iter_active_calls(self.registry))
         self.access_store.reset_locks()
-        self.in_flight.reset_after_fork(
-            [(frame[SCOPE].principal.agent if frame[SCOPE].principal else None, frame[SCOPE].tool) for frame in frames]
-        )
+        self.in_flight.reset_after_fork([(list_members(frame[SCOPE].principal), frame[SCOPE].tool) for frame in frames])
         self.exclusive_gate.reset_after_fork(frames)
         self.limits.reset_after_fork()
-        self.approvals.reset_after_fork()
+        is_closing, self.closing_event = self.closing_event.is_set(), threading.Event()
+        if is_closing:
+            self.closing_event.set()
 
     def get_timeout(self, tool: AnyTool) -> float | None:
         """Return the seconds that a call of *tool* may take: its own, for an async tool else the registry's."""
@@ -147,10 +142,12 @@ class Runtime:
         """
         meta = tool.metadata
         masked = (meta.errors or self.options.errors) == "masked"
-        on_purpose = isinstance(error, (ToolError, *meta.retry_on)) and not isinstance(error, ToolExecutionError)
-        if masked and not on_purpose:
-            return f"The tool failed (error id {os.urandom(6).hex()})."
-        with activate_frame(make_frame(scope)):  # its text may be code of the tool
+        with activate_frame(make_frame(scope)):  # its classes and its text may be code of the tool
+            on_purpose = has_type(error, (ToolError, *meta.retry_on)) and not has_type(error, _INNER_ERRORS)
+            if has_type(error, ToolAccessError):  # its text is for the developer
+                return error.message
+            if masked and not on_purpose:
+                return f"The tool failed (error id {os.urandom(6).hex()})."
             return describe_error(error)
 
     def install_hooks(self, hooks: CallHooks) -> None:
@@ -195,7 +192,9 @@ class Runtime:
     def drain(self, agent: str | None, tool: str | None, timeout: float | None) -> int:
         """Wait until no calls are in flight but those of this context; return how many others still are."""
         scopes = [frame[SCOPE] for frame in iter_active_calls(self.registry)]
-        own = sum(1 for scope in scopes if agent in (None, scope.actor) and tool in (None, scope.tool))
+        own = sum(
+            (agent is None or agent in list_members(scope.principal)) and tool in (None, scope.tool) for scope in scopes
+        )
         return self.in_flight.drain(agent, tool, timeout, own)
 
     def close(self) -> None:
@@ -217,3 +216,8 @@ class Runtime:
         self.threads.close()
         self.background_loop.close()
         self.hooks.shut_down_engines()
+
+
+def list_plugin_problems(runtime: Runtime) -> list[RegistryProblem]:
+    """Return a problem for each plugin of a registry that failed."""
+    return [] if runtime.plugins is None else list(runtime.plugins.list_problems())

@@ -9,12 +9,14 @@ from typing import Any, Final, Protocol
 import msgspec
 from attrs import evolve
 
-from praval_tools.errors import UnknownFormatError
+from praval_tools.errors import ToolUsageError, UnknownFormatError
 from praval_tools.formats import anthropic, gemini, mcp, openai_chat, openai_responses
+from praval_tools.formats.detection import find_formats
 from praval_tools.formats.format import Format, Offer, WireObject
+from praval_tools.formats.response_fields import assign_call_ids
 from praval_tools.formats.strict import StrictCost, make_strict_schema
 from praval_tools.formats.strict_nulls import contains_null, drop_default_nulls
-from praval_tools.names import to_wire_name
+from praval_tools.names import shorten_repr, to_wire_name
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult
@@ -38,6 +40,9 @@ REASON: Final = "toolcall_reason"
 _REASON_DESCRIPTION: Final = (
     "Why you call this tool now, in one sentence. It is kept in the records and not given to the tool."
 )
+
+
+NOT_GIVEN: Final = object()
 
 
 class ExportedTool(Protocol):
@@ -65,6 +70,24 @@ def format_of(name: str | Format, known: Mapping[str, Format] = FORMATS) -> Form
         return known[name]
     except (KeyError, TypeError):
         raise UnknownFormatError(str(name), known) from None
+
+
+def detect_format(response: object) -> Format:
+    """
+    Return the format in which a reply is, by its shape.
+
+    Raises:
+        ToolUsageError: It has the shape of no format, or of several that would read different calls.
+    """
+    forms = find_formats(response, dict.fromkeys(FORMATS.values()))
+    if len(forms) == 1:
+        return forms[0]
+    names = ", ".join(form.name for form in forms or dict.fromkeys(FORMATS.values()))
+    problem = f"may be in several formats: {names}" if forms else f"is in none of the formats: {names}"
+    raise ToolUsageError(
+        f"{shorten_repr(response)} {problem}. Name its format: parse_tool_calls('anthropic', reply).",
+        "unknown-reply-format",
+    )
 
 
 # ── tools ────────────────────────────────────────────────────────────────────────────────────────
@@ -131,26 +154,41 @@ def _with_reason(parameters: JsonSchema) -> JsonSchema:
 
 
 def parse_tool_calls(
-    api_format: str | Format, response: object, *,
+    api_format: object, response: object = NOT_GIVEN, *,
     tools: Iterable[ExportedTool] | Mapping[str, ExportedTool] | None = None,
     strict: bool = False, think_augment: bool = False,
 ) -> list[ToolCall]:  # fmt: skip
     """
     Return the calls that a model asks for; never raises for what the model wrote.
 
-    Arguments that are not JSON are kept as they are, and the call becomes an `invalid_arguments` result. A call
-    without an id, or with that of another, gets an id, the same each time.
+    Arguments that are JSON text are parsed. What is not the text of an object, or longer than a registry takes by
+    default, is kept as it is, and the call becomes an `invalid_arguments` result. A call without an id, or with that
+    of another, gets an id, the same each time.
 
     Args:
-        api_format: The reply's.
+        api_format: The reply's; left out, as in `parse_tool_calls(reply)`, or None: it is found by the reply's shape.
         response: A response, its message, parts or items, or the chunks of a stream in a list; dicts or the
             objects of the provider's SDK.
         tools: The offered tools, an agent's toolset or a list; wire names become the tools' own then. Without, a
             wire name stays, and the call finds its tool by that.
         strict: The tools were exported so: a null that stands for a default is left out. Needs *tools*.
         think_augment: The tools were exported so: the reason moves from the arguments to `ToolCall.reason`.
+
+    Raises:
+        ToolUsageError: No format is named, and the reply has the shape of none, or of several that differ.
     """
-    form = format_of(api_format)
+    if response is NOT_GIVEN:
+        api_format, response = None, api_format
+    form = detect_format(response) if api_format is None else format_of(api_format)  # type: ignore[arg-type]
+    calls = read_tool_calls(form, response, tools=tools, strict=strict, think_augment=think_augment)
+    return list(map(_parse_text_arguments, calls))
+
+
+def read_tool_calls(
+    form: Format, response: object, *, tools: Iterable[ExportedTool] | Mapping[str, ExportedTool] | None = None,
+    strict: bool = False, think_augment: bool = False,
+) -> list[ToolCall]:  # fmt: skip
+    """Do what `parse_tool_calls` does, and leave arguments that are text to the registry, whose limits hold for it."""
     offered_tools = list(tools.values() if isinstance(tools, Mapping) else tools or ())
     tools_by_name = {to_wire_name(tool.name): tool for tool in offered_tools}
     tools_by_name |= {tool.name: tool for tool in offered_tools}
@@ -164,6 +202,31 @@ def parse_tool_calls(
             call = msgspec.structs.replace(call, name=tool.name, arguments=arguments)
         calls.append(call)
     return calls
+
+
+def _parse_text_arguments(call: ToolCall) -> ToolCall:
+    if not isinstance(call.arguments, str | bytes):
+        return call
+    try:
+        return msgspec.structs.replace(call, arguments=parse_arguments(call.arguments))
+    except MalformedArgumentsError:
+        return call
+
+
+def read_call_list(calls: object) -> list[ToolCall]:
+    """
+    Return the calls in a list: `ToolCall`s, or calls as a provider sent them, such as `message.tool_calls`.
+
+    Raises:
+        ToolUsageError: It is not a list, or its items are in no known format.
+    """
+    if not isinstance(calls, list | tuple):
+        raise ToolUsageError(
+            f"{shorten_repr(calls)} is not a list of calls: pass message.tool_calls, or parse_tool_calls(reply). "
+            f"ToolLoop takes whole replies, and runs no calls of one that was cut.",
+            "no-calls",
+        )
+    return assign_call_ids(calls) if all(isinstance(call, ToolCall) for call in calls) else parse_tool_calls(calls)
 
 
 def _without_reason(call: ToolCall) -> ToolCall:

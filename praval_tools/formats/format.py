@@ -9,12 +9,12 @@ from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.strict import StrictCost, StrictRules
-from praval_tools.schema.encode import encode, to_json_bytes
+from praval_tools.schema.encode import to_json_bytes
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.schema.schema_tree import JsonSchema
-from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.content import Content, to_content_blocks
+from praval_tools.tools.call import ToolCall, ToolResult, encode_value, list_content_blocks
+from praval_tools.tools.content import Content
 from praval_tools.tools.metadata import ToolMetadata
 
 WireObject: TypeAlias = dict[str, Any]
@@ -99,13 +99,13 @@ def require_call_id(item: ToolCall | ToolResult) -> str:
 
 def get_content_blocks(result: ToolResult) -> list[Content] | None:
     """Return the content blocks of a successful result; None where it is JSON, text or an error."""
-    return to_content_blocks(result.result) if result.success else None
+    return list_content_blocks(result) if result.success else None
 
 
 def to_json_value(result: ToolResult) -> Any:
     """Return the value of a successful result as JSON; its text where it has no JSON form, or is too large."""
     try:
-        value = encode(result.result)
+        value = encode_value(result)
     except Exception:  # the seam to whatever a tool returned, whose text says what is wrong
         return result.for_model()
     fits = result.max_size is None or len(to_json_bytes(replace_surrogates_in_json(value))) <= result.max_size

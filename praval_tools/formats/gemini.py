@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from praval_tools.formats.format import (
     Format,
@@ -14,7 +14,13 @@ from praval_tools.formats.format import (
     to_arguments_object,
     to_json_value,
 )
-from praval_tools.formats.response_fields import assign_call_ids, get_items, get_member, get_text
+from praval_tools.formats.response_fields import (
+    assign_call_ids,
+    get_first_candidate,
+    get_items,
+    get_member,
+    get_text,
+)
 from praval_tools.formats.schema_root import flatten_root
 from praval_tools.names import to_wire_name
 from praval_tools.schema.json_values import replace_surrogates
@@ -23,6 +29,8 @@ from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.content import Content, describe_blocks
 
 _BINARY_BLOCK_TYPES: Final = ("image", "audio", "resource")
+_PARTIAL_ARGUMENTS: Final = "(a part of streamed arguments)"
+"""Stands for arguments that are not whole, so that the call is refused for them."""
 
 
 def export_tool(offer: Offer) -> WireObject:
@@ -44,14 +52,21 @@ def _iter_calls(response: object) -> Iterator[ToolCall]:
         for item in response:
             yield from _iter_calls(item)
         return
-    call = get_member(response, "function_call", "functionCall")
-    if call is not None:
-        yield ToolCall(get_member(call, "id"), get_text(call, "name"), get_member(call, "args"))
-        return
     candidates = get_items(response, "candidates")
-    content = get_member(candidates[0], "content") if candidates else get_member(response, "content") or response
-    for part in get_items(content, "parts"):
-        yield from _iter_calls(part)
+    holder = get_first_candidate(candidates) if candidates else response
+    content = get_member(holder, "content") or holder
+    parts = [response] if get_raw_call(response) is not None else get_items(content, "parts")
+    for call in map(get_raw_call, parts):
+        if call is None:
+            continue
+        is_part = get_member(call, "will_continue", "willContinue", "partial_args", "partialArgs")
+        arguments = _PARTIAL_ARGUMENTS if is_part else get_member(call, "args")
+        yield ToolCall(get_member(call, "id"), get_text(call, "name"), arguments)
+
+
+def get_raw_call(part: object) -> Any:
+    """Return the call of a part as it was sent, or None where the part is something else."""
+    return get_member(part, "function_call", "functionCall")
 
 
 def render_result(result: ToolResult) -> WireObject:

@@ -7,10 +7,19 @@ from typing import Final
 
 from praval_tools.formats.format import Format, Offer, WireObject, require_call_id
 from praval_tools.formats.openai_common import STRICT_RULES, prepare_schema, to_arguments_text
-from praval_tools.formats.response_fields import assign_call_ids, get_items, get_member, get_text
+from praval_tools.formats.response_fields import (
+    assign_call_ids,
+    get_first_candidate,
+    get_items,
+    get_member,
+    get_text,
+)
 from praval_tools.names import to_wire_name
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall, ToolResult
+
+CALL_MEMBERS: Final = frozenset(("id", "index", "type", "function", "custom"))
+"""The members of a call that are written anew when it goes back; others, such as signatures, go back as they came."""
 
 
 def export_tool(offer: Offer) -> WireObject:
@@ -33,31 +42,35 @@ def parse_calls(response: object) -> list[ToolCall]:
 
 def _parse_message(response: object) -> Iterator[ToolCall]:
     choices = get_items(response, "choices")
-    message = get_member(choices[0], "message") if choices else response
-    calls = get_items(message) or get_items(message, "tool_calls")
-    for call in calls:
+    message = get_member(get_first_candidate(choices), "message") if choices else response
+    for call in get_raw_calls(message):
         function = get_member(call, "function", "custom")
-        if function is not None:
-            arguments = get_member(function, "arguments", "input")
-            yield ToolCall(get_member(call, "id"), get_text(function, "name"), arguments)
+        yield ToolCall(get_member(call, "id"), get_text(function, "name"), get_member(function, "arguments", "input"))
+
+
+def get_raw_calls(message: object) -> list[WireObject]:
+    """Return the calls of a message, or of a list of calls, as they were sent; each becomes one `ToolCall`."""
+    calls = get_items(message) or get_items(message, "tool_calls")
     if not calls and (function := get_member(message, "function_call")) is not None:
-        yield ToolCall(None, get_text(function, "name"), get_member(function, "arguments"))
+        return [{"function": function}]
+    return [call for call in calls if get_member(call, "function", "custom") is not None]
 
 
 def _parse_stream(chunks: Sequence[object]) -> Iterator[ToolCall]:
-    calls: dict[Hashable, dict[str, str]] = {}
+    calls: dict[Hashable, WireObject] = {}
     for chunk in chunks:
-        for choice in get_items(chunk, "choices")[:1]:
-            for position, delta in enumerate(get_items(get_member(choice, "delta"), "tool_calls")):
-                add_call_delta(calls, position, delta)
+        delta = get_member(get_first_candidate(get_items(chunk, "choices")), "delta")
+        for position, call_delta in enumerate(get_items(delta, "tool_calls")):
+            add_call_delta(calls, position, call_delta)
     for call in calls.values():
         yield ToolCall(call["id"] or None, call["name"], call["arguments"])
 
 
-def add_call_delta(calls: dict[Hashable, dict[str, str]], position: int, delta: object) -> None:
+def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: object) -> WireObject:
     """
-    Add a piece of a call to *calls*; some servers leave the index out, or repeat the name and the id each time.
+    Add a piece of a call to *calls*, and return the call that it belongs to.
 
+    Some servers leave the index out, or repeat the name and the id each time.
     A piece without an index belongs to the call before, unless it comes with an id of its own. One with the index of
     another call, and with an id and a name of its own, begins a call: there are servers that number each call 0.
     """
@@ -70,10 +83,11 @@ def add_call_delta(calls: dict[Hashable, dict[str, str]], position: int, delta: 
     name = get_text(function, "name")
     if call_id and name and index in calls and calls[index]["id"] not in ("", call_id):
         calls["earlier", len(calls)] = calls.pop(index)
-    call = calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
+    call = calls.setdefault(index, {"id": "", "name": "", "arguments": "", "extra": {}})
     call["id"] = call["id"] or call_id
     call["name"] = call["name"] or name
     call["arguments"] += get_text(function, "arguments", "input")
+    return call
 
 
 def render_result(result: ToolResult) -> WireObject:

@@ -28,7 +28,7 @@ STRICT_RULES: Final = StrictRules(
 
 
 def prepare_schema(schema: JsonSchema) -> JsonSchema:
-    """Return a schema that OpenAI takes outside of strict mode."""
+    """Return a schema that OpenAI takes outside strict mode."""
     prepared = add_missing_items(flatten_root(schema))
     return prepared if "properties" in prepared else {**prepared, "properties": {}}
 

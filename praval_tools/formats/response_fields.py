@@ -41,6 +41,11 @@ def get_index(value: object, name: str) -> int | None:
     return member if isinstance(member, int) else None
 
 
+def get_first_candidate(candidates: Sequence[object]) -> Any:
+    """Return the first of the answers that a model offers, by its index where it has one; None where it is not here."""
+    return next((candidate for candidate in candidates if get_index(candidate, "index") in (None, 0)), None)
+
+
 def to_plain_data(value: Any) -> Any:
     """Return what a provider sent as dicts and lists."""
     dump = getattr(value, "model_dump", None)

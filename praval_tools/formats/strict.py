@@ -298,7 +298,7 @@ def _add_counts(schema: JsonSchema, counts: _StrictCounts) -> None:
 
 
 class _DepthCounter:
-    """Counts levels of lists and objects; a definition that is inside of itself counts once."""
+    """Counts levels of lists and objects; a definition that is inside itself counts once."""
 
     def __init__(self, root: JsonSchema) -> None:
         self._root, self._depths_by_pointer = root, dict[str, int]()

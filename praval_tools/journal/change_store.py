@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
-from praval_tools.access.events import STORED_EVENTS, AnyStateEvent
+from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, GrantRevoked
 from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_event
 from praval_tools.clock import Clock
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.journal.codec import build_record
-from praval_tools.journal.events import get_process_name
+from praval_tools.journal.events import StoredAccessEvent, get_process_name
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.journal.stored_changes import build_stored_rows, read_stored_changes
+
+_LOOK_INTERVAL: Final = 0.25
+"""Seconds for which a process relies on what it knows when it lists and explains; calls always ask the store."""
 
 
 class JournalChangeStore:
@@ -30,7 +34,7 @@ class JournalChangeStore:
 
     def __init__(self, store: Store, clock: Clock, *, lenient: bool) -> None:
         self._store, self._clock, self._lenient = store, clock, lenient
-        self._has_read = False
+        self._has_read, self._next_look = False, 0.0
         self._deferred: list[tuple[AccessState, tuple[AnyStateEvent, ...]]] = []
 
     def stamp_events(self, events: Iterable[AnyStateEvent]) -> list[AnyStateEvent]:
@@ -88,7 +92,7 @@ class JournalChangeStore:
             before, after = after, apply_event(after, event)
             if isinstance(event, STORED_EVENTS) and event.id and not event.stored:
                 event_rows, event_uses = build_stored_rows(before, after, event)
-                records.append(build_record(event))
+                records.append(_build_change_record(before, event))
                 uses += event_uses
                 for row in event_rows:  # of several about one thing the last counts
                     rows[row.kind, row.key, row.source] = row
@@ -112,9 +116,40 @@ class JournalChangeStore:
             f"{error} The change counts in this process alone.", JournalWarning, stacklevel=get_user_stacklevel()
         )
 
+    def is_outdated(self, state: AccessState, *, at_once: bool = False) -> bool:
+        """
+        Tell whether other processes changed something since *state*.
+
+        Args:
+            state: What this process knows.
+            at_once: Ask the store now, instead of several times a second at most.
+        """
+        now = self._clock.monotonic()
+        if now < self._next_look and not at_once:
+            return False
+        self._next_look = now + _LOOK_INTERVAL
+        try:
+            return self._store.revision() != state.revision
+        except JournalError as error:
+            if not self._lenient:
+                raise
+            warnings.warn(
+                f"{error} What other processes changed is not known here.",
+                JournalWarning,
+                stacklevel=get_user_stacklevel(),
+            )
+            return False
+
     def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
         """Return the stored changes that *state* does not have, and the revision that it has with them."""
         view = self._store.state(state.revision)
         changes = list(read_stored_changes(state, view, is_first_read=not self._has_read))
         self._has_read = True
         return changes, view.revision
+
+
+def _build_change_record(before: AccessState, event: StoredAccessEvent) -> Record:
+    """Return the record of *event*; the end of a grant is found by the agent and tool of that grant."""
+    record = build_record(event)
+    grant = before.find_known_grant(event.grant) if isinstance(event, GrantRevoked) else None
+    return record if grant is None else replace(record, agent=grant.agent, tool=grant.tool)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import Enum
 from types import NoneType
-from typing import Any, Final, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import msgspec
@@ -23,6 +23,7 @@ from praval_tools.journal.storage.protocol import Record
 from praval_tools.journal.value_codec import pack_value, unpack_value
 from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.schema.encode import to_json_bytes
+from praval_tools.schema.json_values import reject_constant
 
 EVENT_VERSION: Final = 1
 """Of the form; a reader refuses every other, so raise it with a converter for the old ones."""
@@ -147,14 +148,10 @@ def _decode_object(data: bytes | str, event_id: str) -> dict[str, object]:
 def _decode_with_stdlib(data: bytes | str, event_id: str) -> object:
     """Decode what msgspec refuses: integers of very many digits, and text with half of a surrogate pair."""
     try:
-        return json.loads(data, parse_constant=_reject_constant)
+        return json.loads(data, parse_constant=reject_constant)
     except (ValueError, RecursionError) as error:
         problem = f"it is not JSON ({_to_single_line(str(error))})"
         raise EventFormatError(event_id, (problem,), _DAMAGED_FIX) from None
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _get_event_id(event: object) -> str:

@@ -20,12 +20,11 @@ from attrs import Attribute, field, frozen
 from attrs.validators import instance_of
 
 from praval_tools.access import events
-from praval_tools.access.permissions import Block, Grant
-from praval_tools.access.records import AgentProfile, Delegation
 from praval_tools.errors import Problem
+from praval_tools.forks import handle_forks
+from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome
-from praval_tools.tools.decision import Decision
 
 _HOSTNAME: Final = socket.gethostname()
 
@@ -36,8 +35,7 @@ def get_process_name() -> str:
     return f"{_HOSTNAME}:{os.getpid()}"
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=get_process_name.cache_clear)
+handle_forks(get_process_name, in_child=lambda function: function.cache_clear())
 
 
 class EventType(StrEnum):
@@ -91,46 +89,6 @@ def _check_milliseconds(event: object, attribute: Attribute[float | None], numbe
 
 
 @frozen(kw_only=True)
-class RecordedDecision:
-    """
-    What the journal keeps of a `Decision`: which rule decided, and by which record.
-
-    Args:
-        allowed: Whether the call was allowed.
-        rule: Which rule decided.
-        reason: One sentence for a person.
-        source: The record, as text: `grant:<id>`, `block:<by>`, `agent:<name>`, or the name of its kind.
-    """
-
-    allowed: bool
-    rule: str
-    reason: str = ""
-    source: str = ""
-
-
-def to_recorded_decision(decision: Decision) -> RecordedDecision:
-    """Return what the journal keeps of *decision*."""
-    return RecordedDecision(
-        allowed=decision.allowed, rule=decision.rule, reason=decision.reason, source=_describe_source(decision.source)
-    )
-
-
-def _describe_source(source: object) -> str:
-    if source is None or isinstance(source, str):
-        return source or ""
-    if isinstance(source, Grant):
-        return f"grant:{source.id}"
-    if isinstance(source, Block):
-        return f"block:{source.by}"
-    if isinstance(source, AgentProfile):
-        return f"agent:{source.name}"
-    if isinstance(source, Delegation):
-        return f"delegation:{source.parent.agent}"
-    name = getattr(source, "name", "")
-    return f"{type(source).__name__.lower()}:{name}" if isinstance(name, str) and name else type(source).__name__
-
-
-@frozen(kw_only=True)
 class EventBase:
     """
     Base of the events that are not changes of access.
@@ -181,6 +139,8 @@ class AgentToolCall(_CallEventBase):
         repairs: What was repaired in the arguments.
         digest: Of the repaired arguments, by which a replay finds the call.
         given: The digest of the arguments as the caller passed them, where these differ.
+        principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
+            agent that acts for itself and for the operator; `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
     """
 
@@ -195,6 +155,7 @@ class AgentToolCall(_CallEventBase):
     repairs: tuple[Repair, ...] = ()
     digest: str = ""
     given: str = ""
+    principal: str = ""
     toolcall_reason: str = ""
 
 
@@ -268,6 +229,8 @@ class CallRefused(_CallEventBase):
         parent_id: The call inside which this one was made.
         digest: Of the arguments by which a replay finds the call.
         given: The digest of the arguments as the caller passed them, where these differ.
+        principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
+            agent that acts for itself and for the operator; `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
     """
 
@@ -283,13 +246,14 @@ class CallRefused(_CallEventBase):
     parent_id: str | None = None
     digest: str = ""
     given: str = ""
+    principal: str = ""
     toolcall_reason: str = ""
 
 
 @frozen(kw_only=True)
 class ApprovalAsked(_CallEventBase):
     """
-    A call waits for a person.
+    A call waits for a person; the event's id is that of the request.
 
     Args:
         arguments: What would be passed.
@@ -297,6 +261,9 @@ class ApprovalAsked(_CallEventBase):
         risk_level: The tool's.
         reason: Why an approval is needed.
         expires: From when an answer no longer counts.
+        chain: The agents on whose behalf it calls, the nearest first.
+        digest: Under the journal's key, of all that the answer is bound to.
+        secret_arguments: The names of the arguments that are, or hold, secrets.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED
@@ -306,6 +273,9 @@ class ApprovalAsked(_CallEventBase):
     risk_level: str = "low"
     reason: str = ""
     expires: datetime | None = None
+    chain: tuple[str, ...] = ()
+    digest: str = ""
+    secret_arguments: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -319,8 +289,9 @@ class ApprovalAnswered(_CallEventBase):
         reason: Why.
         fingerprint: Of the definition that was approved.
         arguments: The edited arguments; None where they were left as they are.
-        digest: Of the arguments that were approved.
+        digest: That of the request.
         expires: From when the answer no longer counts.
+        approval_id: The id of the request.
     """
 
     type: ClassVar = EventType.APPROVAL_ANSWERED
@@ -332,6 +303,7 @@ class ApprovalAnswered(_CallEventBase):
     arguments: Any = None
     digest: str = ""
     expires: datetime | None = None
+    approval_id: str = ""
 
 
 @frozen(kw_only=True)
@@ -354,6 +326,7 @@ class LoopBegan(EventBase):
         masked: Something in it is secret, so that the loop cannot be continued from this event alone.
         model: The model's name.
         parent_id: The call from whose tool the loop was begun.
+        principal: As of the calls of the agent.
     """
 
     type: ClassVar = EventType.LOOP_BEGAN
@@ -365,6 +338,7 @@ class LoopBegan(EventBase):
     masked: bool = False
     model: str = ""
     parent_id: str | None = None
+    principal: str = ""
 
 
 @frozen(kw_only=True)

@@ -21,18 +21,19 @@ from praval_tools.journal.events import (
     CallRerun,
     EventType,
     JournalEvent,
-    RecordedDecision,
     get_process_name,
 )
-from praval_tools.journal.redaction.marker_key import load_key
+from praval_tools.journal.recorded_decisions import RecordedDecision
+from praval_tools.journal.redaction.marker_key import load_store_key
 from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
-from praval_tools.journal.storage.protocol import Item, RecordFilters, RunInfo, Store
-from praval_tools.names import shorten_repr
+from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Store
+from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.schema.encode import encode
 from praval_tools.tools.call import Outcome
+from praval_tools.tools.frames import get_current_actor, refuse_others_than_operator
 
 NOT_GIVEN: Final[Any] = msgspec.UNSET
 
@@ -43,7 +44,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     Args:
         seq: Its number in the store: unique, increasing.
-        run_seq: Its number in its run, from 1 without gaps; None outside of runs.
+        run_seq: Its number in its run, from 1 without gaps; None outside runs.
         event: What happened.
     """
 
@@ -100,6 +101,27 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     seq: int | None = None
 
 
+def get_call_id(call: str | RecordedCall, run_id: str) -> str:
+    """
+    Return the id of a call of run *run_id*, given as its id or as it was recorded.
+
+    Raises:
+        ToolUsageError: The call is of another run.
+        TypeError: It is neither.
+    """
+    if isinstance(call, RecordedCall):
+        if call.run_id != run_id:
+            raise ToolUsageError(
+                f"Call {shorten_repr(call.tool_call_id)} belongs to run {call.run_id!r}, not to run {run_id!r}; "
+                f"resolve it there.",
+                "not-in-doubt",
+            )
+        return call.tool_call_id
+    if not isinstance(call, str):
+        raise TypeError(f"Pass the id of a call or an entry of run.in_doubt, not {shorten_repr(call)}.")
+    return call
+
+
 def build_recorded_call(run_id: str, entry: ReplayEntry) -> RecordedCall:
     """Return what was recorded of one call."""
     records = [record for record in (entry.start, entry.end) if record is not None]
@@ -138,12 +160,19 @@ class Journal:
     """
 
     def __init__(self, store: Store, redactor: Redactor | None = None, clock: Clock | None = None) -> None:
-        self.store, self._clock, self._redactor = store, clock or SystemClock(), redactor
+        self._store, self._clock, self._redactor = store, clock or SystemClock(), redactor
+        self._opened_by = get_current_actor()
+
+    @property
+    def store(self) -> Store:
+        """Where the records are, for the operator alone: nothing is asked there of who writes, prunes or closes."""
+        refuse_others_than_operator("use the store of the journal")
+        return self._store
 
     @property
     def name(self) -> str:
         """What errors call it."""
-        return self.store.name
+        return self._store.name
 
     def __repr__(self) -> str:
         return f"<Journal {self.name!r}>"
@@ -154,12 +183,16 @@ class Journal:
         until: datetime | None = None, after_seq: int = 0,
     ) -> Iterator[JournalEntry]:  # fmt: skip
         """Yield the events that fit all filters, in order; *since* is included, *until* is not."""
-        records = self.store.read(
+        records = self._store.read(
             run_id=run_id, call_id=call_id, agent=agent, tool=tool, type=type, since=since, until=until,
             after_seq=after_seq,
         )  # fmt: skip
         for record in records:
             yield JournalEntry(record.seq or 0, record.run_seq, from_json(record.body, event_id=record.id))
+
+    def read_records(self, **filters: Unpack[RecordFilters]) -> Iterator[Record]:
+        """Yield the records of the events that fit all filters, in order."""
+        return self._store.read(**filters)
 
     def events(self, **filters: Unpack[RecordFilters]) -> Iterator[JournalEvent]:
         """Yield the events alone; accepts the filters of `read`."""
@@ -167,19 +200,19 @@ class Journal:
 
     def count(self) -> int:
         """Return how many events there are."""
-        return self.store.count()
+        return self._store.count()
 
     def runs(self) -> Iterator[RunInfo]:
         """Yield the runs, the oldest first."""
-        return self.store.runs()
+        return self._store.runs()
 
     def has_run(self, run_id: str) -> bool:
         """Whether an event of this run is recorded."""
-        return next(iter(self.store.read(run_id=run_id)), None) is not None
+        return next(iter(self._store.read(run_id=run_id)), None) is not None
 
     def calls(self, run_id: str) -> list[RecordedCall]:
         """Return the calls of a run, in order."""
-        recording = Recording(run_id, "id", self.store.read(run_id=run_id))
+        recording = Recording(run_id, "id", self._store.read(run_id=run_id))
         return [build_recorded_call(run_id, entry) for entry in recording.entries.values()]
 
     def stats(self) -> UsageStats:
@@ -189,30 +222,39 @@ class Journal:
         return stats
 
     def prune(self, before: datetime) -> int:
-        """Delete what ended before, but no run that is open or in doubt; return how many events were deleted."""
-        return self.store.prune(before)
+        """
+        Delete what ended before, but no run that is open or in doubt; return how many events were deleted.
+
+        Raises:
+            NotOwnerError: The caller is not the operator.
+        """
+        refuse_others_than_operator("prune the journal")
+        return self._store.prune(before)
 
     def resolve(
-        self, run_id: str, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None, rerun: bool = False,
-        by: str = "operator",
+        self, run_id: str, call_id: str | RecordedCall, *, result: Any = NOT_GIVEN, error: str | None = None,
+        rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip
         """
         Record what came of a call in doubt, in a run that is open nowhere.
 
         Args:
             run_id: The run.
-            call_id: The call.
+            call_id: The call: its id, or the call as recorded.
             result: What its tool would have returned, as JSON or as a Python value.
             error: What went wrong.
             rerun: It may run again.
             by: Who resolves it.
 
         Raises:
+            NotOwnerError: The caller is not the operator.
             RunBusyError: The run is open somewhere; resolve the call there.
             ToolUsageError: No such call is in doubt, or not exactly one of the three is passed.
         """
-        with self.store.open_run(run_id):
-            recording = Recording(run_id, "id", self.store.read(run_id=run_id))
+        refuse_others_than_operator("resolve a call in doubt")
+        call_id = get_call_id(call_id, run_id)
+        with self._store.open_run(run_id):
+            recording = Recording(run_id, "id", self._store.read(run_id=run_id))
             self.settle(recording, call_id, result=result, error=error, rerun=rerun, by=by)
 
     def settle(
@@ -220,6 +262,7 @@ class Journal:
         rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip
         """Record what came of a call in doubt, in a run whose lease the caller holds; see `resolve`."""
+        refuse_others_than_operator("resolve a call in doubt")
         entry, in_doubt = recording.entries.get(call_id), recording.list_in_doubt()
         if entry is None or entry not in in_doubt:
             known = ", ".join(shorten_repr(entry.call_id) for entry in in_doubt[:5]) or "none"
@@ -245,19 +288,26 @@ class Journal:
             attempt = max(1, entry.attempts + 1)
         event, _ = self._get_redactor().build_plan().redact_event(event)
         record = build_record(event, attempt=attempt)
-        (answer,) = self.store.append([Item((record,))])
+        (answer,) = self._store.append([Item((record,))])
         if answer.error is not None:
             raise answer.error
         recording.apply_record(record)
 
     def _get_redactor(self) -> Redactor:
         if self._redactor is None:
-            self._redactor = Redactor(key=load_key(None if self.name == "memory" else self.name))
+            self._redactor = Redactor(key=load_store_key(self._store))
         return self._redactor
 
     def close(self) -> None:
-        """Write what waits, and release the store; safe to call twice."""
-        self.store.close()
+        """
+        Write what waits, and release the store; safe to call twice.
+
+        Raises:
+            NotOwnerError: The caller is neither the operator nor who opened the journal.
+        """
+        if self._opened_by == OPERATOR or get_current_actor() != self._opened_by:
+            refuse_others_than_operator("close the journal")
+        self._store.close()
 
     def __enter__(self) -> Journal:
         return self

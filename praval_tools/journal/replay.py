@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 import msgspec
 
 from praval_tools.errors import EventFormatError, ReplayMismatchError
+from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.codec import EVENT_VERSION, build_body_decoder
 from praval_tools.journal.events import EventType
 from praval_tools.journal.storage.protocol import Record
@@ -35,6 +35,8 @@ FINAL_OUTCOMES: Final = frozenset(Outcome) - IN_DOUBT_OUTCOMES - _PENDING_OUTCOM
 _CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
 UNFINISHED_STATUSES: Final = ("doubt", "rerun")
 """The statuses of a call that an earlier process began, and of which no result is known."""
+NO_PRINCIPAL: Final = "none"
+"""What is recorded for the principal of a call that names no agent."""
 _MAX_EXACT_INTEGER: Final = 2**53
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -68,6 +70,8 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
         call_id: The id that the caller passed; None: it passed none.
         agent: Who calls; None for the operator.
         tool: The tool's name.
+        chain: The agents on whose behalf it calls, the nearest first.
+        principal: What tells the caller from others of this agent and chain, as it is recorded.
         parent_id: The call inside which it is made.
         arguments: Redacted, normalised where the tool is known.
         digest: Of these arguments.
@@ -78,14 +82,26 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
     call_id: str | None
     agent: str | None
     tool: str
+    chain: tuple[str, ...]
+    principal: str
     parent_id: str | None
     arguments: Any
     digest: str
     given_digest: str = ""
     fingerprint: str = ""
 
+    @property
+    def matching_principals(self) -> tuple[str, ...]:
+        """What may be recorded as *principal* for calls of the same caller; release 0.1 recorded the chain alone."""
+        is_delegated = self.chain and self.principal != NO_PRINCIPAL
+        return (self.principal, "") if is_delegated else (self.principal,)
+
     def __str__(self) -> str:
-        return f"{self.tool}({shorten_repr(self.arguments, 80)}) by {self.agent!r}"
+        return f"{self.tool}({shorten_repr(self.arguments, 80)}) by {_describe_caller(self.agent, self.chain)}"
+
+
+def _describe_caller(agent: str | None, chain: tuple[str, ...]) -> str:
+    return f"{agent!r} on behalf of {', '.join(map(repr, chain))}" if chain else repr(agent)
 
 
 class _CallFields(msgspec.Struct, gc=False):
@@ -94,6 +110,8 @@ class _CallFields(msgspec.Struct, gc=False):
     v: int = 0
     digest: str = ""
     given: str = ""
+    chain: tuple[str, ...] = ()
+    principal: str = ""
     parent_id: str | None = None
     fingerprint: str = ""
     outcome: str = ""
@@ -108,7 +126,7 @@ _decode_call_fields: Final = build_body_decoder(_CallFields)
 _decode_arguments: Final = build_body_decoder(_ArgumentsField)
 
 
-_wait_graph_lock: Final = threading.Lock()
+_wait_graph_lock: Final = ForkSafeLock()
 """Guards which call waits for which, in all runs."""
 
 CallStatus = Literal["new", "done", "doubt", "rerun", "asked"]
@@ -121,6 +139,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     agent: str | None
     tool: str
     position: int
+    chain: tuple[str, ...] = ()
+    principal: str = ""
     parent_id: str | None = None
     digest: str = ""
     given_digest: str = ""
@@ -128,13 +148,17 @@ class ReplayEntry(msgspec.Struct, eq=False):
     _status: CallStatus | None = "new"
     start: Record | None = None
     end: Record | None = None
-    approval: Record | None = None
     attempts: int = -1
     was_requested: bool = False
     is_matched: bool = False
     is_claimed: bool = False
     release_future: Future[None] | None = None
     awaited_entries: tuple[ReplayEntry, ...] = ()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The agent that called, and those on whose behalf; none for the operator."""
+        return () if self.agent is None else tuple(dict.fromkeys((self.agent, *self.chain)))
 
     def apply_record(self, record: Record) -> None:
         """Apply *record*, the next one of this call, which was read from the store."""
@@ -150,12 +174,11 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self.mark_ended(record, Outcome(fields.outcome))
         elif kind == EventType.CALL_RERUN:
             self._status = "rerun"
-        elif kind == EventType.APPROVAL_ANSWERED:
-            self.approval = record
 
     def _apply_fields(self, record: Record) -> _CallFields:
         fields = decode_body(record, _decode_call_fields)
         self.digest, self.given_digest, self.parent_id = fields.digest, fields.given, fields.parent_id
+        self.chain, self.principal = fields.chain, fields.principal
         if record.type == _CALL:
             self.fingerprint = fields.fingerprint
         return fields
@@ -174,7 +197,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def mark_started(self, record: Record) -> None:
         """Apply the record of its start."""
         self._count_attempt(record)
-        self.start, self._status, self.approval = record, "doubt", None
+        self.start, self._status = record, "doubt"
 
     def mark_ended(self, record: Record, outcome: Outcome) -> None:
         """Apply the record of its end, or of a refusal, which says nothing of a call that an earlier process began."""
@@ -218,8 +241,10 @@ class ReplayEntry(msgspec.Struct, eq=False):
         return False
 
     def matches(self, query: ReplayQuery) -> bool:
-        """Tell whether it is the call of *query*: same agent, tool and arguments."""
-        if (self.agent, self.tool) != (query.agent, query.tool):
+        """Tell whether it is the call of *query*: same principal, tool and arguments."""
+        if (self.agent, self.chain, self.tool) != (query.agent, query.chain, query.tool):
+            return False
+        if self.principal not in query.matching_principals:
             return False
         digests = {query.digest, query.given_digest or query.digest}
         return self.digest in digests or (self.given_digest != "" and self.given_digest in digests)
@@ -227,7 +252,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def __str__(self) -> str:
         record = self.start or self.end
         arguments = _decode_arguments(record.body).arguments if record is not None else ...
-        return f"{self.tool}({shorten_repr(arguments, 80)}) by {self.agent!r}"
+        return f"{self.tool}({shorten_repr(arguments, 80)}) by {_describe_caller(self.agent, self.chain)}"
 
 
 class VersionedBody(Protocol):
@@ -256,7 +281,7 @@ def decode_body(record: Record, decode: Callable[[bytes], B]) -> B:
     return body
 
 
-_ContentKey = tuple[str | None, str, str | None, str]
+_ContentKey = tuple[str | None, tuple[str, ...], str, str, str | None, str]
 
 
 class Recording:
@@ -271,7 +296,7 @@ class Recording:
 
     def __init__(self, run_id: str, match: MatchMode, records: Iterable[Record]) -> None:
         self.run_id, self._match_mode = run_id, match
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self.entries: dict[str, ReplayEntry] = {}
         for record in records:
             self._apply_record(record)
@@ -323,6 +348,8 @@ class Recording:
                     query.agent,
                     query.tool,
                     len(self.entries) + 1,
+                    query.chain,
+                    query.principal,
                     query.parent_id,
                     query.digest,
                     query.given_digest,
@@ -341,9 +368,7 @@ class Recording:
     def match_completed(self, query: ReplayQuery) -> ReplayEntry | None:
         """Return the recorded call that *query* repeats by its content, if it has its result; else change nothing."""
         with self._lock:
-            waiting = self._by_content.get((query.agent, query.tool, query.parent_id, query.digest))
-            while waiting and waiting[0].is_matched:
-                waiting.popleft()
+            waiting = self._find_by_content(query)
             entry = waiting[0] if waiting else None
             if entry is None or entry.is_claimed or entry.status != "done":
                 self.may_match_completed = False
@@ -364,7 +389,7 @@ class Recording:
     def _index_by_content(self, entry: ReplayEntry, *, first: bool) -> None:
         digests = (entry.digest,) if entry.given_digest in ("", entry.digest) else (entry.digest, entry.given_digest)
         for digest in digests:
-            key = entry.agent, entry.tool, entry.parent_id, digest
+            key = entry.agent, entry.chain, entry.principal, entry.tool, entry.parent_id, digest
             waiting = self._by_content.get(key)
             if waiting is None:
                 self._by_content[key] = deque((entry,))
@@ -383,12 +408,19 @@ class Recording:
             known = self.entries.get(query.call_id)
             if known is not None or self._match_mode == "id":
                 return known
+        waiting = self._find_by_content(query)
+        return waiting.popleft() if waiting else None
+
+    def _find_by_content(self, query: ReplayQuery) -> deque[ReplayEntry] | None:
+        """Return the recorded calls of the content of *query*, the first of which was not matched, if there is one."""
         for digest in (query.digest, query.given_digest):
-            waiting = self._by_content.get((query.agent, query.tool, query.parent_id, digest)) if digest else None
-            while waiting:
-                entry = waiting.popleft()
-                if not entry.is_matched:
-                    return entry
+            for principal in query.matching_principals if digest else ():
+                key = query.agent, query.chain, principal, query.tool, query.parent_id, digest
+                waiting = self._by_content.get(key)
+                while waiting and waiting[0].is_matched:
+                    waiting.popleft()
+                if waiting:
+                    return waiting
         return None
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:
@@ -422,7 +454,7 @@ class Recording:
             return [entry for entry in self.entries.values() if entry.status == "doubt" and not entry.is_claimed]
 
     def list_unused(self) -> list[ReplayEntry]:
-        """Return the recorded calls that were not repeated; not those inside of calls that were."""
+        """Return the recorded calls that were not repeated; not those inside calls that were."""
         with self._lock:
             return list(self._iter_unused())
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from praval_tools.clock import Clock, SystemClock
 from praval_tools.errors import StatsWarning, get_user_stacklevel
+from praval_tools.forks import handle_forks
 from praval_tools.journal.events import AgentToolResult, CallRefused, JournalEvent
 from praval_tools.journal.storage.atomic_files import write_atomically
 from praval_tools.journal.usage import STATS_VERSION, JsonObject, ToolUsage, UsageCounts, is_duration, parse_tools
@@ -41,6 +42,7 @@ class UsageStats:
         track_usage: False: nothing is counted.
         clock: Where times come from.
         switched: Called when counting is switched on or off.
+        require_operator: Called before what is counted, where it is saved and whether are changed from outside.
     """
 
     def __init__(
@@ -50,13 +52,30 @@ class UsageStats:
         track_usage: bool = True,
         clock: Clock | None = None,
         switched: Callable[[bool], None] | None = None,
+        require_operator: Callable[[str], None] = lambda verb: None,
     ) -> None:
-        self.storage_path = Path(storage_path) if storage_path is not None else None
-        self._track_usage, self._on_switch = track_usage, switched
+        self._storage_path = Path(storage_path) if storage_path is not None else None
+        self._track_usage, self._on_switch, self._require_operator = track_usage, switched, require_operator
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._pending: deque[_CallSample] = deque()
-        self._fold_lock = threading.Lock()
+        self._renew_lock()
+        handle_forks(self, in_child=UsageStats._renew_lock)
         self._tools: dict[str, ToolUsage] = {}
+
+    def _renew_lock(self) -> None:
+        self._fold_lock = threading.Lock()  # not reentrant: samples are folded one after the other
+
+    @property
+    def storage_path(self) -> Path | None:
+        """The file of the statistics: loaded when it is set, if it exists, and saved when the registry closes."""
+        return self._storage_path
+
+    @storage_path.setter
+    def storage_path(self, path: str | os.PathLike[str] | None) -> None:
+        self._require_operator("set the file of the statistics")
+        self._storage_path = Path(path) if path is not None else None
+        if path is not None:
+            self.load_stats()
 
     @property
     def track_usage(self) -> bool:
@@ -65,6 +84,7 @@ class UsageStats:
 
     @track_usage.setter
     def track_usage(self, on: bool) -> None:
+        self._require_operator("switch the statistics")
         if on != self._track_usage:
             self._track_usage = on
             if self._on_switch is not None:
@@ -91,11 +111,11 @@ class UsageStats:
             return
         pending = self._pending
         pending.append((agent, tool, outcome, duration_ms, when))
-        if len(pending) >= _FOLD_THRESHOLD and self._fold_lock.acquire(blocking=False):
+        if len(pending) >= _FOLD_THRESHOLD and (lock := self._fold_lock).acquire(blocking=False):
             try:
                 self._fold_pending()
             finally:
-                self._fold_lock.release()
+                lock.release()  # the one that was acquired: a child has another
 
     def record_event(self, event: JournalEvent) -> None:
         """Count the call that *event* ends; other events, late results among them, count nothing."""
@@ -121,11 +141,13 @@ class UsageStats:
         """
         if not is_duration(duration_ms):
             raise ValueError(f"duration_ms: {shorten_repr(duration_ms)} is not a number of milliseconds, 0 or more")
+        self._require_operator("count a call")
         outcome = Outcome.OK if success else Outcome.TOOL_ERROR
         self.record(None, tool_name, outcome, duration_ms=duration_ms, when=self._clock.now())
 
     def rebuild(self, events: Iterable[JournalEvent]) -> None:
         """Start from zero and count *events*, in any order, such as those of the journal."""
+        self._require_operator("replace the statistics")
         fresh = UsageStats(clock=self._clock)
         for event in events:
             fresh.record_event(event)
@@ -195,6 +217,7 @@ class UsageStats:
             ValueError: No path is given, and there is no default.
             OSError: It cannot be written; the old file stays.
         """
+        self._require_operator("save the statistics")
         target = self._resolve_path(path)
         with self._fold_lock:
             self._fold_pending()
@@ -219,6 +242,7 @@ class UsageStats:
             ValueError: No path is given, and there is no default.
             OSError: It cannot be opened.
         """
+        self._require_operator("replace the statistics")
         tools = self._read_file(self._resolve_path(path))
         if tools is None:
             return False

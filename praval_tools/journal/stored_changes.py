@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.access import events
+from praval_tools.access.drift import take_snapshot
 from praval_tools.access.permissions import Block, Grant
 from praval_tools.access.restore import to_portable_overrides
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
@@ -26,11 +27,17 @@ def build_stored_rows(
     """Return how *event*, which led from one state to the other, changes the rows and counts of the store."""
     if isinstance(event, events.ToolAssigned):
         grant = event.grant
-        row = StateRow("grant", grant.id, _get_tool_source(after, grant.tool), to_json(event))
-        return [row], [Uses(grant.id, grant.max_calls)] if grant.max_calls is not None else []
+        row = StateRow("grant", grant.id, _get_tool_source(after, grant.tool), _to_json_with_snapshot(after, event))
+        return [row], [Uses(grant.id, after.grants[grant.id].calls_left)] if grant.max_calls is not None else []
     if isinstance(event, _GrantEndingEvent):
         return _build_ending_rows(before, after, event)
     return list(_iter_other_rows(before, after, event)), []
+
+
+def _to_json_with_snapshot(state: AccessState, event: events.ToolAssigned | events.ToolShared) -> bytes:
+    """Return *event* as JSON, with what its tool is now: a later start compares."""
+    record = state.find_tool_record(event.grant.tool if isinstance(event, events.ToolAssigned) else event.tool)
+    return to_json(event if record is None else replace(event, snapshot=take_snapshot(record)))
 
 
 def _get_tool_source(state: AccessState, tool: str) -> str:
@@ -79,7 +86,7 @@ def _iter_ended_grants(
         if grant_id in seen:
             continue
         seen.add(grant_id)
-        waiting += before.child_grant_ids.get(grant_id) or ()
+        waiting += (*(before.child_grant_ids.get(grant_id) or ()), *before.list_narrowed_grants(grant_id))
         record = before.grants[grant_id]
         if record.stored and after.grants[grant_id].end_reason and not record.end_reason:
             yield record.grant, _get_tool_source(before, record.grant.tool)
@@ -94,7 +101,9 @@ def _iter_other_rows(before: AccessState, after: AccessState, event: StoredAcces
                 yield StateRow("block", _make_block_key(block), "", None)
     elif isinstance(event, events.OwnershipTransferred):
         yield StateRow("owner", event.tool, _get_tool_source(after, event.tool), to_json(event))
-    elif isinstance(event, events.ToolShared | events.ToolUnshared):
+    elif isinstance(event, events.ToolShared):
+        yield StateRow("shared", event.tool, _get_tool_source(after, event.tool), _to_json_with_snapshot(after, event))
+    elif isinstance(event, events.ToolUnshared):
         yield StateRow("shared", event.tool, _get_tool_source(after, event.tool), to_json(event))
     elif isinstance(event, events.ToolDisabled | events.ToolEnabled):
         body = to_json(event) if isinstance(event, events.ToolDisabled) else None
@@ -122,7 +131,9 @@ def read_stored_changes(state: AccessState, view: StateView, *, is_first_read: b
     tools_by_grant: dict[str, str] = {}
     for row in sorted(view.rows, key=lambda row: (row.revision, row.kind == "ended")):
         stored_event = None if row.body is None else from_json(row.body, event_id=row.key)
-        event = stored_event if isinstance(stored_event, events.StateEvent) else None
+        event: events.StateEvent | None = None
+        if isinstance(stored_event, events.StateEvent):
+            event = replace(stored_event, before_start=is_first_read)
         if row.kind in _TOOL_ROW_KINDS:
             tool = tools_by_grant.get(row.key) or _find_tool_name(state, row, event)
             if tool is not None:

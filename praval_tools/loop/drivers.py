@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
@@ -11,10 +11,13 @@ from attrs import frozen
 from praval_tools.errors import RegistryClosedError
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.storage.protocol import Store
+from praval_tools.loop.batch_progress import astream_batch, has_context_parameter, stream_batch
 from praval_tools.loop.model_calls import ReplyReader, aask_model, ask_model
 from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pause, RefuseCall, RunBatch, WriteItem
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
 from praval_tools.registry.toolset import Toolset, refuse_call, refuse_call_async
+from praval_tools.tools.call import ToolCall
+from praval_tools.tools.context import ToolProgress
 
 LoopEffects: TypeAlias = Generator[LoopEffect, Any, LoopResult]
 
@@ -31,6 +34,7 @@ class LoopResources:
         runtime: The registry's.
         store: Where the loop is recorded; None: it is not.
         max_parallel: Most calls at once.
+        stream: Whether the caller wants events while calls run.
     """
 
     model: Model
@@ -39,6 +43,11 @@ class LoopResources:
     runtime: Runtime
     store: Store | None
     max_parallel: int
+    stream: bool
+
+    def streams_progress(self, calls: Sequence[ToolCall]) -> bool:
+        """Tell whether a tool that is called can report its progress, and the caller of the loop wants to hear it."""
+        return self.stream and any(has_context_parameter(self.toolset, call.name) for call in calls)
 
 
 def drive(effects: LoopEffects, resources: LoopResources) -> Generator[LoopEvent]:
@@ -50,6 +59,8 @@ def drive(effects: LoopEffects, resources: LoopResources) -> Generator[LoopEvent
             try:
                 if isinstance(effect, EmitEvent):
                     yield effect.event
+                elif isinstance(effect, RunBatch) and resources.streams_progress(effect.calls):
+                    outcome = yield from stream_batch(resources.toolset, effect.calls, resources.max_parallel)
                 elif isinstance(effect, AskModel):
                     outcome = yield from ask_model(resources.model, effect.request, resources.read_reply)
                 else:
@@ -92,6 +103,14 @@ async def drive_async(effects: LoopEffects, resources: LoopResources) -> AsyncGe
                                 outcome = piece
                             else:
                                 yield piece
+                elif isinstance(effect, RunBatch) and resources.streams_progress(effect.calls):
+                    batch = astream_batch(resources.toolset, effect.calls, resources.max_parallel)
+                    async with aclosing(batch) as items:
+                        async for item in items:
+                            if isinstance(item, ToolProgress):
+                                yield item
+                            else:
+                                outcome = item
                 else:
                     outcome = await _perform_effect_async(effect, resources)
             except Exception as error:  # the state machine knows what can be tried again, and raises the rest

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import aclosing, closing, contextmanager
-from typing import Final
 
 import msgspec
 
 from praval_tools.errors import ModelError, ToolUsageError
 from praval_tools.execution.context import current_call
+from praval_tools.execution.deps import get_deps, use_deps
+from praval_tools.execution.misuse import explain_misuse
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.response_fields import assign_call_ids, to_plain_data
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.loop.drivers import LoopEffects, LoopResources, drive, drive_async
 from praval_tools.loop.replies import JsonObject, read_reply
-from praval_tools.loop.state_machine import LoopOptions, LoopStateMachine
+from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopStateMachine
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
-from praval_tools.names import shorten_repr
+from praval_tools.names import get_name, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
 from praval_tools.registry.toolset import get_executor
@@ -25,11 +26,14 @@ from praval_tools.runs.model_log import ModelLog, find_current_run
 from praval_tools.runs.run import open_outside_context
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
 from praval_tools.tools.call import ToolCall
+from praval_tools.tools.context import choose_deps
+from praval_tools.tools.tool import AnyTool
 
 Prompt = str | Sequence[object]
-_DEFAULT_MAX_PARALLEL: Final = 16
+History = LoopResult | Sequence[object]
 
 
+@explain_misuse
 class ToolLoop:
     """
     A conversation between a model and an agent's tools: send the tools, run the calls, return the results, again.
@@ -49,6 +53,7 @@ class ToolLoop:
         tags: Only tools with one of these are offered; calls of others are refused in this loop.
         exclude_tags: No tools with one of these are offered.
         think_augment: Ask for the reason of each call; it is recorded in the journal.
+        answer_tool: The tool whose first successful call ends the loop; what it returned is the result's `answer`.
         retries: How often a request is sent again that may succeed later.
         retry_wait: Seconds before the first of them, doubled each time; what the provider says counts more.
 
@@ -64,12 +69,13 @@ class ToolLoop:
         max_steps: int = 10,
         max_calls: int | None = 100,
         *,
-        max_parallel: int = _DEFAULT_MAX_PARALLEL,
+        max_parallel: int = 16,
         instructions: str = "",
         strict: bool = False,
         tags: Iterable[str] | None = None,
         exclude_tags: Iterable[str] | None = None,
         think_augment: bool = False,
+        answer_tool: str | AnyTool | None = None,
         retries: int = 2,
         retry_wait: float = 1.0,
     ) -> None:
@@ -91,6 +97,7 @@ class ToolLoop:
             max_calls=None if max_calls is None else _check_limit("max_calls", max_calls, 0),
             retries=_check_limit("retries", retries, 0),
             retry_wait=retry_wait,
+            answer_tool=None if answer_tool is None else get_name(answer_tool),
         )
         _check_limit("max_parallel", max_parallel, 1)
         if type(retry_wait) not in (int, float) or not 0 <= retry_wait < float("inf"):
@@ -101,36 +108,45 @@ class ToolLoop:
 
     # ── sync ─────────────────────────────────────────────────────────────────────────────────────
 
-    def run(self, prompt: Prompt | None = None, run_id: str | None = None) -> LoopResult:
+    def run(
+        self, prompt: Prompt | None = None, run_id: str | None = None, *, history: History = (), deps: object = None
+    ) -> LoopResult:
         """
         Send requests and run calls until the model answers, or until something else ends the loop.
 
         Args:
             prompt: What a person says, or messages in the model's format; None: go on with the recorded ones.
             run_id: The run to begin or to continue; None: that of the context, or a new one.
+            history: An earlier conversation that this one continues: what `run` returned, or its messages.
+            deps: For tools that declare `ToolContext[Deps]`; neither recorded nor shown to the model.
 
         Raises:
             ModelError: The model could not be asked; the run can be gone on with.
             RunBusyError: The run is open somewhere else.
             ReplayMismatchError: The run is another conversation's.
         """
-        with closing(self._iter_events(prompt, run_id, stream=False)) as events:
+        beginning = self._build_beginning(prompt, history)
+        with closing(self._iter_events(beginning, run_id, deps, stream=False)) as events:
             for event in events:
                 if isinstance(event, LoopEnded):
                     return event.result
         raise AssertionError("the last event is the end")
 
-    def resume(self, run_id: str) -> LoopResult:
+    def resume(self, run_id: str, *, deps: object = None) -> LoopResult:
         """Go on with a run: after an approval, a resolved call, a raised limit, a kill."""
-        return self.run(None, run_id)
+        return self.run(None, run_id, deps=deps)
 
-    def stream(self, prompt: Prompt | None = None, run_id: str | None = None) -> Generator[LoopEvent]:
+    def stream(
+        self, prompt: Prompt | None = None, run_id: str | None = None, *, history: History = (), deps: object = None
+    ) -> Generator[LoopEvent]:
         """Do what `run` does, and yield what happens: pieces of text, replies, results, the end."""
-        return self._iter_events(prompt, run_id, stream=True)
+        return self._iter_events(self._build_beginning(prompt, history), run_id, deps, stream=True)
 
-    def _iter_events(self, prompt: Prompt | None, run_id: str | None, *, stream: bool) -> Generator[LoopEvent]:
-        with self._open_conversation(prompt, run_id) as (conversation, model_log, first_item):
-            resources = self._build_resources()
+    def _iter_events(
+        self, beginning: JsonObject | None, run_id: str | None, deps: object, *, stream: bool
+    ) -> Generator[LoopEvent]:
+        with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
+            resources = self._build_resources(deps, stream)
             if first_item is not None and resources.store is not None:
                 _raise_write_error(resources.store.append([first_item])[0])
             effects = self._build_state_machine(conversation, model_log, stream=stream)
@@ -139,27 +155,32 @@ class ToolLoop:
 
     # ── async ────────────────────────────────────────────────────────────────────────────────────
 
-    async def arun(self, prompt: Prompt | None = None, run_id: str | None = None) -> LoopResult:
+    async def arun(
+        self, prompt: Prompt | None = None, run_id: str | None = None, *, history: History = (), deps: object = None
+    ) -> LoopResult:
         """Do what `run` does, from async code; cancelling it cancels its calls."""
-        async with aclosing(self._aiter_events(prompt, run_id, stream=False)) as events:
+        beginning = self._build_beginning(prompt, history)
+        async with aclosing(self._aiter_events(beginning, run_id, deps, stream=False)) as events:
             async for event in events:
                 if isinstance(event, LoopEnded):
                     return event.result
         raise AssertionError("the last event is the end")
 
-    async def aresume(self, run_id: str) -> LoopResult:
+    async def aresume(self, run_id: str, *, deps: object = None) -> LoopResult:
         """Do what `resume` does, from async code."""
-        return await self.arun(None, run_id)
+        return await self.arun(None, run_id, deps=deps)
 
-    def astream(self, prompt: Prompt | None = None, run_id: str | None = None) -> AsyncGenerator[LoopEvent]:
+    def astream(
+        self, prompt: Prompt | None = None, run_id: str | None = None, *, history: History = (), deps: object = None
+    ) -> AsyncGenerator[LoopEvent]:
         """Do what `stream` does, from async code."""
-        return self._aiter_events(prompt, run_id, stream=True)
+        return self._aiter_events(self._build_beginning(prompt, history), run_id, deps, stream=True)
 
     async def _aiter_events(
-        self, prompt: Prompt | None, run_id: str | None, *, stream: bool
+        self, beginning: JsonObject | None, run_id: str | None, deps: object, *, stream: bool
     ) -> AsyncGenerator[LoopEvent]:
-        with self._open_conversation(prompt, run_id) as (conversation, model_log, first_item):
-            resources = self._build_resources()
+        with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
+            resources = self._build_resources(deps, stream)
             if first_item is not None and resources.store is not None:
                 _raise_write_error((await resources.store.aappend([first_item]))[0])
             effects = self._build_state_machine(conversation, model_log, stream=stream)
@@ -171,7 +192,7 @@ class ToolLoop:
 
     @contextmanager
     def _open_conversation(
-        self, prompt: Prompt | None, run_id: str | None
+        self, conversation: JsonObject | None, run_id: str | None
     ) -> Generator[tuple[JsonObject, ModelLog | None, Item | None]]:
         """
         Open the run, where there is a journal.
@@ -179,7 +200,6 @@ class ToolLoop:
         Returns:
             The instructions and messages to begin with, the log of the loop, and its first item, still to be written.
         """
-        conversation = None if prompt is None else self._build_conversation(prompt)
         if self.agent.registry.journal is None:
             if run_id is not None or conversation is None:
                 raise ToolUsageError(
@@ -196,7 +216,7 @@ class ToolLoop:
         try:
             outer_call = current_call()
             parent_id = None if outer_call is None else outer_call.tool_call_id
-            model_log = ModelLog(open_run.recorder, open_run, self.agent.name, parent_id)
+            model_log = ModelLog(open_run.recorder, open_run, self.agent.principal, parent_id)
             conversation, first_item = model_log.begin_loop(
                 conversation, self._get_model_name(), owns_run=own_run is not None
             )
@@ -205,14 +225,19 @@ class ToolLoop:
             if own_run is not None:
                 own_run.__exit__(None, None, None)
 
-    def _build_resources(self) -> LoopResources:
+    def _build_resources(self, deps: object, stream: bool) -> LoopResources:
+        with use_deps(self.agent.registry, deps):  # rather than when the model has asked for a call
+            for tool in self.agent.registry.get_tools_for_agent(self.agent):
+                if has_matching_tags(tool, self._tags, self._excluded_tags):
+                    choose_deps(tool.name, tool.implementation.deps_hint, get_deps(self.agent.registry))
         return LoopResources(
             model=self.model,
             read_reply=self._read_reply,
-            toolset=self.agent.tools,
+            toolset=self.agent.registry.toolset(self.agent, deps=deps),
             runtime=self._runtime,
             store=getattr(self._runtime.recorder, "store", None),
             max_parallel=self._max_parallel,
+            stream=stream,
         )
 
     def _build_state_machine(
@@ -239,8 +264,13 @@ class ToolLoop:
         record = state.find_tool_record(state.resolve_tool_name(name)) if isinstance(name, str) else None
         return record is None or has_matching_tags(record.tool, self._tags, self._excluded_tags)
 
-    def _build_conversation(self, prompt: Prompt) -> JsonObject:
-        messages = [self.form.user(prompt)] if isinstance(prompt, str) else list(map(to_plain_data, prompt))
+    def _build_beginning(self, prompt: Prompt | None, history: History) -> JsonObject | None:
+        """Return the instructions and messages to begin with; None: those of the run."""
+        earlier = self._get_messages(history) if isinstance(history, LoopResult) else list(map(to_plain_data, history))
+        if prompt is None and not earlier:
+            return None
+        prompted = [self.form.user(prompt)] if isinstance(prompt, str) else list(map(to_plain_data, prompt or ()))
+        messages = [*earlier, *prompted]
         try:
             conversation: JsonObject = normalize_json(
                 {"instructions": self._options.instructions, "messages": messages}
@@ -249,6 +279,22 @@ class ToolLoop:
             problems = "; ".join(f"{problem.path} {problem.reason}" for problem in error.problems[:3])
             raise ToolUsageError(f"The prompt is neither a text nor messages: {problems}.") from None
         return conversation
+
+    def _get_messages(self, result: LoopResult) -> list[object]:
+        """Return the messages of an earlier conversation, if this model can take it up."""
+        if result.waiting:
+            raise ToolUsageError(
+                f"The earlier conversation waits for {', '.join(result.waiting)} ({result.reason}): answer or resolve "
+                f"that, and resume({result.run_id!r}).",
+                "unfinished-conversation",
+            )
+        if result.api_format not in ("", self.form.name):
+            raise ToolUsageError(
+                f"The earlier conversation is in {result.api_format!r}, and {self._get_model_name()} speaks "
+                f"{self.form.name!r}; go on with a model of that format.",
+                "foreign-conversation",
+            )
+        return list(result.messages)
 
     def _read_reply(self, answer: object) -> ModelReply:
         if isinstance(answer, str):
@@ -263,6 +309,9 @@ class ToolLoop:
             )
         if not all(isinstance(call, ToolCall) for call in answer.calls) or not isinstance(answer.text, str):
             raise ModelError(f"its text is not a text, or its calls are not ToolCalls: {shorten_repr(answer)}.")
+        if answer.stop not in ("", *STOP_REASONS):
+            known = ", ".join(STOP_REASONS)
+            raise ModelError(f"its stop is {shorten_repr(answer.stop)}; known are {known}, and empty: it has ended.")
         if answer.messages:
             return answer
         return msgspec.structs.replace(answer, calls=tuple(assign_call_ids(answer.calls)))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from praval_tools.errors import ModelError
-from praval_tools.formats import Format, parse_tool_calls
+from praval_tools.formats import Format
+from praval_tools.formats.conversion import read_tool_calls
 from praval_tools.formats.format import to_arguments_object
+from praval_tools.formats.gemini import get_raw_call
+from praval_tools.formats.openai_chat import CALL_MEMBERS, get_raw_calls
 from praval_tools.formats.openai_common import to_arguments_text
-from praval_tools.formats.response_fields import get_items, get_member, get_text, to_plain_data
+from praval_tools.formats.response_fields import get_first_candidate, get_items, get_member, get_text, to_plain_data
 from praval_tools.loop.values import ModelReply
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.json_values import replace_surrogates_in_json
@@ -41,7 +44,7 @@ def read_reply(form: Format, response: object, tools: Toolset, *, strict: bool, 
     with wrap_reply_errors():
         raw = replace_surrogates_in_json(to_plain_data(response))
         reply = reader(raw, form.calls(raw))
-        calls = parse_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
+        calls = read_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
     return replace(reply, calls=tuple(calls), usage=_read_usage(raw))
 
 
@@ -64,7 +67,7 @@ def wrap_reply_errors() -> Iterator[None]:
 
 
 def _read_chat(raw: object, calls: list[ToolCall]) -> ModelReply:
-    choice = _get_first_item(raw, "choices")
+    choice = get_first_candidate(_get_items_of_reply(raw, "choices"))
     message = get_member(choice, "message")
     if not isinstance(message, dict):
         raise _build_reply_error(raw)
@@ -73,16 +76,15 @@ def _read_chat(raw: object, calls: list[ToolCall]) -> ModelReply:
     text = content if isinstance(content, str) else _join_texts(get_items(content))
     history: JsonObject = {"role": "assistant", "content": content if content is not None else (refusal or None)}
     if calls:
-        raw_calls = [raw for raw in get_items(message, "tool_calls") if get_member(raw, "function", "custom")] or [{}]
-        history["tool_calls"] = [_build_chat_call(*pair) for pair in zip(raw_calls, calls, strict=False)]
-    finish = get_member(choice, "finish_reason")
-    stop = "refused" if refusal or finish == "content_filter" else "truncated" if finish == "length" else ""
+        history |= {key: value for key, value in message.items() if key not in _CHAT_MESSAGE_MEMBERS}
+        history["tool_calls"] = _rewrite_calls(get_raw_calls(message), calls, _is_anything, _build_chat_call)
+    stop = "refused" if refusal else _read_stop(get_member(choice, "finish_reason"), _CHAT_STOPS)
     return ModelReply(text=text or refusal, messages=(history,), stop=stop)
 
 
-def _build_chat_call(raw_call: JsonObject, call: ToolCall) -> dict[str, Any]:
+def _build_chat_call(raw_call: JsonObject, call: ToolCall) -> JsonObject:
     """Return a call as it goes back: with the id that its result will have, and arguments as text."""
-    extra = {key: value for key, value in raw_call.items() if key not in ("id", "index", "type", "function", "custom")}
+    extra = {key: value for key, value in raw_call.items() if key not in CALL_MEMBERS}
     function = {"name": call.name, "arguments": to_arguments_text(call)}
     return {"id": call.tool_call_id, "type": "function", "function": function, **extra}
 
@@ -91,62 +93,127 @@ def _read_responses(raw: object, calls: list[ToolCall]) -> ModelReply:
     output = get_member(raw, "output")
     if not isinstance(output, list) or get_member(raw, "status") == "failed":
         raise _build_reply_error(raw)
-    text, refusal, next_call, history = "", "", iter(calls), []
-    for item in output:
-        if get_member(item, "type") == "message":
-            text += _join_texts(get_items(item, "content"))
-            refusal += _join_texts(get_items(item, "content"), "refusal")
-        elif get_member(item, "type") in ("function_call", "custom_tool_call"):
-            call = next(next_call)
-            item = {
-                "type": "function_call",
-                "call_id": call.tool_call_id,
-                "name": call.name,
-                "arguments": to_arguments_text(call),
-                **({"id": item["id"]} if item.get("id") else {}),
-            }
-        history.append(item)
-    stop = "refused" if refusal else "truncated" if get_member(raw, "status") == "incomplete" else ""
-    return ModelReply(text=text or refusal, messages=tuple(history), stop=stop)
+    messages = [item for item in output if get_member(item, "type") == "message"]
+    text, refusal = (
+        "".join(_join_texts(get_items(message, "content"), member) for message in messages)
+        for member in ("text", "refusal")
+    )
+    reasons = [get_member(get_member(raw, "incomplete_details"), "reason") or get_member(raw, "status")]
+    reasons += [get_member(item, "status") for item in output if _is_responses_call(item)]
+    stops = ("refused" if refusal else "", *(_read_stop(reason, _RESPONSES_STOPS) for reason in reasons))
+    history = _rewrite_calls(output, calls, _is_responses_call, _build_responses_call)
+    return ModelReply(text=text or refusal, messages=tuple(history), stop=next(filter(None, stops), ""))
+
+
+def _is_responses_call(item: object) -> bool:
+    return get_member(item, "type") in ("function_call", "custom_tool_call")
+
+
+def _build_responses_call(item: JsonObject, call: ToolCall) -> JsonObject:
+    arguments = to_arguments_text(call)
+    rewritten = {"type": "function_call", "call_id": call.tool_call_id, "name": call.name, "arguments": arguments}
+    return {**rewritten, "id": item["id"]} if item.get("id") else rewritten
 
 
 def _read_anthropic(raw: object, calls: list[ToolCall]) -> ModelReply:
     content = get_member(raw, "content")
     if not isinstance(content, list) or get_member(raw, "role") not in (None, "assistant"):
         raise _build_reply_error(raw)
-    next_call, history = iter(calls), []
-    for block in content:
-        if get_member(block, "type") == "tool_use":
-            call = next(next_call)
-            block = {**block, "id": call.tool_call_id, "input": to_arguments_object(call)}
-        history.append(block)
-    text = _join_texts(block for block in history if get_member(block, "type") == "text")
-    stops = {"refusal": "refused", "max_tokens": "truncated", "pause_turn": "pause"}
+    history = _rewrite_calls(content, calls, _is_tool_use, _build_tool_use)
     return ModelReply(
-        text=text,
+        text=_join_texts(block for block in history if get_member(block, "type") == "text"),
         messages=({"role": "assistant", "content": history},),
-        stop=stops.get(get_text(raw, "stop_reason"), ""),
+        stop=_read_stop(get_member(raw, "stop_reason"), _ANTHROPIC_STOPS),
     )
 
 
-def _read_gemini(raw: object, calls: list[ToolCall]) -> ModelReply:
-    candidate = _get_first_item(raw, "candidates")
-    content = get_member(candidate, "content")
-    if not isinstance(content, dict):
-        raise _build_reply_error(raw)
-    next_call, history = iter(calls), []
-    for part in get_items(content, "parts"):
-        raw_call = get_member(part, "function_call", "functionCall")
-        if raw_call is not None:
-            call = next(next_call)
-            rest = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
-            part = {**rest, "function_call": {**raw_call, "id": call.tool_call_id}}
-        history.append(part)
-    text = _join_texts(part for part in history if not get_member(part, "thought"))
-    finish = str(get_member(candidate, "finish_reason", "finishReason") or "").rpartition(".")[2]
-    stop = {"MAX_TOKENS": "truncated", "SAFETY": "refused", "PROHIBITED_CONTENT": "refused"}.get(finish, "")
-    return ModelReply(text=text, messages=({"role": "model", "parts": history},), stop=stop)
+def _is_tool_use(block: object) -> bool:
+    return get_text(block, "type") == "tool_use"
 
+
+def _build_tool_use(block: JsonObject, call: ToolCall) -> JsonObject:
+    return {**block, "id": call.tool_call_id, "input": to_arguments_object(call)}
+
+
+def _read_gemini(raw: object, calls: list[ToolCall]) -> ModelReply:
+    block_reason = get_member(get_member(raw, "prompt_feedback", "promptFeedback"), "block_reason", "blockReason")
+    if block_reason is not None and not get_items(raw, "candidates"):
+        return ModelReply(stop="refused")
+    candidate = get_first_candidate(_get_items_of_reply(raw, "candidates"))
+    finish_reason = get_member(candidate, "finish_reason", "finishReason")
+    content = get_member(candidate, "content")
+    if not isinstance(content, dict) and (content is not None or finish_reason is None):
+        raise _build_reply_error(raw)
+    history = _rewrite_calls(get_items(content, "parts"), calls, _is_function_call, _build_function_call)
+    return ModelReply(
+        text=_join_texts(part for part in history if not get_member(part, "thought")),
+        messages=({"role": "model", "parts": history},),
+        stop=_read_stop(finish_reason, _GEMINI_STOPS),
+    )
+
+
+def _is_function_call(part: object) -> bool:
+    return get_raw_call(part) is not None
+
+
+def _build_function_call(part: JsonObject, call: ToolCall) -> JsonObject:
+    rest = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
+    return {**rest, "function_call": {**get_raw_call(part), "id": call.tool_call_id}}
+
+
+def _is_anything(_: object) -> bool:
+    return True
+
+
+def _rewrite_calls(
+    items: Sequence[JsonObject],
+    calls: Sequence[ToolCall],
+    is_call: Callable[[JsonObject], bool],
+    rewrite: Callable[[JsonObject, ToolCall], JsonObject],
+) -> list[JsonObject]:
+    """
+    Return the parts of a reply as they go back to the provider: each call with the id that its result will have.
+
+    Raises:
+        ModelError: The parts hold other calls than those that were read.
+    """
+    if sum(map(is_call, items)) != len(calls):
+        raise ModelError("what it sent has calls in places where no reply has them.")
+    unused_calls = iter(calls)
+    return [rewrite(item, next(unused_calls)) if is_call(item) else item for item in items]
+
+
+# ── why a reply ended ────────────────────────────────────────────────────────────────────────────
+
+_CHAT_STOPS: Final = {
+    **dict.fromkeys(("stop", "tool_calls", "tool_call", "function_call", "tool_use"), ""),
+    **dict.fromkeys(("end_turn", "stop_sequence", "eos", "eos_token"), ""),
+    "content_filter": "refused",
+}  # fmt: skip
+_RESPONSES_STOPS: Final = {"completed": "", "content_filter": "refused"}
+_ANTHROPIC_STOPS: Final = {
+    **dict.fromkeys(("end_turn", "tool_use", "stop_sequence"), ""), "refusal": "refused", "pause_turn": "pause"
+}  # fmt: skip
+_GEMINI_STOPS: Final = {
+    "stop": "",
+    **dict.fromkeys(
+        ("safety", "prohibited_content", "recitation", "blocklist", "spii", "model_armor", "image_safety",
+         "image_prohibited_content", "image_recitation"), "refused"
+    ),
+}  # fmt: skip
+
+
+def _read_stop(reason: object, stops: Mapping[str, str]) -> str:
+    """Return why a reply ended; one that ended for a reason that is not in *stops* counts as cut off."""
+    return "" if reason is None else stops.get(str(reason).rpartition(".")[2].lower(), "truncated")
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+_CHAT_MESSAGE_MEMBERS: Final = frozenset(
+    ("role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio")
+)
+"""The members of a chat message that are not sent back as they are; others, such as signatures, are."""
 
 _READERS: dict[str, Callable[[object, list[ToolCall]], ModelReply]] = {
     "openai-chat": _read_chat,
@@ -160,11 +227,11 @@ def _join_texts(parts: Iterable[object], member: str = "text") -> str:
     return "".join(get_text(part, member) for part in parts)
 
 
-def _get_first_item(raw: object, name: str) -> object:
+def _get_items_of_reply(raw: object, name: str) -> Sequence[object]:
     items = get_items(raw, name)
     if not items:
         raise _build_reply_error(raw)
-    return items[0]
+    return items
 
 
 def _build_reply_error(raw: object) -> ModelError:

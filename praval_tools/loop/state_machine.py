@@ -35,7 +35,10 @@ _HALTING_OUTCOMES: Final = {
     StopReason.APPROVAL_REQUIRED: frozenset({Outcome.APPROVAL_REQUIRED}),
 }
 """Outcomes that are not shown to the model: a person decides first. In doubt: the tool may have done its work."""
-_STOP_REASONS: Final = {"refused": StopReason.REFUSED, "truncated": StopReason.TRUNCATED}
+STOP_REASONS: Final = {
+    "refused": StopReason.REFUSED, "truncated": StopReason.TRUNCATED, "pause": StopReason.TRUNCATED
+}  # fmt: skip
+"""How a loop ends with a reply that is not whole, by its `stop`; a pause without calls is continued instead."""
 
 
 class AskModel(msgspec.Struct, frozen=True):
@@ -86,6 +89,7 @@ class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
         agent: Whose tools are offered.
         model_format: The model's format.
         instructions: The system prompt.
+        answer_tool: The tool whose first successful call ends the loop.
         stream: Whether the caller wants events while the model answers.
         max_steps: Most replies.
         max_calls: Most calls; None: any number.
@@ -100,6 +104,7 @@ class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: int | None
     retries: int
     retry_wait: float
+    answer_tool: str | None = None
     stream: bool = False
 
 
@@ -139,12 +144,13 @@ class LoopStateMachine:
             self._step = step
             reply = yield from self._get_reply()
             self._last_text = reply.text
-            self._messages += reply.messages or self._options.model_format.assistant(reply.calls, reply.text)
-            if not reply.calls or reply.stop in _STOP_REASONS:  # calls of half a reply may be half themselves
-                if reply.stop == "pause":
-                    continue
-                empty = StopReason.ANSWER if reply.text.strip() else StopReason.EMPTY
-                return self._build_result(_STOP_REASONS.get(reply.stop, empty))
+            if not (reply.calls and reply.stop):  # a provider refuses calls without results
+                self._messages += reply.messages or self._options.model_format.assistant(reply.calls, reply.text)
+            if reply.stop == "pause" and not reply.calls:
+                continue
+            if not reply.calls or reply.stop:  # calls of half a reply may be half themselves
+                complete = StopReason.ANSWER if reply.text.strip() else StopReason.EMPTY
+                return self._build_result(STOP_REASONS.get(reply.stop, complete))
             results = yield from self._process_calls(reply)
             if (halt_result := self._find_halt_result(results)) is not None:
                 return halt_result
@@ -153,6 +159,10 @@ class LoopStateMachine:
                 for result, call in zip(results, reply.calls, strict=True)
             ]
             self._messages += self._options.model_format.results(answers)
+            ends = (result for result in results if result.success and result.name == self._options.answer_tool)
+            answer = next(ends, None)
+            if answer is not None:
+                return msgspec.structs.replace(self._build_result(StopReason.ANSWER), answer=answer.result)
             if any(result.error_type == "call-limit" for result in results):
                 return self._build_result(StopReason.CALL_LIMIT)
         return self._build_result(StopReason.STEP_LIMIT)
@@ -167,6 +177,7 @@ class LoopStateMachine:
             waiting=tuple(waiting),
             usage=self._usage,
             run_id=self._run_id,
+            api_format=self._options.model_format.name,
         )
 
     @property

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Hashable, Set
+from typing import Final, Protocol
 
 from praval_tools.errors import ModelError
-from praval_tools.formats.openai_chat import add_call_delta
-from praval_tools.formats.response_fields import get_items, get_member, get_text, to_plain_data
+from praval_tools.formats.format import WireObject, to_arguments_object
+from praval_tools.formats.openai_chat import CALL_MEMBERS, add_call_delta
+from praval_tools.formats.response_fields import get_first_candidate, get_items, get_member, get_text, to_plain_data
+from praval_tools.tools.call import ToolCall
 
 
 class StreamAssembler(Protocol):
@@ -42,8 +45,8 @@ def _build_cut_stream_error() -> ModelError:
 
 class _ChatAssembler:
     def __init__(self) -> None:
-        self._text = self._refusal = ""
-        self._calls: dict[object, dict[str, str]] = {}
+        self._message: WireObject = {}
+        self._calls: dict[Hashable, WireObject] = {}
         self._finish_reason: object = None
         self._usage: object = None
 
@@ -51,26 +54,36 @@ class _ChatAssembler:
         if (error := get_member(chunk, "error")) is not None:
             raise ModelError(get_text(error, "message") or "its stream says that it failed", retryable=True)
         self._usage = to_plain_data(get_member(chunk, "usage")) or self._usage
-        text = ""
-        for choice in get_items(chunk, "choices")[:1]:
-            delta = get_member(choice, "delta")
-            text += get_text(delta, "content")
-            self._refusal += get_text(delta, "refusal")
-            for position, call_delta in enumerate(get_items(delta, "tool_calls")):
-                add_call_delta(self._calls, position, call_delta)
-            self._finish_reason = get_member(choice, "finish_reason") or self._finish_reason
-        self._text += text
-        return text
+        choice = get_first_candidate(get_items(chunk, "choices"))
+        self._finish_reason = get_member(choice, "finish_reason") or self._finish_reason
+        delta = to_plain_data(get_member(choice, "delta"))
+        for position, call_delta in enumerate(get_items(delta, "tool_calls")):
+            call = add_call_delta(self._calls, position, call_delta)
+            _add_members(call["extra"], call_delta, CALL_MEMBERS)
+        _add_members(self._message, delta, _UNASSEMBLED_MEMBERS)
+        return get_text(delta, "content")
 
     def build_response(self) -> object:
         if self._finish_reason is None:
             raise _build_cut_stream_error()
         calls = [
-            {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
+            {**call["extra"], "id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
             for call in self._calls.values()
         ]
-        message = {"content": self._text or None, "refusal": self._refusal or None, "tool_calls": calls}
+        message = {**self._message, "tool_calls": calls}
         return {"choices": [{"message": message, "finish_reason": self._finish_reason}], "usage": self._usage}
+
+
+_UNASSEMBLED_MEMBERS: Final = frozenset(("role", "tool_calls", "function_call"))
+"""The members of a chat delta that are not simply joined."""
+
+
+def _add_members(whole: WireObject, delta: object, omitted: Set[str]) -> None:
+    """Add the members of a piece to the *whole*: texts and lists are joined, the last of other values counts."""
+    for name, value in delta.items() if isinstance(delta, dict) else ():
+        if name not in omitted and value is not None:
+            is_joined = isinstance(value, str | list) and type(whole.get(name)) is type(value)
+            whole[name] = whole[name] + value if is_joined else value
 
 
 class _ResponsesAssembler:
@@ -93,11 +106,11 @@ class _ResponsesAssembler:
 
 class _AnthropicAssembler:
     def __init__(self) -> None:
-        self._blocks: dict[object, dict[str, Any]] = {}
+        self._blocks: dict[object, WireObject] = {}
         self._input_json: dict[object, str] = {}
         self._stop_reason: object = None
         self._is_complete = False
-        self._usage: dict[str, Any] = {}
+        self._usage: WireObject = {}
 
     def feed(self, chunk: object) -> str:
         kind, index = get_member(chunk, "type"), get_member(chunk, "index")
@@ -130,10 +143,15 @@ class _AnthropicAssembler:
         return ""
 
     def build_response(self) -> object:
-        if not self._is_complete:
+        if not self._is_complete or self._stop_reason is None:
             raise _build_cut_stream_error()
-        content = [
-            {**block, "input": self._input_json[index]} if self._input_json.get(index) else block
-            for index, block in self._blocks.items()
-        ]
+        content = [self._complete_block(index, block) for index, block in self._blocks.items()]
         return {"role": "assistant", "content": content, "stop_reason": self._stop_reason, "usage": self._usage}
+
+    def _complete_block(self, index: object, block: WireObject) -> WireObject:
+        """Return a block with its input: that of a call as text, since it is read as such; a server tool's as JSON."""
+        text = self._input_json.get(index)
+        if not text:
+            return block
+        is_ours = block.get("type") == "tool_use"
+        return {**block, "input": text if is_ours else to_arguments_object(ToolCall(arguments=text))}

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.context import ToolProgress
 
 
 class StopReason(StrEnum):
@@ -94,6 +95,8 @@ class LoopResult(msgspec.Struct, frozen=True, kw_only=True):
         waiting: The ids of the calls that wait for an approval, or are in doubt.
         usage: The tokens of the replies that were not replayed from the journal.
         run_id: The run to continue with, or None if nothing was recorded.
+        answer: What the `answer_tool` of the loop returned; None where it was not called.
+        api_format: The model's format, in which the messages are.
     """
 
     reason: StopReason
@@ -104,6 +107,8 @@ class LoopResult(msgspec.Struct, frozen=True, kw_only=True):
     waiting: tuple[str, ...] = ()
     usage: dict[str, int] = {}
     run_id: str | None = None
+    answer: Any = None
+    api_format: str = ""
 
     @property
     def answered(self) -> bool:
@@ -150,4 +155,5 @@ class LoopEnded(msgspec.Struct, frozen=True):
     result: LoopResult
 
 
-LoopEvent = TextPiece | ModelRetried | ModelAnswered | CallsEnded | LoopEnded
+LoopEvent = TextPiece | ModelRetried | ModelAnswered | ToolProgress | CallsEnded | LoopEnded
+"""Any event of a stream."""

@@ -116,7 +116,7 @@ def _check_extension_clashes(
 @frozen
 class _Replacement:
     """
-    Replaces what a plugin brought to a registry, inside of `registry.change()`.
+    Replaces what a plugin brought to a registry, inside `registry.change()`.
 
     Args:
         registry: The registry.
@@ -167,7 +167,7 @@ class _Replacement:
         if self.previous.policy:
             self.commit(PolicyRemoved(name=self.previous.policy))
         if policy is not None:
-            self.commit(PolicyAdded(name=name, policy=policy))
+            self.commit(PolicyAdded(name=name, policy=policy, takes_principal=True))
 
     def replace_agents(self, agents: tuple[AgentProfile, ...]) -> None:
         """Declare *agents*, and retire those that the plugin declared before and does not declare any more."""

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
 from praval_tools.config.plugins import PluginsConfig
+from praval_tools.execution.foreign import bind_function
 from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
 from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.report import CONTAINED_ERRORS, PluginReport, build_failure_report
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import click
 
 _COMMANDS_HOOK = f"{HOOK_PREFIX}commands"
+_COMMAND_METHODS = ("make_context", "invoke", "get_help", "get_short_help_str", "shell_complete")
+"""What the command line calls of a command; each runs in the plugin's name."""
 
 
 def load_plugin_commands(
@@ -74,4 +77,7 @@ def _collect_commands(
             problem = f"the command {name!r} comes from {owners[name]} already"
         if problem:
             raise plugin.error(_COMMANDS_HOOK, problem)
+    for command in group.commands.values():
+        for method in _COMMAND_METHODS:
+            setattr(command, method, bind_function(getattr(command, method), plugin.principal))
     return dict(group.commands)

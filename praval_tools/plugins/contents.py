@@ -8,10 +8,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
+import attrs
 from attrs import define, field, frozen
 
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.foreign import ForeignObject, bind_function, bind_opener
 from praval_tools.formats import FORMATS, Format
 from praval_tools.names import shorten_repr
 from praval_tools.plugins.admission import REGISTER_TOOLS_HOOK, extract_tools
@@ -19,6 +21,7 @@ from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.settings import build_settings
 from praval_tools.plugins.staging import PluginModules, RequestedAgent, StagingRegistry, import_plugin, run_as_plugin
+from praval_tools.schema.json_input import copy_json
 from praval_tools.tools.tool import AnyTool
 
 T = TypeVar("T")
@@ -124,7 +127,29 @@ def _check_extensions(plugin: InstalledPlugin, kind: str, value: object) -> dict
             problem = f"{name!r} is {shorten_repr(extension)}, which {defect}"
         if problem:
             raise plugin.error(hook, problem)
-    return extensions
+    bind = _BINDERS[kind]
+    return {name: bind(extension, plugin.principal) for name, extension in extensions.items()}
+
+
+def _bind_format(value: Format, actor: str) -> Format:
+    """Return a format whose functions run in the name of *actor*; what they write is plain JSON."""
+
+    def write(function: Callable[..., object]) -> Callable[..., object]:
+        return bind_function(lambda *args: copy_json(function(*args)), actor)
+
+    read = bind_function(value.calls, actor)
+    fields = {field.name: getattr(value, field.name) for field in attrs.fields(Format)}
+    writers = {name: write(function) for name, function in fields.items() if callable(function)}
+    return Format(**{**fields, **writers, "calls": read})
+
+
+_BINDERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
+    "engines": ForeignObject,
+    "journals": bind_opener,
+    "formats": _bind_format,
+    "sources": bind_function,
+}
+"""Puts an extension of each kind into the name of its plugin."""
 
 
 def _describe_defect(kind: str, extension: object) -> str:

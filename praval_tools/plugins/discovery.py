@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,13 @@ _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}")
 _ENTRY_POINT_VALUE: Final = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
 _MAX_VALUE_LENGTH: Final = 1_000
 _ENTRY_POINT_NAME: Final = re.compile(r"[\w][\w .-]{0,98}")
+
+
+class AppFolder(str):
+    """An entry of `sys.path` for the modules of a program, in which no plugins are looked for: nobody installed it."""
+
+    __slots__ = ()
+
 
 PluginKey = tuple[str, str]
 """Distribution and entry point."""
@@ -59,6 +67,11 @@ class InstalledPlugin:
         return self.distribution, self.entry_point
 
     @property
+    def qualified_name(self) -> str:
+        """Its distribution and its entry point, with a colon: no other distribution's plugin can have it."""
+        return f"{self.distribution}:{normalize_distribution_name(self.entry_point)}"
+
+    @property
     def principal(self) -> str:
         """The name that the plugin runs under, and that owns its tools; no agent can have it."""
         return f"plugin:{self.distribution}"
@@ -68,19 +81,21 @@ class InstalledPlugin:
         return PluginError(str(self), stage, problem)
 
 
+def normalize_plugin_name(name: str) -> str:
+    """Return the name of a distribution, or `distribution:entry-point`, as names are compared."""
+    return ":".join(normalize_distribution_name(part.strip()) for part in name.split(":"))
+
+
 def read_allow_list() -> frozenset[str] | None:
     """
     Read which plugins the environment allows to be loaded.
 
     Returns:
-        Normalized names of distributions or entry points; None where the variable is not set, and all are allowed.
+        Normalized names of distributions, or `distribution:entry-point`; None where the variable is not set, and all
+        are allowed.
     """
     text = os.environ.get(ALLOW_LIST_VARIABLE)
-    return (
-        None
-        if text is None
-        else frozenset(normalize_distribution_name(name.strip()) for name in text.split(",") if name.strip())
-    )
+    return None if text is None else frozenset(map(normalize_plugin_name, filter(str.strip, text.split(","))))
 
 
 def find_plugins(distributions: Iterable[Distribution] | None = None) -> tuple[InstalledPlugin, ...]:
@@ -95,7 +110,7 @@ def find_plugins(distributions: Iterable[Distribution] | None = None) -> tuple[I
     if distributions is None:
         import importlib.metadata  # half of what starting the command line would cost
 
-        distributions = importlib.metadata.distributions()
+        distributions = importlib.metadata.distributions(path=list_plugin_folders())
     folders: dict[str, str] = {}
     plugins: dict[str, list[InstalledPlugin]] = {}
     for distribution in distributions:
@@ -105,6 +120,11 @@ def find_plugins(distributions: Iterable[Distribution] | None = None) -> tuple[I
                 known += (plugin for plugin in fresh if plugin not in known)
     checked = (plugin for group in plugins.values() for plugin in _mark_conflicts(group))
     return tuple(sorted(checked, key=lambda plugin: (*plugin.key, plugin.value)))
+
+
+def list_plugin_folders() -> list[str]:
+    """Return the entries of `sys.path` in which installed plugins are looked for."""
+    return [entry for entry in sys.path if not isinstance(entry, AppFolder)]
 
 
 def _mark_conflicts(plugins: list[InstalledPlugin]) -> Iterator[InstalledPlugin]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
+from msgspec.structs import replace
 from pluggy import HookImpl
 
+from praval_tools.access.records import Principal
 from praval_tools.execution.context import ARGUMENTS, FrameScope, activate_frame, iter_active_frames, make_frame
+from praval_tools.execution.foreign import run_as
 from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hookspecs import PROJECT_NAME
 from praval_tools.plugins.report import CONTAINED_ERRORS, get_class_name
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.tools.decision import Allow, Deny
+from praval_tools.tools.decision import Allow, Ask, Deny
 
+AnswerT = TypeVar("AnswerT", Allow, Deny)
 HOOK_PREFIX: Final = f"{PROJECT_NAME}_"
 
 _PARAMETERS_BY_HOOK: Final[Mapping[str, tuple[str, ...]]] = {
@@ -150,6 +154,13 @@ class _CallHook:
     def _report(self, error: BaseException) -> None:
         self.report_failure(self.hook.plugin, self.hook.name, error)
 
+    def _describe_answer(self, answer: object) -> str:
+        """Return the text of an answer that is refused, which may be code of the plugin."""
+        with run_as(self.hook.plugin.principal):
+            if hasattr(answer, "__await__") and callable(close := getattr(answer, "close", None)):
+                close()
+            return shorten_repr(answer)
+
 
 @frozen(eq=False)
 class ObserverHook(_CallHook):
@@ -161,8 +172,7 @@ class ObserverHook(_CallHook):
         try:
             answer = self.hook(self.registry, arguments)
             if answer is not None:
-                _close_awaitable(answer)
-                raise TypeError(f"{self.hook.name} returned {shorten_repr(answer)}; it is to return nothing")
+                raise TypeError(f"{self.hook.name} returned {self._describe_answer(answer)}; it is to return nothing")
         except CONTAINED_ERRORS as error:  # isolation: the call goes on, and the failure is reported
             self._report(error)
 
@@ -174,33 +184,53 @@ class ApprovalHook(_CallHook):
     def __call__(self, **arguments: object) -> Allow | Deny | None:
         try:
             answer: object = self.hook(self.registry, arguments)
-            if _is_approval_answer(answer):
-                return answer
-            _close_awaitable(answer)
-            raise TypeError(f"{self.hook.name} answered {shorten_repr(answer)}, which is neither Allow, Deny nor None")
+            if answer is None:
+                return None
+            if type(answer) is Allow:  # a class of its own may answer differently later
+                return _to_plain_answer(answer)
+            if type(answer) is Deny:
+                return _to_plain_answer(answer)
+            text = self._describe_answer(answer)
+            raise TypeError(f"{self.hook.name} answered {text}, which is neither Allow, Deny nor None")
         except CONTAINED_ERRORS as error:  # isolation: the failure denies, and is reported
             self._report(error)
             return Deny("the plugin that was asked failed", self.hook.plugin.principal)
-
-
-def _is_approval_answer(answer: object) -> TypeGuard[Allow | Deny | None]:
-    return answer is None or isinstance(answer, Allow | Deny)
 
 
 @frozen(eq=False)
 class AuthorizationHook(_CallHook):
     """A hook that refuses calls, as a policy; where it fails, the call is refused."""
 
-    def __call__(self, agent: str | None, tool: object, arguments: dict[str, Any]) -> Any:
+    def __call__(
+        self, agent: str | None, tool: object, arguments: dict[str, Any], *, principal: Principal | None
+    ) -> Deny | Ask | None:
         if self.hook.get_nesting_depth() >= _MAX_NESTING:
             return Deny("it is asked about the calls that it makes itself; let those pass first")
         try:
-            return self.hook(self.registry, {"agent": agent, "tool": tool, "arguments": arguments})
+            shown = {"agent": agent, "tool": tool, "arguments": arguments, "principal": principal}
+            return self._normalize_answer(self.hook(self.registry, shown))
         except CONTAINED_ERRORS as error:  # isolation: the call is refused, and the failure is reported
             self._report(error)
             return Deny(f"it raised {get_class_name(error)}")
 
+    def _normalize_answer(self, answer: object) -> Deny | Ask | None:
+        """Return the answer as a plain value, which runs no code of the plugin when it is read later."""
+        if answer is None:
+            return None
+        if isinstance(answer, str):
+            return Deny(_to_plain_text(answer))
+        if type(answer) is Deny:
+            return _to_plain_answer(answer)
+        if type(answer) is Ask:
+            return Ask(_to_plain_text(answer.reason))
+        return Deny(f"it answered {self._describe_answer(answer)}, which is not None, a text, Deny or Ask")
 
-def _close_awaitable(answer: object) -> None:
-    if hasattr(answer, "__await__") and callable(close := getattr(answer, "close", None)):
-        close()
+
+def _to_plain_text(text: object) -> str:
+    """Return *text* without a class of its own; an empty one for anything else."""
+    return str.__str__(text) if isinstance(text, str) else ""
+
+
+def _to_plain_answer(answer: AnswerT) -> AnswerT:
+    """Return an answer whose texts have no class of their own."""
+    return replace(answer, **{name: _to_plain_text(getattr(answer, name)) for name in ("reason", "by")})

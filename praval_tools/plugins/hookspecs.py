@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pluggy import HookimplMarker, HookspecMarker
 
+from praval_tools.access.records import Principal
 from praval_tools.plugins.discovery import ENTRY_POINT_GROUP
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Deny
@@ -57,12 +58,13 @@ def praval_tools_register_tools(settings: Any) -> Iterable[Tool[..., Any] | Call
 
 @hookspec
 def praval_tools_authorize(
-    agent: str | None, tool: Tool[..., Any], arguments: dict[str, Any]
+    agent: str | None, tool: Tool[..., Any], arguments: dict[str, Any], principal: Principal | None
 ) -> Deny | Ask | str | None:
     """
     Refuse a call that the access rules allow, or ask for an approval; never allow one.
 
-    Called: at each call, in its thread, after the arguments were checked; *arguments* is a copy of them as JSON.
+    Called: at each call, in its thread, after the arguments were checked; *arguments* is a copy of them as JSON. Where
+        an agent calls on behalf of others, once for it and once for each of them as *agent*; *principal* has them all.
     Returns: None: nothing against it; a text or `Deny`: refused; `Ask`: a person is to approve.
     Raises: The call is refused. So it is by any other answer.
     """

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import distributions
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,14 @@ from attrs import define, evolve, field
 
 from praval_tools.access.commands import require_operator
 from praval_tools.config.plugins import PluginsConfig, PluginTable, read_plugins_config
-from praval_tools.errors import PluginError, PluginLoadError, PluginWarning, ToolUsageError, get_user_stacklevel
+from praval_tools.errors import (
+    PluginError,
+    PluginLoadError,
+    PluginWarning,
+    ToolError,
+    ToolUsageError,
+    get_user_stacklevel,
+)
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.hooks import contribution_key
 from praval_tools.names import normalize_distribution_name
@@ -28,7 +35,7 @@ from praval_tools.plugins.contents import (
     collect_source_contents,
     run_with_timeout,
 )
-from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
+from praval_tools.plugins.discovery import InstalledPlugin, find_plugins, read_allow_list
 from praval_tools.plugins.hook_caller import HOOK_PREFIX
 from praval_tools.plugins.report import CONTAINED_ERRORS, LEFT_OUT, PluginReport, build_failure_report
 from praval_tools.plugins.report_store import PluginReportStore
@@ -58,8 +65,9 @@ def load_plugins(
 
     Args:
         registry: None: the default one.
-        only: Distributions or entry points; None: all. `PRAVAL_TOOLS_PLUGINS` narrows that further.
-        exclude: Distributions or entry points that are left out.
+        only: Distributions, entry points, or `distribution:entry-point`; None: all. `PRAVAL_TOOLS_PLUGINS` narrows
+            that further.
+        exclude: Those, likewise, that are left out.
         settings: By distribution, a table or an instance of the plugin's class; instead of the configuration's.
         config: A file or its tables; None: `praval_tools.toml`, or `[tool.praval_tools]` in `pyproject.toml`, of the
             working directory.
@@ -80,7 +88,7 @@ def load_plugins(
     report_store = _get_report_store(registry)
     tables = config if isinstance(config, PluginsConfig) else read_plugins_config(config)
     report_store.read_journal()
-    installed = find_plugins(distributions())
+    installed = find_plugins()
     session = _LoadSession(
         registry=registry,
         report_store=report_store,
@@ -104,7 +112,7 @@ def load_plugins(
 
 
 def _get_report_store(registry: ToolRegistry) -> PluginReportStore:
-    """Return the report store of a registry; refuse inside of a change, whose undoing would leave hooks behind."""
+    """Return the report store of a registry; refuse inside a change, whose undoing would leave hooks behind."""
     runtime = get_runtime(registry)
     if runtime.access_store.has_own_change():
         raise ToolUsageError(
@@ -119,9 +127,39 @@ def _get_report_store(registry: ToolRegistry) -> PluginReportStore:
 
 
 def autoload(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
-    """Load the installed plugins into a registry, the default one, unless it has them; what the command line does."""
+    """Load the installed plugins into a registry, by default the default one, unless it has them."""
     registry = registry if registry is not None else get_tool_registry()
     return load_plugins(registry) if get_runtime(registry).plugins is None else plugin_reports(registry)
+
+
+def load_at_first_look(registry: ToolRegistry) -> None:
+    """
+    Load the installed plugins into the default registry, unless it has them or may have none.
+
+    No failure reaches whoever looks up a tool: it is warned of, and among the reports and the registry's problems.
+    """
+    if get_runtime(registry).plugins is not None or read_allow_list() == frozenset():
+        return
+    try:
+        config = read_plugins_config()
+        if config.autoload:
+            load_plugins(registry, config=config)
+    except PluginWarning:  # where warnings are errors; the look-up is not at fault, and the reports stand
+        return
+    except ToolError as error:
+        configuration = InstalledPlugin(distribution="configuration")
+        report = build_failure_report(configuration, "find", configuration.error("find", str(error)))
+        _get_report_store(registry).reports[configuration.key] = report
+        with suppress(PluginWarning):
+            _warn_or_raise((report,), strict=False)
+
+
+def autoload_unrecorded(registry: ToolRegistry) -> tuple[PluginReport, ...]:
+    """Load the installed plugins into a registry for a look at it, unless it has them; the journal is not written."""
+    if get_runtime(registry).plugins is None:
+        _get_report_store(registry).is_recording = False
+        return load_plugins(registry)
+    return plugin_reports(registry)
 
 
 def plugin_reports(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import attrs
 
 from praval_tools.config.plugins import read_plugins_config
 from praval_tools.errors import PluginError, PluginWarning
-from praval_tools.plugins.discovery import ALLOW_LIST_VARIABLE, InstalledPlugin
+from praval_tools.plugins.discovery import InstalledPlugin, list_plugin_folders
 from praval_tools.plugins.loader import load_plugins
 from praval_tools.plugins.report import PluginReport, build_failure_report
 from praval_tools.registry.registry import ToolRegistry
@@ -32,16 +31,14 @@ def probe_in_subprocess(plugin: InstalledPlugin, *, timeout: float) -> PluginRep
 
     A process that the plugin ends by itself, or that crashes, is a failure of the plugin and of nothing else.
     """
-    environment = {name: value for name, value in os.environ.items() if name != ALLOW_LIST_VARIABLE}
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:  # a pipe would be full of a long report
-        arguments = {"path": sys.path, "folder": str(Path.cwd()), "plugin": plugin.distribution}
-        encoded = json.dumps({**arguments, "output": output.fileno()})
+    with tempfile.TemporaryDirectory() as folder:  # the process inherits no descriptor that the plugin could write to
+        output = Path(folder) / "reports"
+        arguments = {"path": list_plugin_folders(), "folder": str(Path.cwd()), "plugin": plugin.qualified_name}
+        encoded = json.dumps({**arguments, "output": str(output)})
         try:
             process = subprocess.run(  # noqa: S603 - this interpreter, this package
                 [sys.executable, "-P", "-c", _BOOTSTRAP_CODE, encoded],
                 timeout=timeout,
-                pass_fds=(output.fileno(),),
-                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -50,24 +47,23 @@ def probe_in_subprocess(plugin: InstalledPlugin, *, timeout: float) -> PluginRep
         except subprocess.TimeoutExpired:
             text = f"it was not loaded after {timeout:g} s, and its process was killed; see why it hangs"
             return build_failure_report(plugin, "timeout", plugin.error("timeout", text))
-        output.seek(0)
-        reports = [_report_from_json(json.loads(line)) for line in output]
-    own = next((report for report in reports if report.entry_point == plugin.entry_point), None)
+        lines = output.read_text("utf-8").splitlines() if output.exists() else []
+    reports = [_report_from_json(json.loads(line)) for line in lines]
+    own = next((report for report in reports if (report.distribution, report.entry_point) == plugin.key), None)
     if own is not None:
         return own
     text = f"its process ended with {process.returncode} before it was loaded; see what it does at import"
     return build_failure_report(plugin, "import", plugin.error("import", text))
 
 
-def run_in_probe_process(distribution: str, output: int) -> None:
-    """Load one plugin here and write its reports, a line each, to the file descriptor *output*."""
-    config = read_plugins_config()
+def run_in_probe_process(name: str, output: str) -> None:
+    """Load the plugin `distribution:entry-point` here, and write its reports, a line each, to the file *output*."""
+    config, distribution = read_plugins_config(), name.partition(":")[0]
     alone = attrs.evolve(config, plugins={distribution: config.get_table(distribution)}, sources=())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)
-        reports = load_plugins(ToolRegistry(name="probe"), only=[distribution], config=alone)
-    with os.fdopen(output, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(report_to_json(report)) + "\n" for report in reports)
+        reports = load_plugins(ToolRegistry(name="probe"), only=[name], config=alone)
+    Path(output).write_text("".join(json.dumps(report_to_json(report)) + "\n" for report in reports), "utf-8")
 
 
 def report_to_json(report: PluginReport) -> dict[str, Any]:

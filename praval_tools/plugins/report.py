@@ -11,9 +11,11 @@ from urllib.parse import quote, quote_plus
 from attrs import frozen
 
 from praval_tools.errors import ConfigError, PluginError
+from praval_tools.execution.foreign import run_as
 from praval_tools.names import shorten_repr
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
+from praval_tools.tools.truncation import truncate_text
 
 LOADED: Final = "loaded"
 LEFT_OUT: Final = "left out"
@@ -91,10 +93,12 @@ def build_failure_report(
     hidden = tuple(secrets)
 
     def clean(text: str) -> str:
-        return escape_unprintable(truncate_text(redact_secrets(text, hidden)))
+        return escape_unprintable(truncate_text(redact_secrets(text, hidden), _MAX_TEXT_LENGTH))
 
-    host_error = _read_host_error(plugin, stage, error)
-    stage, text = host_error or (stage, _describe_error(error))
+    with run_as(plugin.principal):  # the texts of an error may be code of the plugin
+        host_error = _read_host_error(plugin, stage, error)
+        stage, text = host_error or (stage, _describe_error(error))
+        details = "" if host_error else _format_traceback(error)
     return PluginReport(
         distribution=plugin.distribution,
         version=plugin.version,
@@ -102,7 +106,7 @@ def build_failure_report(
         stage=stage,
         error=plugin.error(stage, clean(text)),
         error_type="" if host_error else escape_unprintable(get_class_name(error)[:128]),
-        traceback="" if host_error else clean(_format_traceback(error)),
+        traceback=clean(details),
     )
 
 
@@ -150,14 +154,6 @@ def _get_message(error: BaseException) -> str:
         return str.__str__(str(error))  # a text of a class of its own is made a plain one
     except CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
         return f"a message that cannot be shown: {get_class_name(broken)}"
-
-
-def truncate_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
-    """Return *text*, or its beginning and end where it is long."""
-    if len(text) <= max_length:
-        return text
-    head = max_length // 3
-    return f"{text[:head]}\n… {len(text) - max_length:,} characters …\n{text[head - max_length :]}"
 
 
 def _describe_error(error: BaseException) -> str:

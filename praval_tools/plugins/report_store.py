@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterable
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from praval_tools.access.problems import RegistryProblem
 from praval_tools.errors import PluginWarning, get_user_stacklevel
+from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.codec import build_record
 from praval_tools.journal.events import PluginFailed, PluginLoaded, get_process_name
 from praval_tools.journal.storage.protocol import Item
@@ -49,14 +50,16 @@ class PluginReportStore:
         secrets: What the reports of each plugin must not repeat.
         lock: Held while a plugin is activated; one at a time.
         last_events: What the journal recorded of each plugin, since `read_journal`.
+        is_recording: False: the journal is read, and not written, as for a look at the registry.
     """
 
     registry: ToolRegistry
     reports: dict[PluginKey, PluginReport] = field(factory=dict)
     hook_failures: dict[tuple[str, ...], PluginReport] = field(factory=dict)
     secrets: dict[PluginKey, frozenset[str]] = field(factory=dict)
-    lock: threading.RLock = field(factory=threading.RLock)
+    lock: ForkSafeLock = field(factory=ForkSafeLock)
     last_events: dict[PluginKey, LastEvents] = field(factory=dict)
+    is_recording: bool = True
 
     def read_journal(self) -> None:
         """Read what the journal recorded of plugins: once for all that are loaded together."""
@@ -90,6 +93,14 @@ class PluginReportStore:
         except PluginWarning:  # where warnings are errors; the call is not at fault, and the report stands
             return
 
+    def list_problems(self) -> list[RegistryProblem]:
+        """Return a problem for each plugin, or hook of one, that failed."""
+        return [
+            RegistryProblem("plugin", report.distribution, str(report.error))
+            for report in (*self.reports.values(), *self.hook_failures.values())
+            if report.error is not None
+        ]
+
     def record_report(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
         """Store a report, in the journal too; return it, with what an upgrade changed."""
         if self.registry.journal is not None and (report.failed or report.loaded):
@@ -110,7 +121,7 @@ class PluginReportStore:
 
     def _append_event(self, event_class: type[PluginEvent], fields: dict[str, Any]) -> None:
         journal, runtime = self.registry.journal, get_runtime(self.registry)
-        if journal is None:
+        if journal is None or not self.is_recording:
             return
         head: dict[str, Any] = {
             "id": runtime.clock.new_id(),

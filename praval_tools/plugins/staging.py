@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -14,6 +13,7 @@ from attrs import field, frozen
 
 from praval_tools.access.records import AgentProfile
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
+from praval_tools.forks import ForkSafeLock
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.default import use_registry
@@ -23,7 +23,7 @@ from praval_tools.tools.tool import AnyTool, Tool
 _DECLARATIONS_ATTRIBUTE: Final = "__praval_tools_declared__"
 """The attribute of a plugin's module that keeps what its import declared: it runs once, and may be loaded often."""
 
-_import_locks: Final[dict[str, threading.RLock]] = {}
+_import_locks: Final[dict[str, ForkSafeLock]] = {}
 """By module: held by the thread that imports a plugin's module, or reads what it declared, for whatever registry."""
 
 
@@ -131,7 +131,7 @@ def import_plugin(
 ) -> tuple[object, ModuleDeclarations]:
     """Import the object that the entry point refers to; return it with what its module declared."""
     name, _, path = (part.strip() for part in plugin.value.split("[")[0].partition(":"))
-    with _import_locks.setdefault(name, threading.RLock()):
+    with _import_locks.setdefault(name, ForkSafeLock(waits=True)):
         was_imported = name in sys.modules
         module = importlib.import_module(name)
         plugin_object: object = module

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVarTuple
 
+from attrs import evolve
+
 from praval_tools.access import commands, grants
-from praval_tools.access.events import PolicyAdded
+from praval_tools.access.events import AnyStateEvent, PolicyAdded, ToolDisabled
 from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import get_end_reason, resolve_access
@@ -15,8 +17,10 @@ from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import AccessWarning, GrantError, UnknownToolWarning, get_user_stacklevel
-from praval_tools.execution.context import resolve_actor
-from praval_tools.names import check_agent_name, check_tool_name, get_name, suggest_names
+from praval_tools.execution.context import list_change_delegators, resolve_actor
+from praval_tools.execution.misuse import describe_unknown_keyword
+from praval_tools.execution.policies import takes_principal
+from praval_tools.names import check_agent_name, check_tool_name, get_agent_name, get_name, suggest_names
 
 Details = TypeVarTuple("Details")
 
@@ -52,8 +56,25 @@ class AccessChanges:
         Returns:
             Whether there was something to change.
         """
-        actor = resolve_actor(by, verb, tool)
-        return bool(self._access_store.commit(lambda state: plan(state, actor)))
+        return bool(self._commit_for_all(resolve_actor(by, verb, tool), plan))
+
+    def _commit_for_all(
+        self, actor: str, plan: Callable[[AccessState, str], commands.EventList]
+    ) -> Sequence[AnyStateEvent]:
+        """Change the state in the name of *actor*, by what each of those for whom it acts may change, too."""
+        delegators = list_change_delegators()
+
+        def plan_for_all(state: AccessState) -> commands.EventList:
+            for delegator in delegators:
+                plan(state, delegator)
+            return plan(state, actor)
+
+        return self._access_store.commit(plan_for_all)
+
+    def _look_for(self, tool: str) -> None:
+        """Where no tool has this name yet, let it come as it does before a look-up: a plugin may bring it."""
+        if tool not in self._access_store.get_current_state().tools:
+            self._access_store.prepare_look()
 
     def change_tool(
         self,
@@ -66,6 +87,7 @@ class AccessChanges:
     ) -> bool:
         """Change the state by what *plan* says of a tool, given by name or as object."""
         name = get_name(tool)
+        self._look_for(name)
         return self.commit(verb, by, lambda state, actor: plan(state, name, *details, actor, reason), name)
 
     def assign(self, tool: str, agent: str, by: object, terms: GrantTerms) -> bool:
@@ -75,6 +97,7 @@ class AccessChanges:
         Returns:
             Whether the grant stands; if not, a warning says why.
         """
+        self._look_for(tool)
         known = self._access_store.get_current_state().tools
         if tool not in known:
             warn_unknown_tool(tool, known, "nothing was assigned.")
@@ -105,17 +128,28 @@ class AccessChanges:
             raise GrantError(tool, [str(declined)]) from None
 
     def _commit_grant(self, tool: str, agent: str, by: object, terms: GrantTerms) -> Grant:
+        self._look_for(tool)
         actor, now = resolve_actor(by, "lend", tool), self._clock.now()
+        for name in terms.keys() - GrantTerms.__annotations__.keys():
+            raise TypeError(describe_unknown_keyword("grant", name, ["by", *GrantTerms.__annotations__]))
         request = grants.GrantRequest(tool=tool, agent=check_agent_name(agent), **terms)
         new_id = self._clock.new_id()
+        known = self._access_store.get_current_state()
         planned: list[tuple[Grant, str]] = []
+        has_returned = False
 
-        def plan_grant(state: AccessState) -> commands.EventList:
-            events, grant, warning = grants.plan_grant(state, request, actor, now, new_id)
+        def plan_grant(state: AccessState, lender: str) -> commands.EventList:
+            try:
+                events, grant, warning = grants.plan_grant(state, request, lender, now, new_id, known)
+            except grants.AssignmentDeclined as declined:
+                if has_returned:  # planned again at the end of a `change()`, which is all or nothing
+                    raise GrantError(tool, [str(declined)]) from None
+                raise
             planned[:] = [(grant, warning)]
             return events
 
-        self._access_store.commit(plan_grant)
+        self._commit_for_all(actor, plan_grant)
+        has_returned = True
         grant, warning = planned[0]
         if warning:
             _warn_of_access(warning)
@@ -128,15 +162,16 @@ class AccessChanges:
         Returns:
             Whether the agent could call it before, and cannot any more.
         """
+        self._look_for(tool)
         actor, now = resolve_actor(by, "remove", tool), self._clock.now()
         was_callable = False
 
-        def plan_removal(state: AccessState) -> commands.EventList:
+        def plan_removal(state: AccessState, remover: str) -> commands.EventList:
             nonlocal was_callable
             was_callable = resolve_access(state, Principal(agent), tool, now).decision.allowed
-            return grants.plan_removal(state, tool, agent, actor, reason)
+            return grants.plan_removal(state, tool, agent, remover, reason)
 
-        self._access_store.commit(plan_removal)
+        events = self._commit_for_all(actor, plan_removal)
         state = self._access_store.get_current_state()
         if was_callable and (decision := resolve_access(state, Principal(agent), tool, now).decision).allowed:
             _warn_of_access(
@@ -145,15 +180,17 @@ class AccessChanges:
             )
             return False
         if tool not in state.tools and tool not in state.get_profile(agent).tools:
-            warn_unknown_tool(tool, state.tools, "it is taken from the agent once there is one.")
+            nothing = "nothing was removed. block() refuses a tool that comes later."
+            effect = "its grants that wait for the tool ended." if events else nothing
+            warn_unknown_tool(tool, state.tools, effect)
         return was_callable
 
     def block(self, tool: object, agent: object, by: object, reason: str) -> Block:
         """Refuse a tool to an agent, whatever permits it."""
         name = check_tool_name(get_name(tool))
-        blocked_agent = check_agent_name(get_name(agent))
+        blocked_agent = check_agent_name(get_agent_name(agent))
         block = Block(tool=name, agent=blocked_agent, by=resolve_actor(by, "block an agent from", name), reason=reason)
-        self._access_store.commit(lambda state: commands.plan_block(state, block))
+        self._commit_for_all(block.by, lambda state, setter: commands.plan_block(state, evolve(block, by=setter)))
         return block
 
     def switch(self, on: bool, name: object, by: object, reason: str, target: SwitchTarget) -> None:
@@ -165,6 +202,14 @@ class AccessChanges:
             lambda state, actor: commands.plan_switch(state, on, text, target, actor, reason),
             text,
         )
+
+    def disable_by_tags(self, any_of: Collection[str], all_of: Collection[str], by: object, reason: str) -> list[str]:
+        """Disable each tool that has one of some tags, and every one of others; return their names."""
+        actor = resolve_actor(by, "disable by tags")
+        events = self._access_store.commit(
+            lambda state: commands.plan_disabling_by_tags(state, any_of, all_of, actor, reason)
+        )
+        return [event.name for event in events if isinstance(event, ToolDisabled)]
 
     def add_policy(self, policy: Callable[..., object], name: str | None, by: object) -> Callable[[], object]:
         """
@@ -180,7 +225,7 @@ class AccessChanges:
         def plan_addition(state: AccessState) -> commands.EventList:
             nonlocal added
             added = commands.make_policy_name(state, label)
-            return [PolicyAdded(name=added, policy=policy, by=actor)]
+            return [PolicyAdded(name=added, policy=policy, takes_principal=takes_principal(policy), by=actor)]
 
         self._access_store.commit(plan_addition)
         return lambda: self.commit(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import Any, cast
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from functools import lru_cache, partial
+from typing import Any, Final, cast
 
-from praval_tools.execution.context import FrameScope, activate_frame, make_frame
+from praval_tools.execution.context import FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
+from praval_tools.tools.return_values import COMPLETE_TYPES
 
 
 class AgentFunction:
@@ -26,9 +29,12 @@ class AgentFunction:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         args = self._add_toolset(args, kwargs)
-        with activate_frame(make_frame(self._scope)):
+        principal = resolve_caller(self._scope.principal)
+        is_same = principal is self._scope.principal
+        scope = self._scope if is_same else FrameScope(self._scope.registry, principal, principal.agent)
+        with activate_frame(make_frame(scope)):
             outcome = self._function(*args, **kwargs)
-        return _keep_in_context(self._scope, outcome)
+        return _keep_in_context(scope, outcome)
 
     def _add_toolset(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
         """Return the positional arguments, with the toolset among them or in *kwargs*."""
@@ -68,7 +74,76 @@ def _keep_in_context(scope: FrameScope, outcome: object) -> object:
         return _drive_generator(scope, cast("Generator[object, object, object]", outcome))
     if kind == "async_generator":
         return _drive_async_generator(scope, cast("AsyncGenerator[object, object]", outcome))
-    return outcome
+    if type(outcome) in COMPLETE_TYPES:
+        return outcome
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and type(outcome) in (asyncio.Task, asyncio.Future):  # run in the context they were made in
+        return outcome
+    with activate_frame(make_frame(scope)):  # the class may be the agent's, and its metaclass too
+        parts = tuple(part for name, part in _LATER_PARTS.items() if hasattr(type(outcome), name))
+    return _make_wrapper_class(parts)(scope, outcome) if parts else outcome
+
+
+class _LaterObject:
+    """An object whose code runs on later: its attributes are read, and its methods called, in the agent's context."""
+
+    def __init__(self, scope: FrameScope, value: Any) -> None:
+        self._scope, self._value = scope, value
+
+    def __getattr__(self, name: str) -> object:
+        with activate_frame(make_frame(self._scope)):
+            attribute = getattr(self._value, name)
+            return partial(self._call, attribute) if callable(attribute) else attribute
+
+    def __repr__(self) -> str:
+        return str(self._call(repr, self._value))
+
+    def __enter__(self) -> object:
+        return self._call(self._value.__enter__)
+
+    def __exit__(self, *error: object) -> object:
+        return self._call(self._value.__exit__, *error)
+
+    def _call(self, function: Callable[..., object], *args: object, **keywords: object) -> object:
+        with activate_frame(make_frame(self._scope)):
+            result = function(*args, **keywords)
+        return self if result is self._value else _keep_in_context(self._scope, result)
+
+
+class _LaterIterator(_LaterObject):
+    def __iter__(self) -> object:
+        return self._call(iter, self._value)
+
+    def __next__(self) -> object:
+        with activate_frame(make_frame(self._scope)):
+            return next(self._value)
+
+
+class _LaterAwaitable(_LaterObject):
+    def __await__(self) -> Generator[object, object, object]:
+        return _await_in_context(self._scope, self._value).__await__()
+
+
+class _LaterAsyncIterator(_LaterObject):
+    def __aiter__(self) -> object:
+        return self._call(aiter, self._value)
+
+    def __anext__(self) -> Coroutine[object, object, object]:
+        async def take_item() -> object:
+            with activate_frame(make_frame(self._scope)):
+                return await anext(self._value)
+
+        return take_item()
+
+
+_LATER_PARTS: Final[dict[str, type[_LaterObject]]] = {
+    "__next__": _LaterIterator, "__await__": _LaterAwaitable, "__anext__": _LaterAsyncIterator
+}  # fmt: skip
+
+
+@lru_cache
+def _make_wrapper_class(parts: tuple[type[_LaterObject], ...]) -> type[_LaterObject]:
+    return parts[0] if len(parts) == 1 else type("_Later", parts, {})
 
 
 async def _await_in_context(scope: FrameScope, awaitable: Awaitable[object]) -> object:

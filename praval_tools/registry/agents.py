@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Never, Protocol, Self, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
@@ -16,13 +16,16 @@ from praval_tools.access.records import MAX_CHAIN_LENGTH, AgentProfile, Delegati
 from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.errors import NotOwnerError, ToolUsageError
-from praval_tools.execution.context import FrameScope, resolve_actor
+from praval_tools.execution.context import FrameScope, list_change_delegators, resolve_actor
+from praval_tools.execution.deps import NOT_GIVEN
+from praval_tools.execution.misuse import explain_misuse
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import OPERATOR, check_agent_name, check_tool_name, shorten_repr
+from praval_tools.names import OPERATOR, check_agent_name, check_tool_name, get_agent_name, shorten_repr
 from praval_tools.registry.access_changes import warn_unknown_tool
 from praval_tools.registry.agent_function import AgentFunction
 from praval_tools.registry.bound_tool import BoundTool
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory
+from praval_tools.registry.export_cache import ExportOptions
 from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
@@ -53,6 +56,7 @@ def set_default_registry_getter(getter: Callable[[], AgentRegistry]) -> None:
     _default_registry_getters[:] = [getter]
 
 
+@explain_misuse
 class Agent:
     """
     A named principal that calls tools.
@@ -171,6 +175,7 @@ class Agent:
         return name in self._toolset
 
     has_tool = tool_exists
+    """Another name of `tool_exists`."""
 
     def get_tool(self, name: str | AnyTool) -> BoundTool[..., Any] | None:
         """Return the tool of this name, to be called as this agent, if it may call it now."""
@@ -190,7 +195,7 @@ class Agent:
         """
         store = self._runtime.access_store
         if isinstance(tool, str):
-            get_tool_record(store.get_current_state(), tool)
+            get_tool_record(store.get_fresh_state(), tool)
         with self.registry.change():
             is_new = not isinstance(tool, str | Tool) and _find_registered(self.registry, tool) is None
             name = ensure_registered(self.registry, tool, self.name)
@@ -225,8 +230,9 @@ class Agent:
 
     def _list_tool(self, tool: str) -> None:
         actor = resolve_actor(None, "list", tool)
-        if actor not in (OPERATOR, self.name):
-            raise NotOwnerError(actor, f"list for {self.name!r} the", tool, None)
+        for member in (actor, *list_change_delegators()):
+            if member not in (OPERATOR, self.name):
+                raise NotOwnerError(member, f"list for {self.name!r} the", tool, None)
         self._runtime.access_store.commit(lambda _: [ToolListed(tool=tool, agent=self.name, by=actor)])
 
     def _declare(self, profile: AgentProfile, tools: Iterable[AgentTool], site: DeclarationSite) -> None:
@@ -250,31 +256,35 @@ class Agent:
         """Say whether it may call a tool, and why."""
         return self._toolset.explain(name, arguments)
 
-    def call(self, name: str | AnyTool, /, **arguments: object) -> Any:
-        """Call a tool and return its value; raises what `Toolset.call` raises."""
-        return self._toolset.call(name, **arguments)
+    def call(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
+        """Call a tool and return its value; takes and raises what `Toolset.call` does."""
+        return self._toolset.call(name, *more, deps=deps, **arguments)
 
-    async def acall(self, name: str | AnyTool, /, **arguments: object) -> Any:
+    async def acall(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
         """Call a tool from async code and return its value."""
-        return await self._toolset.acall(name, **arguments)
+        return await self._toolset.acall(name, *more, deps=deps, **arguments)
 
-    def execute(self, call: ToolCall) -> ToolResult:
+    def execute(self, call: ToolCall, *more: Never, deps: object = None) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
-        return self._toolset.execute(call)
+        return self._toolset.execute(call, *more, deps=deps)
 
-    async def aexecute(self, call: ToolCall) -> ToolResult:
+    async def aexecute(self, call: ToolCall, *, deps: object = None) -> ToolResult:
         """Run a call of this agent from async code."""
-        return await self._toolset.aexecute(call)
+        return await self._toolset.aexecute(call, deps=deps)
 
-    def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
+    def execute_batch(
+        self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None
+    ) -> list[ToolResult]:
         """Run calls side by side; results in call order."""
-        return self._toolset.execute_batch(calls, max_parallel)
+        return self._toolset.execute_batch(calls, max_parallel, deps=deps)
 
-    async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
+    async def aexecute_batch(
+        self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None
+    ) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await self._toolset.aexecute_batch(calls, max_parallel)
+        return await self._toolset.aexecute_batch(calls, max_parallel, deps=deps)
 
-    def schemas(self, api_format: str = "openai-chat", **options: Any) -> list[dict[str, Any]]:
+    def schemas(self, api_format: str = "openai-chat", **options: Unpack[ExportOptions]) -> list[dict[str, Any]]:
         """Return its tools in a provider's format; takes what `Toolset.schemas` takes."""
         return self._toolset.schemas(api_format, **options)
 
@@ -291,7 +301,7 @@ class Agent:
         """
         if mode not in ("intersect", "inherit", "own"):
             raise ToolUsageError(f"mode={mode!r} is none of 'intersect', 'inherit', 'own'.")
-        agent = check_agent_name(name.name if isinstance(name, Agent) else name)
+        agent = check_agent_name(get_agent_name(name) if isinstance(name, Agent) else name)
         if len(self._principal.chain) >= MAX_CHAIN_LENGTH:
             raise ToolUsageError(f"{self.name!r} acts for {MAX_CHAIN_LENGTH} others already; more are not chained.")
         names = None if tools is None else frozenset(str(getattr(tool, "name", tool)) for tool in tools)

@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from attrs import NOTHING
-
 from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
+from praval_tools.schema.type_hints import NOTHING
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AnyTool, Tool
@@ -38,18 +37,12 @@ class BoundTool(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         arguments: dict[str, object] = self._to_keywords(args, kwargs) if args else kwargs
-        try:
-            function = self._sync_functions[self.name]
-        except KeyError:
-            function = self._fast_cache.build(self.name)
-        return function(arguments)  # type: ignore[no-any-return]
+        return self._sync_functions[self.name](arguments)  # type: ignore[no-any-return]
 
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
         arguments = self._to_keywords(args, kwargs) if args else kwargs
-        cache = self._fast_cache
-        function = cache.async_functions.get(self.name) or cache.build(self.name, is_async=True)
-        return await function(arguments)
+        return await self._fast_cache.async_functions[self.name](arguments)
 
     def _to_keywords(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         names = _list_positional_names(self._implementation)

@@ -12,7 +12,9 @@ from praval_tools.access.queries import find_tool, search_tools, select_tools
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
-from praval_tools.names import HasName, get_name
+from praval_tools.execution.context import list_change_delegators, resolve_actor
+from praval_tools.execution.misuse import explain_misuse
+from praval_tools.names import HasName, get_name, is_valid_agent_name
 from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
 from praval_tools.tools.from_object import make_tool, make_tools_from_object
@@ -22,6 +24,7 @@ from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
 
 
+@explain_misuse
 class ToolCatalogue:
     """
     The tools of a registry, without agents, calls and journal.
@@ -61,8 +64,8 @@ class ToolCatalogue:
 
     @property
     def _current_state(self) -> AccessState:
-        """The present state; inside of `change()`, with what was changed there."""
-        return self._access_store.get_current_state()
+        """The present state, other processes' changes included; inside `change()`, with what was changed there."""
+        return self._access_store.get_fresh_state()
 
     def register_tool(self, tool: AnyTool, *, replace: bool = False, by: object = None, reason: str = "") -> None:
         """
@@ -75,10 +78,13 @@ class ToolCatalogue:
         """
         if not isinstance(tool, Tool):
             raise TypeError(f"Expected Tool object, got {type(tool).__name__}; make one with @tool or Tool(…).")
+        registered, actor = tool, resolve_actor(by, "register", tool.name)
+        if tool.metadata.owned_by is None and list_change_delegators() and is_valid_agent_name(actor):
+            registered = tool.with_metadata(owned_by=actor)  # those for whom it acts must be entitled to that, too
         self._changes.commit(
             "register",
             by,
-            lambda state, actor: commands.plan_registration(state, tool, actor, replace=replace, reason=reason),
+            lambda state, actor: commands.plan_registration(state, registered, actor, replace=replace, reason=reason),
             tool.name,
         )
 

@@ -9,7 +9,7 @@ from praval_tools.access.commands import get_tool_record
 from praval_tools.names import get_name
 from praval_tools.registry.agents import Agent, AgentTool, ensure_registered
 from praval_tools.registry.default import get_tool_registry
-from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
 
@@ -46,7 +46,7 @@ class ToolCollection:
     def add_tool(self, tool: AgentTool) -> None:
         """Add a tool by name, object or function; what is in no registry is registered."""
         if isinstance(tool, str):
-            get_tool_record(self.registry.state, tool)
+            get_tool_record(get_runtime(self.registry).access_store.get_fresh_state(), tool)
         self._names[ensure_registered(self.registry, tool, None)] = None
 
     def remove_tool(self, tool: str | AnyTool) -> bool:

@@ -1,21 +1,30 @@
-"""The default registry: one for the process, or another one inside of `use_registry`."""
+"""The default registry: one for the process, or another one inside `use_registry`."""
 
 from __future__ import annotations
 
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
+from praval_tools.errors import PluginWarning, get_user_stacklevel
+from praval_tools.execution.context import resolve_actor
+from praval_tools.forks import ForkSafeLock
 from praval_tools.registry.agents import set_default_registry_getter
-from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.registry import ToolRegistry, get_runtime
 
 F = TypeVar("F", bound=Callable[..., Any])
+PluginLoader = Callable[[ToolRegistry], object]
 
+_MAX_WAIT_SECONDS: Final = 60.0
+"""How long a look-up waits for another thread that loads the plugins, which may in turn wait for it."""
+
+_plugin_loaders: list[PluginLoader] = []
 _default: list[ToolRegistry] = []
-_default_lock = threading.Lock()
+_default_lock = ForkSafeLock()
 _override: ContextVar[ToolRegistry | None] = ContextVar("praval_tools_registry", default=None)
 
 
@@ -25,8 +34,51 @@ def get_tool_registry() -> ToolRegistry:
         return registry
     with _default_lock:
         if not _default:
-            _default.append(ToolRegistry())
+            registry = ToolRegistry()
+            get_runtime(registry).access_store.before_first_look = _FirstLook(registry)
+            _default.append(registry)
         return _default[0]
+
+
+def set_plugin_loader(load: PluginLoader) -> None:
+    """Have *load* called with each new default registry at its first look-up."""
+    _plugin_loaders[:] = [load]
+
+
+class _FirstLook:
+    """
+    Loads the installed plugins into a registry at its first look-up: once for all threads, and as the program itself.
+
+    A look-up of a plugin's own loads nothing; the next one of somebody else does.
+    """
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry, self._lock = registry, ForkSafeLock(waits=True)
+        self._loading_thread: int | None = None
+
+    def __call__(self) -> None:
+        if resolve_actor(None, "look").startswith("plugin:"):
+            return
+        if not self._lock.acquire(_MAX_WAIT_SECONDS):
+            text = f"Another thread has been loading the plugins for {_MAX_WAIT_SECONDS:.0f} s; this goes on without."
+            warnings.warn(f"{text} Call autoload() before threads start.", PluginWarning, get_user_stacklevel())
+            return
+        try:
+            if self._loading_thread != threading.get_ident():
+                self._load()
+        finally:
+            self._lock.release()
+
+    def _load(self) -> None:
+        store = get_runtime(self._registry).access_store
+        if store.before_first_look is not self:  # another thread was first
+            return
+        self._loading_thread = threading.get_ident()
+        try:
+            for load in _plugin_loaders:
+                Context().run(load, self._registry)
+        finally:
+            store.before_first_look = self._loading_thread = None
 
 
 get_global_registry = get_tool_registry

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from praval_tools.access.records import Principal, with_delegators
+from msgspec.structs import replace
+
+from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import InvalidNameError
+from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.context import get_current_principal
-from praval_tools.execution.executor import Executor, get_value
+from praval_tools.execution.deps import NOT_GIVEN, add_own_deps, use_deps
+from praval_tools.execution.executor import Executor, FastFunctionCache, get_value
 from praval_tools.execution.results import build_no_agent_result
+from praval_tools.execution.scoped_calls import Scope, ScopedDispatcher, ScopedExecutor
+from praval_tools.lazy_import import load
 from praval_tools.names import check_agent_name, get_name
 from praval_tools.registry.export_cache import ToolExportCache
 from praval_tools.registry.toolset import Toolset, aexecute_complete, execute_complete
@@ -46,73 +52,126 @@ class CallDispatcher:
             toolset = self._toolsets[principal] = Toolset(self, self._executor, principal, self._exports)
         return toolset
 
-    def get_agent_toolset(self, agent: object) -> Toolset:
-        """Return the toolset of an agent, given as object or by its name; a name acts for nobody."""
+    def get_principal(self, agent: object) -> Principal:
+        """
+        Return the principal of an agent, given as object or by its name.
+
+        A name stands for the agent itself, and in work that is done on behalf of others for it and them.
+
+        Raises:
+            InvalidNameError: It is not a name of an agent.
+        """
         principal = getattr(agent, "principal", None)
-        return self.get_toolset(principal) if isinstance(principal, Principal) else self._get_by_name(get_name(agent))
+        if isinstance(principal, Principal):
+            return principal
+        running, named = get_current_principal(), Principal(check_agent_name(get_name(agent)))
+        return named if running is None or running.delegation is None else resolve_principal(named, (), running)
 
-    def toolset_through(self, agent: object, wrap: Callable[[Any], Any]) -> Toolset:
-        """Return the toolset of an agent whose calls go through what *wrap* makes of dispatcher and executor."""
-        return Toolset(wrap(self), wrap(self._executor), self.get_agent_toolset(agent).principal, self._exports)
+    def get_agent_toolset(self, agent: object, deps: object = None) -> Toolset:
+        """Return the toolset of an agent, given as object or by its name."""
+        if deps is not None:
+            return self.get_scoped_toolset(agent, lambda: use_deps(self._registry, deps))
+        return self.get_toolset(self.get_principal(agent))
 
-    def execute(self, request: ToolCall | str, name: str = "", arguments: object = None) -> ToolResult:
+    def get_scoped_toolset(self, agent: object, scope: Scope) -> Toolset:
+        """Return the toolset of an agent each of whose calls is made inside what *scope* returns."""
+        principal, executor = self.get_agent_toolset(agent).principal, ScopedExecutor(self._executor, scope)
+        return Toolset(ScopedDispatcher(self, scope), executor, principal, self._exports)
+
+    def execute(
+        self, request: ToolCall | str, name: str = "", arguments: object = None, *, deps: object = None
+    ) -> ToolResult:
         """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""
+        if deps is not None:
+            with use_deps(self._registry, deps):
+                return self.execute(request, name, arguments)
         if isinstance(request, ToolCall):
             toolset = self._find_toolset(request)
             if isinstance(toolset, Toolset):
                 return execute_complete(toolset, request)
             return self._executor.run_pipeline(request, None, toolset)
-        principal = get_current_principal(self._registry)
-        return self._executor.execute(_make_call(principal, request, name, arguments), principal)
+        principal = get_current_principal()
+        call = _make_call(principal, request, name, arguments)
+        return self._executor.execute(call, principal, self._find_fast_cache(principal))
 
-    def aexecute(
-        self, request: ToolCall | str, name: str = "", arguments: object = None
-    ) -> Coroutine[Any, Any, ToolResult]:
+    async def aexecute(
+        self, request: ToolCall | str, name: str = "", arguments: object = None, *, deps: object = None
+    ) -> ToolResult:
         """Run a call from async code."""
+        if deps is not None:
+            with use_deps(self._registry, deps):
+                return await self.aexecute(request, name, arguments)
         if isinstance(request, ToolCall):
             toolset = self._find_toolset(request)
             if isinstance(toolset, Toolset):
-                return aexecute_complete(toolset, request)
-            return self._executor.run_pipeline_async(request, None, toolset)
-        principal = get_current_principal(self._registry)
-        return self._executor.aexecute(_make_call(principal, request, name, arguments), principal)
+                return await aexecute_complete(toolset, request)
+            return await self._executor.run_pipeline_async(request, None, toolset)
+        principal = get_current_principal()
+        call = _make_call(principal, request, name, arguments)
+        return await self._executor.aexecute(call, principal, self._find_fast_cache(principal))
 
-    def call_tool(self, name: str, arguments: dict[str, object]) -> object:
-        """Call a tool as who is running and return its value, or raise the typed error."""
-        principal = get_current_principal(self._registry)
+    def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None, deps: object) -> list[ToolResult]:
+        """Run calls side by side, each by the agent that it names."""
+        with use_deps(self._registry, deps):
+            return run_batch(self._executor.runtime, [(call, self.execute) for call in calls], max_parallel)
+
+    async def aexecute_batch(
+        self, calls: Iterable[ToolCall], max_parallel: int | None, deps: object
+    ) -> list[ToolResult]:
+        """Run calls side by side from async code."""
+        with use_deps(self._registry, deps):
+            return await run_batch_async(
+                self._executor.runtime, [(call, self.aexecute) for call in calls], max_parallel
+            )
+
+    def execute_tool_calls(self, tool_calls: Sequence[object], agent: object) -> dict[str, str]:
+        """Run the calls in a list of a provider's; returns what a model reads of each, by its id."""
+        calls: list[ToolCall] = load("praval_tools.formats.conversion").read_call_list(tool_calls)
+        execute = self._execute_as_running if agent is None else self.get_agent_toolset(agent).execute
+        results = run_batch(self._executor.runtime, [(call, execute) for call in calls], None)
+        return {str(call.tool_call_id): result.for_model() for call, result in zip(calls, results, strict=True)}
+
+    def _execute_as_running(self, call: ToolCall) -> ToolResult:
+        if call.agent is not None:
+            return self.execute(call)
+        principal = get_current_principal()
         if principal is not None:
-            return self.get_toolset(principal).call(name, **arguments)
+            call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+        return self._executor.execute(call, principal, self._find_fast_cache(principal))
+
+    def call_tool(self, name: str, deps: object, arguments: dict[str, object]) -> object:
+        """Call a tool as who is running and return its value, or raise the typed error."""
+        principal = get_current_principal()
+        if principal is not None:
+            return self.get_toolset(principal).call(name, deps=deps, **arguments)
+        if deps is not NOT_GIVEN and not add_own_deps(self._executor.runtime, name, deps, arguments):
+            with use_deps(self._registry, deps):
+                return self.call_tool(name, NOT_GIVEN, arguments)
         return get_value(self._executor.run_pipeline(ToolCall(None, name, arguments), None))
 
-    def _get_by_name(self, name: str) -> Toolset:
-        toolset = self._toolsets_by_name.get(name)
-        if toolset is None:
-            toolset = self._toolsets_by_name[name] = self.get_toolset(Principal(check_agent_name(name)))
-        return toolset
+    def _find_fast_cache(self, principal: Principal | None) -> FastFunctionCache | None:
+        return None if principal is None else self._executor.get_fast_cache(principal)
 
     def _find_toolset(self, call: ToolCall) -> Toolset | ToolResult:
         """
         Return the toolset that decides on a call.
 
         Returns:
-            The toolset of the named agent, acting for whom it acts now or for whom the call says; a result where the
-            call names no agent.
+            The toolset of the principal that makes the call; a result where the call names no agent.
         """
-        agent = call.agent
+        agent, running = call.agent, get_current_principal()
         if agent is None:
             return build_no_agent_result(call)
-        running = get_current_principal(self._registry)
-        if running is not None and running.agent == agent and call.on_behalf_of in ((), running.chain):
-            return self.get_toolset(running)
-        toolset = self._toolsets_by_name.get(agent) if type(agent) is str else None
-        try:
-            if toolset is None:
-                toolset = self._get_by_name(get_name(agent))
-            if not call.on_behalf_of:
-                return toolset
-            return self.get_toolset(with_delegators(toolset.principal, call.on_behalf_of))
-        except InvalidNameError as error:
-            return build_no_agent_result(call, str(error))
+        is_plain = type(agent) is str and not call.on_behalf_of and (running is None or running.delegation is None)
+        toolset = self._toolsets_by_name.get(agent) if is_plain else None
+        if toolset is None:
+            try:
+                toolset = self.get_toolset(resolve_principal(self.get_principal(agent), call.on_behalf_of, running))
+            except InvalidNameError as error:
+                return build_no_agent_result(call, str(error))
+            if is_plain:
+                self._toolsets_by_name[agent] = toolset
+        return toolset
 
 
 def _make_call(principal: Principal | None, call_id: str, name: str, arguments: object) -> ToolCall:

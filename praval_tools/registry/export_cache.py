@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -37,8 +37,17 @@ def to_tag_set(tags: Iterable[str] | None) -> frozenset[str] | None:
 
 def has_matching_tags(tool: AnyTool, tags: frozenset[str] | None, excluded: frozenset[str] | None) -> bool:
     """Tell whether a tool has one of *tags*, unless they are None, and none of the *excluded* ones."""
-    own = tool.metadata.tags
+    own = tool.metadata.all_tags
     return (tags is None or not tags.isdisjoint(own)) and (not excluded or excluded.isdisjoint(own))
+
+
+class ExportOptions(TypedDict, total=False):
+    """The options of `schemas` and `schemas_json`; `Toolset.schemas` says what they mean."""
+
+    strict: bool
+    tags: Iterable[str] | None
+    exclude_tags: Iterable[str] | None
+    think_augment: bool
 
 
 class _ExportKey(msgspec.Struct, frozen=True):
@@ -141,7 +150,7 @@ class AgentExporter:
             cached = self._cache.get(key)
         except TypeError:
             raise UnknownFormatError(str(api_format), load("praval_tools.formats").FORMATS) from None
-        state = self._runtime.access_store.get_current_state()
+        state = self._runtime.access_store.get_fresh_state()
         if cached is not None and cached.state is state and cached.is_lasting:
             return cached.text
         return self._refresh_export(key, cached, state)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from praval_tools.access.commands import require_operator
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.runtime import Runtime
 from praval_tools.lazy_import import load
+from praval_tools.names import shorten_repr
+from praval_tools.tools.frames import refuse_others_than_operator
 
 if TYPE_CHECKING:
     from praval_tools.journal.journal import Journal
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from praval_tools.journal.stats import UsageStats
     from praval_tools.runs.registry_journal import RegistryJournal
     from praval_tools.runs.run import Run
+
+
+_DURABILITIES, _ERROR_MODES = ("full", "intent"), ("raise", "continue")
 
 
 class JournalAttachment:
@@ -33,6 +36,11 @@ class JournalAttachment:
     def __init__(
         self, runtime: Runtime, *, durability: str = "full", errors: str = "raise", secrets: Iterable[str] = ()
     ) -> None:
+        if durability not in _DURABILITIES or errors not in _ERROR_MODES:
+            raise ToolUsageError(
+                f"durability={shorten_repr(durability)} and journal_errors={shorten_repr(errors)}: use "
+                f"durability='full' or 'intent', and journal_errors='raise' or 'continue'."
+            )
         self._runtime, self._durability, self._errors = runtime, durability, errors
         self._secrets = tuple(secrets)
         self._registry_journal: RegistryJournal | None = None
@@ -51,7 +59,7 @@ class JournalAttachment:
             NotOwnerError: Somebody else than the operator asks for it.
             ToolUsageError: A run of the present journal is open.
         """
-        require_operator(resolve_actor(None, "set the journal"), "set the journal")
+        refuse_others_than_operator("set the journal")
         self._runtime.access_store.refuse_calls()
         if self._registry_journal is not None and (runs := list(self._registry_journal.recorder.open_runs)):
             raise ToolUsageError(
@@ -86,7 +94,10 @@ class JournalAttachment:
         """How often each tool is used, and with what outcome; counted for journaled calls, or where switched on."""
         if self._stats is None:
             self._stats = load("praval_tools.runs.registry_journal").UsageStats(
-                track_usage=False, clock=self._runtime.clock, switched=self._set_usage_counting
+                track_usage=False,
+                clock=self._runtime.clock,
+                switched=self._set_usage_counting,
+                require_operator=refuse_others_than_operator,
             )
         return self._stats
 
@@ -111,6 +122,8 @@ class JournalAttachment:
         )
 
     def close(self) -> None:
-        """Close the journal, if it was opened here; safe twice."""
+        """Close the journal, if it was opened here, and save the statistics, if they have a file; safe twice."""
         if self._registry_journal is not None:
             self._registry_journal.close()
+        if self._stats is not None and self._stats.storage_path is not None:
+            self._stats.save_stats()

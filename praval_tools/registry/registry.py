@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
 from praval_tools.access.grants import get_grant_record, list_grants, plan_revocation
 from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.problems import RegistryProblem, find_problems
-from praval_tools.access.queries import compute_stats, describe_tool, list_callable_tools
-from praval_tools.access.records import Principal
+from praval_tools.access.queries import compute_stats, describe_tool, list_callable_tools, list_enabled_tools
 from praval_tools.access.state import AccessState
-from praval_tools.access.store import StateStore, Subscriber
+from praval_tools.access.store import StateStore
+from praval_tools.access.subscriptions import Subscriber
 from praval_tools.clock import Clock, SystemClock
 from praval_tools.execution.approvals import ApprovalHandler, Approvals
-from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.context import resolve_actor
+from praval_tools.execution.deps import NOT_GIVEN
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
-from praval_tools.execution.runtime import RegistryOptions, Runtime
-from praval_tools.names import check_agent_name, get_name
+from praval_tools.execution.misuse import explain_misuse
+from praval_tools.execution.runtime import RegistryOptions, Runtime, list_plugin_problems
+from praval_tools.names import check_agent_name, get_agent_name, get_name
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.catalogue import ToolCatalogue
 from praval_tools.registry.dispatch import CallDispatcher
+from praval_tools.registry.export_cache import ExportOptions
 from praval_tools.registry.journal_attachment import JournalAttachment
-from praval_tools.registry.toolset import Toolset
+from praval_tools.registry.toolset import ToolDeps, Toolset
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
@@ -43,12 +45,13 @@ if TYPE_CHECKING:
     from praval_tools.runs.run import Run
 
 
+@explain_misuse
 class ToolRegistry(ToolCatalogue):
     """
     The catalogue of tools, and who may call them.
 
     Thread-safe; a change counts from the next call on. Every changing verb takes `by=` and `reason=`:
-    left out, `by` is who is running, and outside of any agent the operator. Wherever an agent or a tool
+    left out, `by` is who is running, and outside any agent the operator. Wherever an agent or a tool
     is asked for, its name or the object will do.
 
     Args:
@@ -68,6 +71,8 @@ class ToolRegistry(ToolCatalogue):
         durability: `full`: results are durable before they are returned; `intent`: they are not waited for.
         journal_errors: `continue` goes on, with a warning, where the journal fails.
         secrets: Names of keys whose values are secret, besides the usual ones.
+        warn_run_events: After how many events of one run a warning is given: it most likely goes round in circles.
+        max_run_events: After how many events of one run its new calls are refused.
     """
 
     def __init__(
@@ -89,23 +94,14 @@ class ToolRegistry(ToolCatalogue):
         durability: Literal["full", "intent"] = "full",
         journal_errors: Literal["raise", "continue"] = "raise",
         secrets: Iterable[str] = (),
+        warn_run_events: int = 10_000,
+        max_run_events: int = 50_000,
     ) -> None:
-        self._initialize(
-            name,
-            clock if clock is not None else SystemClock(),
-            RegistryOptions(
-                strict_arguments,
-                timeout,
-                retries,
-                errors,
-                max_result_size,
-                engine,
-                refusals,
-                max_argument_bytes,
-                max_argument_depth,
-                retry_wait,
-            ),
-        )
+        options = RegistryOptions(
+            strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
+            max_argument_depth, retry_wait, warn_run_events, max_run_events,
+        )  # fmt: skip
+        self._initialize(name, clock if clock is not None else SystemClock(), options)
         self._journal = JournalAttachment(self._runtime, durability=durability, errors=journal_errors, secrets=secrets)
         if journal is not None:
             self.journal = journal
@@ -146,7 +142,7 @@ class ToolRegistry(ToolCatalogue):
 
         Args:
             agent_name: It need not be declared.
-            terms: `key` (the same key is the same grant, with what is left of it, revoked or not), `reason`,
+            terms: `key` (of the same *by*, the same grant, with what is left of it, or revoked), `reason`,
                 `expires` (a time span, or an aware moment), `max_calls`, `where` (bounds on the arguments:
                 parameter to JSON Schema, or a whole JSON Schema), `delegable` (the agent may lend it on, narrower).
 
@@ -158,11 +154,11 @@ class ToolRegistry(ToolCatalogue):
             NotOwnerError: *by* is neither operator nor owner nor holder of a delegable grant.
             GrantError: Expiry, count or bounds make no sense.
         """
-        return self._changes.assign(get_name(tool_name), get_name(agent_name), by, terms)
+        return self._changes.assign(get_name(tool_name), get_agent_name(agent_name), by, terms)
 
     def grant(self, tool: str | AnyTool, to: str | Agent, *, by: object = None, **terms: Unpack[GrantTerms]) -> Grant:
         """Like `assign_tool_to_agent`, but returns the grant, and an unknown tool is an `UnknownToolError`."""
-        return self._changes.grant(get_name(tool), get_name(to), by, terms)
+        return self._changes.grant(get_name(tool), get_agent_name(to), by, terms)
 
     def remove_tool_from_agent(
         self, tool_name: str | AnyTool, agent_name: str | Agent, *, by: object = None, reason: str = ""
@@ -170,12 +166,12 @@ class ToolRegistry(ToolCatalogue):
         """
         Take a tool from an agent: its grants, and for the operator every other permission too.
 
-        A name that no tool has, and that the agent does not list either, is recorded, with a warning.
+        Of a name that no tool has and the agent does not list, nothing is recorded, with a warning; see `block`.
 
         Returns:
             Whether the agent could call it before, and cannot any more.
         """
-        return self._changes.remove(get_name(tool_name), get_name(agent_name), by, reason)
+        return self._changes.remove(get_name(tool_name), get_agent_name(agent_name), by, reason)
 
     def revoke(self, grant: Grant | str, *, by: object = None, reason: str = "") -> bool:
         """End a grant and all grants that came from it; tell whether it had not ended before."""
@@ -201,11 +197,11 @@ class ToolRegistry(ToolCatalogue):
 
     def unblock(self, tool: object, agent: object, *, by: object = None, reason: str = "") -> bool:
         """Lift a block and tell whether there was one; only the operator and whoever set it may."""
-        return self._changes.change_tool("unblock", tool, by, reason, commands.plan_unblock, get_name(agent))
+        return self._changes.change_tool("unblock", tool, by, reason, commands.plan_unblock, get_agent_name(agent))
 
     def transfer_ownership(self, tool: object, to: object, *, by: object = None, reason: str = "") -> None:
         """Hand a tool over to another owner; the history is kept."""
-        owner = check_agent_name(get_name(to))
+        owner = check_agent_name(get_agent_name(to))
         self._changes.change_tool("transfer", tool, by, reason, commands.plan_transfer, owner)
 
     def share_tool(self, tool: object, *, by: object = None, reason: str = "") -> None:
@@ -227,6 +223,12 @@ class ToolRegistry(ToolCatalogue):
     ) -> None:
         """Switch a tool, namespace, category or tag on again."""
         self._changes.switch(True, name, by, reason, target)
+
+    def disable_by_tags(
+        self, *, any: Collection[str] = (), all: Collection[str] = (), by: object = None, reason: str = ""
+    ) -> list[str]:
+        """Switch off each tool that has one of the tags *any*, and every one of *all*; returns the tools' names."""
+        return self._changes.disable_by_tags(any, all, by, reason)
 
     def configure(self, tool: object, *, by: object = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
         """Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error."""
@@ -265,10 +267,16 @@ class ToolRegistry(ToolCatalogue):
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
     def agent(self, name: str | Agent) -> Agent:
-        """Return a handle on an agent, declared or not."""
-        if isinstance(name, Agent):
+        """
+        Return a handle on an agent, declared or not.
+
+        In work that the agent does on behalf of others, the handle acts for them too.
+        """
+        if isinstance(name, Agent) and name.registry is self:
             return name
-        return self._declared_agents.get(name) or Agent.handle(self, Principal(check_agent_name(name)))
+        principal = self._dispatcher.get_principal(name)
+        declared = self._declared_agents.get(principal.agent) if principal.delegation is None else None
+        return declared or Agent.handle(self, principal)
 
     @property
     def agents(self) -> list[str]:
@@ -278,14 +286,22 @@ class ToolRegistry(ToolCatalogue):
 
     def retire_agent(self, agent: str | Agent, *, by: object = None, reason: str = "") -> None:
         """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""
-        name = check_agent_name(get_name(agent))
+        name = check_agent_name(get_agent_name(agent))
         self._changes.commit(
             f"retire the agent {name!r}", by, lambda state, actor: commands.plan_retirement(state, name, actor, reason)
         )
 
-    def toolset(self, agent: str | Agent) -> Toolset:
-        """Return the agent's tools: an ordered, live, read-only mapping."""
-        return self._dispatcher.get_agent_toolset(agent)
+    @overload
+    def toolset(self, agent: str | Agent) -> Toolset: ...
+    @overload
+    def toolset(self, agent: str | Agent, *, deps: ToolDeps) -> Toolset[ToolDeps]: ...
+    def toolset(self, agent: str | Agent, *, deps: object = None) -> Toolset[Any]:
+        """
+        Return the agent's tools: an ordered, live, read-only mapping.
+
+        Each of its calls passes *deps* to tools that declare `ToolContext[Deps]`: a database, a tenant, a user.
+        """
+        return self._dispatcher.get_agent_toolset(agent, deps)
 
     def explain(self, agent: str | Agent, tool: str | AnyTool, arguments: object = None) -> Decision:
         """
@@ -296,64 +312,62 @@ class ToolRegistry(ToolCatalogue):
         return self._dispatcher.get_agent_toolset(agent).explain(get_name(tool), arguments)
 
     def problems(self) -> list[RegistryProblem]:
-        """Return what is most likely a mistake: dangling names, orphans, changed definitions."""
-        return find_problems(self._current_state, self._clock.now())
+        """Return what is most likely a mistake: dangling names, orphans, changed definitions, plugins that failed."""
+        return [*find_problems(self._current_state, self._clock.now()), *list_plugin_problems(self._runtime)]
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None) -> ToolResult:
+    def execute(
+        self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None, *, deps: object = None
+    ) -> ToolResult:
         """
         Run a call; never raises for the tool's sake, every failure is a result.
 
-        `execute(tool_call_id, tool_name, arguments)` speaks for the operator, and inside of an agent for that agent.
+        `execute(tool_call_id, tool_name, arguments)` speaks for the operator, and inside an agent for that agent.
         """
-        return self._dispatcher.execute(tool_call_id, tool_name, arguments)
+        return self._dispatcher.execute(tool_call_id, tool_name, arguments, deps=deps)
 
-    async def aexecute(self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None) -> ToolResult:
+    async def aexecute(
+        self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None, *, deps: object = None
+    ) -> ToolResult:
         """Run a call from async code; every failure is a result."""
-        return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments)
+        return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments, deps=deps)
 
-    def execute_tool(self, name: str | AnyTool, /, **arguments: Any) -> Any:
-        """Call a tool as the operator, or inside of an agent as that agent; returns its value or raises."""
-        return self._dispatcher.call_tool(get_name(name), arguments)
+    def execute_tool(self, name: str | AnyTool, /, *, deps: object = NOT_GIVEN, **arguments: Any) -> Any:
+        """Call a tool as the operator, or inside an agent as that agent; returns its value or raises."""
+        return self._dispatcher.call_tool(get_name(name), deps, arguments)
 
-    def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
+    def execute_batch(
+        self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None
+    ) -> list[ToolResult]:
         """Run calls side by side; results in call order; errors of the journal are raised once all have ended."""
-        return run_batch(self._runtime, [(call, self._dispatcher.execute) for call in calls], max_parallel)
+        return self._dispatcher.execute_batch(calls, max_parallel, deps)
 
-    async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
+    async def aexecute_batch(
+        self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None
+    ) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await run_batch_async(self._runtime, [(call, self._dispatcher.aexecute) for call in calls], max_parallel)
+        return await self._dispatcher.aexecute_batch(calls, max_parallel, deps)
+
+    def execute_tool_calls(self, tool_calls: Sequence[object], agent: str | Agent | None = None) -> dict[str, str]:
+        """Run a provider's calls, such as `message.tool_calls`; returns what a model reads of each, by call id."""
+        return self._dispatcher.execute_tool_calls(tool_calls, agent)
+
+    def get_schemas(self, tool_name: str | None = None, api_format: str = "openai-chat") -> list[dict[str, Any]]:
+        """Return every tool that is not disabled, or one, in a provider's format; for an agent's own see `schemas`."""
+        return [tool.get_schema(api_format) for tool in list_enabled_tools(self._current_state, tool_name)]
 
     def schemas(
-        self,
-        agent: str | Agent,
-        api_format: str | Format = "openai-chat",
-        *,
-        strict: bool = False,
-        tags: Iterable[str] | None = None,
-        exclude_tags: Iterable[str] | None = None,
-        think_augment: bool = False,
+        self, agent: str | Agent, api_format: str | Format = "openai-chat", **options: Unpack[ExportOptions]
     ) -> list[dict[str, Any]]:
-        """Return an agent's tools in a provider's format; see `Toolset.schemas`."""
-        return self._dispatcher.get_agent_toolset(agent).schemas(
-            api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
-        )
+        """Return an agent's tools in a provider's format; see `Toolset.schemas`, which has the same options."""
+        return self._dispatcher.get_agent_toolset(agent).schemas(api_format, **options)
 
     def schemas_json(
-        self,
-        agent: str | Agent,
-        api_format: str | Format = "openai-chat",
-        *,
-        strict: bool = False,
-        tags: Iterable[str] | None = None,
-        exclude_tags: Iterable[str] | None = None,
-        think_augment: bool = False,
+        self, agent: str | Agent, api_format: str | Format = "openai-chat", **options: Unpack[ExportOptions]
     ) -> bytes:
         """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
-        return self._dispatcher.get_agent_toolset(agent).schemas_json(
-            api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
-        )
+        return self._dispatcher.get_agent_toolset(agent).schemas_json(api_format, **options)
 
     # ── the journal ──────────────────────────────────────────────────────────────────────────────
 
@@ -396,13 +410,17 @@ class ToolRegistry(ToolCatalogue):
     # ── the registry as a whole ──────────────────────────────────────────────────────────────────
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call *callback*, as the operator, with every event once it counts; returns what ends it."""
+        """Call *callback*, as the operator, with every event and `ToolProgress`; returns what ends that."""
         commands.require_operator(resolve_actor(None, "subscribe"), "subscribe")
-        return self._access_store.subscribe(callback, self._runtime.as_operator)
+        return self._access_store.subscriptions.subscribe(callback, self._runtime.as_operator)
 
     def change(self) -> AbstractContextManager[None]:
-        """Make several changes one: published together at the end, none of them if an exception leaves."""
+        """Make several changes one: published together at the end, or none of them if one is refused or raises."""
         return self._access_store.change()
+
+    def freeze(self, *, by: object = None, reason: str = "") -> None:
+        """End declarations: tools and agents that come later are errors; who may call what still changes."""
+        self._changes.commit("freeze", by, lambda state, actor: commands.plan_freeze(state, actor, reason))
 
     def as_operator(self) -> AbstractContextManager[None]:
         """Act as the operator inside, whoever is running."""
@@ -416,11 +434,7 @@ class ToolRegistry(ToolCatalogue):
         return fork
 
     def drain(self, *, tool: object = None, agent: object = None, timeout: float | None = None) -> int:
-        """
-        Wait until no admitted call is inside, at most *timeout* seconds; returns how many still are.
-
-        From inside of a tool its own call, and those that it was called from, do not count.
-        """
+        """Wait at most *timeout* seconds for the calls inside, but not for its callers; return how many remain."""
         tool_name, agent_name = (None if value is None else get_name(value) for value in (tool, agent))
         return self._runtime.drain(agent_name, tool_name, timeout)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from praval_tools.access.explanation import explain_decision
 from praval_tools.access.queries import list_callable_tools
@@ -14,18 +15,22 @@ from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
+from praval_tools.execution.context import FrameScope, activate_frame, make_frame
+from praval_tools.execution.deps import NOT_GIVEN, add_own_deps, use_deps
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.fast_path import FastPathMiss
+from praval_tools.execution.misuse import explain_misuse
 from praval_tools.execution.pipeline import bind_arguments
-from praval_tools.execution.policies import ask_policies
+from praval_tools.execution.policies import find_policy_refusal
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.names import get_name, shorten_repr
 from praval_tools.registry.bound_tool import BoundTool, make_function
 from praval_tools.registry.export_cache import AgentExporter, ToolExportCache
 from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.context import Deps, ToolContext
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.implementation import BoundArguments, ToolImplementation
 from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
 
 if TYPE_CHECKING:
@@ -33,14 +38,18 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+ToolDeps = TypeVar("ToolDeps")
 AnyBoundTool: TypeAlias = BoundTool[..., Any]
 
 
-class Toolset(Mapping[str, AnyBoundTool]):
+@explain_misuse
+class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     """
     The tools that one agent may call now, in registration order; live and read-only.
 
     What it shows is exactly what the agent can call. An empty toolset is true.
+    Calls take `deps=` for tools that declare `ToolContext[Deps]`; what these tools call inherits them. A toolset of
+    `registry.toolset(agent, deps=…)` passes its deps with each call.
     """
 
     __slots__ = (
@@ -89,6 +98,14 @@ class Toolset(Mapping[str, AnyBoundTool]):
     @overload
     def __getitem__(self, name: str) -> AnyBoundTool: ...
     @overload
+    def __getitem__(
+        self: Toolset[ToolDeps], name: AsyncTool[Concatenate[ToolContext[ToolDeps], P], R]
+    ) -> BoundTool[P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __getitem__(
+        self: Toolset[ToolDeps], name: Tool[Concatenate[ToolContext[ToolDeps], P], R]
+    ) -> BoundTool[P, R]: ...
+    @overload
     def __getitem__(self, name: AsyncTool[P, R]) -> BoundTool[P, Coroutine[Any, Any, R]]: ...
     @overload
     def __getitem__(self, name: Tool[P, R]) -> BoundTool[P, R]: ...
@@ -102,7 +119,7 @@ class Toolset(Mapping[str, AnyBoundTool]):
     def _find_bound_tool(self, name: str | AnyTool) -> AnyBoundTool | None:
         text = name if isinstance(name, str) else name.name
         runtime = self._executor.runtime
-        state = runtime.access_store.get_current_state()
+        state = runtime.access_store.get_fresh_state()
         cached_state, cache = self._bound_cache
         if cached_state is not state:
             self._bound_cache = state, (cache := {})
@@ -130,66 +147,98 @@ class Toolset(Mapping[str, AnyBoundTool]):
 
     def _list_tools(self) -> list[AnyTool]:
         runtime = self._executor.runtime
-        return list_callable_tools(runtime.access_store.get_current_state(), self._principal, runtime.clock.now())
+        return list_callable_tools(runtime.access_store.get_fresh_state(), self._principal, runtime.clock.now())
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
-    def call(self, name: str | AnyTool, /, **arguments: object) -> Any:
+    def call(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
         """
         Call a tool, given by its name or itself, and return its value.
+
+        *deps* are for a tool that declares `ToolContext[Deps]`; one with a parameter of this name gets an argument.
 
         Raises:
             ToolAccessError: The agent may not call it, or it does not exist.
             ToolArgumentsError: The arguments do not fit.
             ToolTimeoutError: It did not finish in time.
             ToolExecutionError: It raised; also an instance of the built-in class that it raised.
+            ToolUsageError: It needs deps, and there are none.
         """
-        try:
-            function = self._sync_functions[name]
-        except KeyError:
-            function = self._fast_cache.build(name)
-        return function(arguments)
+        if more:
+            raise TypeError(self._describe_positional_arguments("call", name, more))
+        if deps is not NOT_GIVEN and not add_own_deps(self._executor.runtime, name, deps, arguments):
+            with use_deps(self._executor.runtime.registry, deps):
+                return self.call(name, **arguments)
+        return self._sync_functions[name](arguments)
 
-    async def acall(self, name: str | AnyTool, /, **arguments: object) -> Any:
+    async def acall(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
-        function = self._async_functions.get(name) or self._fast_cache.build(name, is_async=True)
-        return await function(arguments)
+        if more:
+            raise TypeError(self._describe_positional_arguments("acall", name, more))
+        if deps is not NOT_GIVEN and not add_own_deps(self._executor.runtime, name, deps, arguments):
+            with use_deps(self._executor.runtime.registry, deps):
+                return await self.acall(name, **arguments)
+        return await self._async_functions[name](arguments)
 
-    def call_json(self, name: str, arguments: str | bytes) -> bytes:
+    def _describe_positional_arguments(self, label: str, name: object, values: tuple[object, ...]) -> str:
+        """Return how to pass the arguments of a tool that were passed by position."""
+        tool = self._executor.runtime.access_store.state.find_tool_record(str(getattr(name, "name", name)))
+        names = () if tool is None else tool.tool.implementation.argument_names
+        shown = [f"{key}={shorten_repr(value)}" for key, value in zip(names, values, strict=False)] or ["x=…"]
+        return f"{label}() takes the tool's arguments by name: {label}({get_name(name)!r}, {', '.join(shown)})."
+
+    def call_json(self, name: str, arguments: str | bytes, *, deps: object = None) -> bytes:
         """Call a tool with JSON text and return its value as JSON text; raises what `call` raises."""
+        if deps is not None:
+            with use_deps(self._executor.runtime.registry, deps):
+                return self.call_json(name, arguments)
         parsed = try_parse_simple(arguments)
-        function = self._sync_functions.get(name) or self._fast_cache.build(name)
+        function = self._sync_functions[name]
         if parsed is None:
             value = self._executor.finish_call(function.path, arguments, FastPathMiss())
         else:
             value = function(parsed)
         return self._executor.encode_result(function.path, value)
 
-    async def acall_json(self, name: str, arguments: str | bytes) -> bytes:
+    async def acall_json(self, name: str, arguments: str | bytes, *, deps: object = None) -> bytes:
         """Call a tool from async code with JSON text and return its value as JSON text."""
+        if deps is not None:
+            with use_deps(self._executor.runtime.registry, deps):
+                return await self.acall_json(name, arguments)
         parsed = try_parse_simple(arguments)
-        function = self._async_functions.get(name) or self._fast_cache.build(name, is_async=True)
+        function = self._async_functions[name]
         if parsed is None:
             value = await self._executor.afinish_call(function.path, arguments, FastPathMiss())
         else:
             value = await function(parsed)
         return self._executor.encode_result(function.path, value)
 
-    def execute(self, call: ToolCall) -> ToolResult:
+    def execute(self, call: ToolCall, *more: Never, deps: object = None) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
+        if more:
+            text = f"execute(ToolCall(name={shorten_repr(call)}, arguments={shorten_repr(more[0])}))"
+            raise TypeError(f"execute() takes one call: {text}.")
+        if deps is not None:
+            with use_deps(self._executor.runtime.registry, deps):
+                return self.execute(call)
         call = self._complete_call(call)
         if call.on_behalf_of != self._principal.chain:
             return self._dispatcher.execute(call)
         return self._executor.execute(call, self._principal, self._fast_cache)
 
-    async def aexecute(self, call: ToolCall) -> ToolResult:
+    async def aexecute(self, call: ToolCall, *, deps: object = None) -> ToolResult:
         """Run a call of this agent from async code; every failure is a result."""
+        if deps is not None:
+            with use_deps(self._executor.runtime.registry, deps):
+                return await self.aexecute(call)
         call = self._complete_call(call)
         if call.on_behalf_of != self._principal.chain:
             return await self._dispatcher.aexecute(call)
         return await self._executor.aexecute(call, self._principal, self._fast_cache)
 
-    def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
+    def execute_batch(
+        self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None
+    ) -> list[ToolResult]:
         """
         Run calls side by side; results in call order, one failure never touches its neighbours.
 
@@ -197,56 +246,52 @@ class Toolset(Mapping[str, AnyBoundTool]):
             JournalError: The journal could not be written; raised once every other call has ended.
             ReplayMismatchError: A run recorded another call in the place of one of these; raised then, too.
         """
-        return run_batch(self._executor.runtime, [(call, self.execute) for call in calls], max_parallel)
+        with use_deps(self._executor.runtime.registry, deps):
+            return run_batch(self._executor.runtime, [(call, self.execute) for call in calls], max_parallel)
 
-    async def aexecute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None = None) -> list[ToolResult]:
+    async def aexecute_batch(
+        self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None
+    ) -> list[ToolResult]:
         """Run calls side by side from async code."""
-        return await run_batch_async(self._executor.runtime, [(call, self.aexecute) for call in calls], max_parallel)
+        runtime = self._executor.runtime
+        with use_deps(runtime.registry, deps):
+            return await run_batch_async(runtime, [(call, self.aexecute) for call in calls], max_parallel)
 
     def _complete_call(self, call: ToolCall) -> ToolCall:
         """Return the call with its agent, or raise `ToolUsageError` where it names another one."""
         agent, chain = self._principal.agent, self._principal.chain
         if not isinstance(call, ToolCall):
             raise ToolUsageError(f"{shorten_repr(call)} is not a ToolCall: execute(ToolCall(name=…, arguments=…)).")
-        if call.agent is not None and call.agent != agent:
+        named = getattr(call.agent, "principal", call.agent)
+        if named not in (None, agent, self._principal, Principal(agent)):
             raise ToolUsageError(f"This toolset is {agent!r}'s; the call names {shorten_repr(call.agent)}.")
-        if call.on_behalf_of and chain and call.on_behalf_of != chain:
+        given = tuple(call.on_behalf_of) if isinstance(call.on_behalf_of, list) else call.on_behalf_of
+        if given and chain and given != chain:
             raise ToolUsageError(
                 f"This toolset is {agent!r}'s for {', '.join(map(repr, chain))}; "
                 f"the call is on behalf of {shorten_repr(call.on_behalf_of)}."
             )
-        return ToolCall(
-            call.tool_call_id,
-            call.name,
-            call.arguments,
-            agent,
-            call.run_id,
-            call.on_behalf_of or chain,
-            reason=call.reason,
-            engine=call.engine,
-        )
+        return replace(call, agent=agent, on_behalf_of=given or chain, parent_id=None)
 
     def explain(self, name: str | AnyTool, arguments: object = None) -> Decision:
         """Say whether the agent may call a tool, and why."""
         runtime, principal = self._executor.runtime, self._principal
-        state = runtime.access_store.get_current_state()
+        state = runtime.access_store.get_fresh_state()
         return explain_decision(
             state,
             principal,
             state.resolve_tool_name(get_name(name)),
             runtime.clock.now(),
             arguments,
-            lambda tool, raw: bind_arguments(runtime, tool, raw),
-            lambda tool, bound: (
-                ask_policies(
-                    runtime.registry,
-                    state.policies,
-                    principal.agent,
-                    tool,
-                    tool.implementation.render_for_review(bound),
-                ).refusal
-            ),
+            self._bind_arguments,
+            lambda tool, bound: find_policy_refusal(runtime.registry, state.policies, principal, tool, bound),
         )
+
+    def _bind_arguments(self, tool: AnyTool, raw: object) -> BoundArguments:
+        """Bind arguments in the agent's name, as in a call: classes of parameters have code of their own."""
+        runtime = self._executor.runtime
+        with activate_frame(make_frame(FrameScope(runtime.registry, self._principal, self._principal.agent))):
+            return bind_arguments(runtime, tool, raw)
 
     # ── exports ──────────────────────────────────────────────────────────────────────────────────
 
@@ -301,17 +346,37 @@ class Toolset(Mapping[str, AnyBoundTool]):
         return [make_function(bound) for bound in self.values()]
 
     def __repr__(self) -> str:
-        return f"<Toolset of {self._principal.agent!r}: {', '.join(self) or 'empty'}>"
+        return f"<Toolset of {self._principal.agent!r}: {', '.join(self) or self._describe_emptiness()}>"
+
+    def _describe_emptiness(self) -> str:
+        """Say of an empty toolset that it is, and of a delegate's, which of the two may call nothing."""
+        agent, delegation = self._principal.agent, self._principal.delegation
+        if delegation is None:
+            return "empty"
+        parent, mode = delegation.parent, delegation.mode
+        if mode != "own" and not len(self._dispatcher.get_toolset(parent)):
+            return f"empty, since {parent.agent!r}, for which it acts, may call nothing"
+        if mode != "inherit" and not len(self._dispatcher.get_toolset(Principal(agent))):
+            return f"empty, since {agent!r} itself may call nothing; assign it tools, or delegate with mode='inherit'"
+        return f"empty, since mode={mode!r} and tools= leave nothing that they may call"
 
 
 def execute_complete(toolset: Toolset, call: ToolCall) -> ToolResult:
-    """Run a call that names the agent of *toolset*, and for whom it acts."""
-    return toolset._executor.execute(call, toolset._principal, toolset._fast_cache)
+    """Run a call of the principal of *toolset*, whoever it names."""
+    return toolset._executor.execute(_adopt_call(toolset, call), toolset._principal, toolset._fast_cache)
 
 
 def aexecute_complete(toolset: Toolset, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
-    """Run a call that names the agent of *toolset* from async code."""
-    return toolset._executor.aexecute(call, toolset._principal, toolset._fast_cache)
+    """Run a call of the principal of *toolset* from async code, whoever it names."""
+    return toolset._executor.aexecute(_adopt_call(toolset, call), toolset._principal, toolset._fast_cache)
+
+
+def _adopt_call(toolset: Toolset, call: ToolCall) -> ToolCall:
+    """Return the call with the agent and the chain of the principal of *toolset*."""
+    agent, chain = toolset._principal.agent, toolset._principal.chain
+    if call.agent == agent and call.on_behalf_of == chain:
+        return call
+    return replace(call, agent=agent, on_behalf_of=chain)
 
 
 def get_executor(toolset: Toolset) -> Executor:

@@ -1,125 +1,169 @@
-"""Approvals in the journal: records requests and answers, and finds the recorded answer for a replayed call."""
+"""Approvals in the journal: records requests and answers, and finds the recorded answer to an equal request."""
 
 from __future__ import annotations
 
 import warnings
-from datetime import datetime
-from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.execution.effects import RequestApproval
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.codec import build_body_decoder
 from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked
-from praval_tools.journal.redaction.redactor import MARKER_PATTERN
-from praval_tools.journal.replay import ReplayEntry, compute_digest
-from praval_tools.journal.storage.protocol import Item, Record
-from praval_tools.journal.value_codec import unpack_value
+from praval_tools.journal.redaction.redactor import Redactor
+from praval_tools.journal.storage.protocol import Item, Record, Status
+from praval_tools.journal.stored_approvals import StoredApproval, StoredApprovals, end_request, to_answer
 from praval_tools.runs.call_records import CallRecordBuilder
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter
 from praval_tools.runs.matching import CallMatcher
-from praval_tools.tools.call import ToolCall
-from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest
 
 
 class ApprovalRecorder:
     """
-    Records the approvals of one registry, and answers requests that were answered before.
+    Records the approvals of one registry, and answers requests that were answered before, here or elsewhere.
 
     Args:
         runtime: The runtime of the registry.
         event_writer: Appends the records to the store.
-        matcher: Knows the open runs, and what is secret in a tool's calls.
+        matcher: Knows what is secret in a tool's calls.
+        redactor: Has the key of the digests.
     """
 
-    def __init__(self, runtime: Runtime, event_writer: EventWriter, matcher: CallMatcher) -> None:
+    def __init__(self, runtime: Runtime, event_writer: EventWriter, matcher: CallMatcher, redactor: Redactor) -> None:
         self._runtime, self._event_writer, self._matcher = runtime, event_writer, matcher
+        self._stored = StoredApprovals(event_writer.store, runtime.clock)
+        self._own_requests: dict[str, ApprovalRequest] = {}
+        """Those that this process asked, with their secrets, by their ids."""
+        self._own_answers: dict[str, ApprovalAnswer] = {}
+        """The answers that this process gave to them, with their secrets."""
+        self.make_digest = redactor.make_digest
 
-    def request_approval(self, write_state: CallWriteState, step: RequestApproval) -> CallSteps[Allow | Deny | None]:
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────
+
+    def request_approval(self, write_state: CallWriteState, step: RequestApproval) -> CallSteps[ApprovalAnswer | None]:
         """Return the recorded answer to *step*, or pass the request on and record it and its answer."""
-        recorded_answer = find_recorded_answer(write_state.builder, write_state.entry, step.request)
-        if recorded_answer is not None:
-            return recorded_answer
-        record = _build_request_record(write_state.builder, step.request)
-        yield from self._event_writer.append(write_state, Item((record,)), "Nothing was run.")
-        answer: Allow | Deny | None = yield step
-        if answer is not None:
-            record = _build_answer_record(write_state.builder, step.request, answer)
+        request, builder = step.request, write_state.builder
+        builder.add_secrets(request.arguments)  # the reason and edited arguments of an answer may quote them
+        known = self._find_stored(request)
+        if known is not None and (given := self._get_answer(known, request)) is not None:
+            if isinstance(given, Allow) and given.arguments is not None:
+                builder.add_secrets(given.arguments, is_validated=False)
+            write_state.approval_id = known.asked.id
+            return given
+        record = _build_request_record(builder, request)
+        if known is None or known.answered is not None or self._runtime.approvals.effective_handler is not None:
             yield from self._event_writer.append(write_state, Item((record,)), "Nothing was run.")
-        return answer
+            answer: ApprovalAnswer | None = yield step
+            if answer is not None:
+                item = Item((_build_answer_record(builder, request, answer),))
+                item = item if known is None else end_request(item, known.asked.id)
+                yield from self._event_writer.append(write_state, item, "Nothing was run.")
+                return answer
+        write_state.waiting_request, step.is_recorded = (request, record), True
+        return None
 
-    def record_answer(self, request: ApprovalRequest, answer: Allow | Deny) -> None:
-        """Record an answer that comes after the call has ended as `approval_required`, before the answer counts."""
-        call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
-        plan = self._matcher.get_redaction_plan(self._matcher.find_tool(call))
-        secrets = plan.redact_arguments(request.arguments)[1]
-        record = _build_answer_record(
-            CallRecordBuilder(call, plan, self._runtime.clock, None, secrets), request, answer
-        )
+    def write_waiting_end(
+        self, write_state: CallWriteState, result: ToolResult, item: Item, effect: str
+    ) -> CallSteps[ToolResult]:
+        """Append the end of a call that waits for an approval, and let its request wait, unless an equal one does."""
+        if write_state.waiting_request is None:
+            raise AssertionError("a call that waits has its request")
+        request, record = write_state.waiting_request
+        while True:
+            known = self._find_stored(request)
+            if known is not None and self._is_usable(known, request):
+                yield from self._event_writer.write_end(write_state, item, effect, result.outcome)
+                return replace(result, approval_id=known.asked.id)
+            waiting_item = self._stored.build_waiting_item(item, record, request.digest, known)
+            if waiting_item is None:
+                continue
+            answer = yield from self._event_writer.write_end(write_state, waiting_item, effect, result.outcome)
+            if answer is None:  # the store failed, and the registry goes on without
+                return replace(result, approval_id=self._runtime.approvals.add_pending(request).id)
+            if answer.status is not Status.STALE:
+                self._forget_ended()
+                self._own_requests[request.id] = request
+                return result
+
+    def _find_stored(self, request: ApprovalRequest) -> StoredApproval | None:
+        """Return the request in the store that *request* repeats; None, with a warning, where a lenient store fails."""
         try:
-            (store_answer,) = self._event_writer.store.append([Item((record,))])
-            if store_answer.error is not None:
-                raise store_answer.error
+            return self._stored.find_by_digest(request.digest)
         except JournalError as error:
             if not self._event_writer.lenient:
                 raise
-            warnings.warn(f"{error} The answer counts all the same.", JournalWarning, stacklevel=get_user_stacklevel())
-        run = self._matcher.open_runs.get(request.run_id or "")
-        if run is not None:
-            run.recording.apply_record(record)
+            _warn(f"{error} Approvals of other processes are not seen.")
+            return None
+
+    def _get_answer(self, approval: StoredApproval, request: ApprovalRequest) -> ApprovalAnswer | None:
+        return self._own_answers.get(approval.asked.id) or to_answer(approval, request)
+
+    def _is_usable(self, approval: StoredApproval, request: ApprovalRequest) -> bool:
+        return approval.answered is None or self._get_answer(approval, request) is not None
+
+    # ── persons ──────────────────────────────────────────────────────────────────────────────────
+
+    def list_entries(self) -> list[ApprovalEntry]:
+        """Return the requests that have not expired and whose answers were not used, the oldest first."""
+        entries = self._stored.list_entries()
+        return [
+            ApprovalEntry(
+                self._own_requests.get(entry.request.id, entry.request),
+                entry.answer and self._own_answers.get(entry.request.id, entry.answer),
+            )
+            for entry in entries
+        ]
+
+    def _forget_ended(self) -> None:
+        """Forget the secrets of requests that are over."""
+        now = self._runtime.clock.now()
+        for request in list(self._own_requests.values()):
+            if request.expires > now and self._stored.is_known(request.id):
+                continue
+            self._own_requests.pop(request.id, None)
+            self._own_answers.pop(request.id, None)
+
+    def record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> bool:
+        """Record an answer before it counts; False where the store failed, and it counts in this process alone."""
+        call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
+        plan, own_request = self._matcher.get_redaction_plan(self._matcher.find_tool(call)), None
+        if request.id in self._own_requests:
+            own_request = self._own_requests[request.id]
+        try:
+            self._stored.write_answer(request.id, answer, plan, own_request)
+        except JournalError as error:
+            if not self._event_writer.lenient:
+                raise
+            _warn(f"{error} The answer counts all the same.")
+            return False
+        if own_request is not None:
+            self._own_answers[request.id] = answer
+        return True
+
+    def find_given_answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Return the answer that was given to a request, used or not."""
+        return self._stored.find_given_answer(request)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, JournalWarning, stacklevel=get_user_stacklevel())
 
 
 def _build_request_record(builder: CallRecordBuilder, request: ApprovalRequest) -> Record:
     return builder.build_record(ApprovalAsked(
-        **builder.build_common_fields(), arguments=request.arguments, fingerprint=request.fingerprint,
-        risk_level=request.risk_level, reason=request.reason, expires=request.expires,
+        **{**builder.build_common_fields(), "id": request.id}, arguments=request.arguments,
+        fingerprint=request.fingerprint, risk_level=request.risk_level, reason=request.reason,
+        expires=request.expires, chain=request.chain, digest=request.digest,
+        secret_arguments=builder.redaction_plan.find_secret_arguments(request.arguments),
     ))  # fmt: skip
 
 
-def _build_answer_record(builder: CallRecordBuilder, request: ApprovalRequest, answer: Allow | Deny) -> Record:
+def _build_answer_record(builder: CallRecordBuilder, request: ApprovalRequest, answer: ApprovalAnswer) -> Record:
     edited = dict(answer.arguments) if isinstance(answer, Allow) and answer.arguments is not None else None
     return builder.build_record(ApprovalAnswered(
         **builder.build_common_fields(), answer="allow" if isinstance(answer, Allow) else "deny", by=answer.by,
-        reason=answer.reason, fingerprint=request.fingerprint, arguments=edited,
-        digest=_compute_request_digest(builder, request), expires=request.expires,
+        reason=answer.reason, fingerprint=request.fingerprint, arguments=edited, digest=request.digest,
+        expires=request.expires, approval_id=request.id,
     ))  # fmt: skip
-
-
-def _compute_request_digest(builder: CallRecordBuilder, request: ApprovalRequest) -> str:
-    """Return the digest of what an approver is shown."""
-    return compute_digest([builder.redaction_plan.redact_arguments(request.arguments)[0], list(request.chain)])
-
-
-class _RecordedAnswer(msgspec.Struct):
-    answer: str
-    by: str = ""
-    reason: str = ""
-    fingerprint: str = ""
-    arguments: object = None
-    digest: str = ""
-    expires: datetime | None = None
-
-
-# built on import: msgspec may crash where several threads build a decoder of one type at the same time
-_decode_answer: Final = build_body_decoder(_RecordedAnswer)
-
-
-def find_recorded_answer(
-    builder: CallRecordBuilder, entry: ReplayEntry | None, request: ApprovalRequest
-) -> Allow | Deny | None:
-    """Return the recorded answer to an equal request, if there is one that has not expired."""
-    if entry is None or entry.approval is None:
-        return None
-    recorded = _decode_answer(entry.approval.body)
-    if (recorded.fingerprint, recorded.digest) != (request.fingerprint, _compute_request_digest(builder, request)):
-        return None
-    if recorded.expires is not None and recorded.expires <= builder.clock.now():
-        return None
-    if recorded.answer != "allow":
-        return Deny(recorded.reason, recorded.by)
-    if MARKER_PATTERN.search(str(recorded.arguments)):  # a secret in edited arguments cannot be read back
-        return None
-    edited = None if recorded.arguments is None else unpack_value(recorded.arguments)
-    return Allow(edited, recorded.by, recorded.reason)

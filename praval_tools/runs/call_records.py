@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, TypeGuard, cast
 
@@ -21,14 +22,14 @@ from praval_tools.journal.events import (
     EventType,
     LateResult,
     get_process_name,
-    to_recorded_decision,
 )
+from praval_tools.journal.recorded_decisions import to_recorded_decision
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import INTENT, Record
 from praval_tools.journal.value_codec import is_plain_json
-from praval_tools.names import shorten_repr
+from praval_tools.names import has_type, shorten_repr
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -49,10 +50,10 @@ def with_writable_ids(call: ToolCall) -> ToolCall:
         value: object = getattr(call, name)
         if value is not None and not (value and is_encodable_text(value)):
             changes[name] = None
-    if call.on_behalf_of and not all(map(is_encodable_text, call.on_behalf_of)):
-        changes["on_behalf_of"] = tuple(
-            name if is_encodable_text(name) else shorten_repr(name) for name in call.on_behalf_of
-        )
+    given: object = call.on_behalf_of
+    chain = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if given is not chain or not all(map(is_encodable_text, chain)):
+        changes["on_behalf_of"] = tuple(name if is_encodable_text(name) else shorten_repr(name) for name in chain)
     return msgspec.structs.replace(call, **changes) if changes else call
 
 
@@ -100,6 +101,7 @@ class _CallEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     attempt: int = 1
     digest: str = ""
     given: str = ""
+    principal: str = ""
 
 
 class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
@@ -133,8 +135,9 @@ class CallRecordBuilder(msgspec.Struct):
         call: The call, with its id and run.
         redaction_plan: What is secret in it.
         clock: Gives time and ids of the events.
-        request: The query that finds the call on replay; None outside of runs.
+        request: The query that finds the call on replay; None outside runs.
         secrets: The secrets that were in its records up to now.
+        principal: What is recorded of its principal, beside agent and chain.
         tool: The name of the tool, as it is written.
         agent: Who called, as it is written.
     """
@@ -144,6 +147,7 @@ class CallRecordBuilder(msgspec.Struct):
     clock: Clock
     request: ReplayQuery | None = None
     secrets: SecretMarkers = NO_SECRETS
+    principal: str = ""
     tool: str = ""
     agent: str | None = None
 
@@ -164,6 +168,10 @@ class CallRecordBuilder(msgspec.Struct):
         """Return the record of *event*, without its secrets, which are replaced in later records of the call, too."""
         clean_event, self.secrets = self.redaction_plan.redact_event(event, self.secrets)
         return _build_record(cast("CallEvent", clean_event), to_json(clean_event), attempt)
+
+    def add_secrets(self, arguments: Mapping[str, object], *, is_validated: bool = True) -> None:
+        """Replace the secrets of *arguments* in all later records of the call."""
+        self.secrets = self.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=is_validated)[1]
 
     @property
     def has_exact_names(self) -> bool:
@@ -186,7 +194,7 @@ _OK: Final = Outcome.OK
 
 def build_plain_start_record(
     clock: Clock, call: ToolCall, arguments: object, decision: DecisionFields, fingerprint: str, *,
-    digest: str = "", given: str = "", attempt: int = 1, record_attempt: int | None = INTENT,
+    digest: str = "", given: str = "", principal: str = "", attempt: int = 1, record_attempt: int | None = INTENT,
 ) -> Record | None:  # fmt: skip
     """Return the record of the start of a call in which nothing is secret or special, if it can be encoded."""
     body = _CallEventBody(  # in the order of the fields, which is far faster
@@ -194,8 +202,8 @@ def build_plain_start_record(
         tool_name=call.name, process=get_process_name(), agent=call.agent, run_id=call.run_id, arguments=arguments,
         decision=decision, chain=call.on_behalf_of, parent_id=call.parent_id, fingerprint=fingerprint, digest=digest,
     )  # fmt: skip
-    if given or attempt != 1:  # rare; as keywords they would cost every call time
-        body.given, body.attempt = given, attempt
+    if given or principal or attempt != 1:  # rare; as keywords they would cost every call time
+        body.given, body.principal, body.attempt = given, principal, attempt
     try:
         return _build_record(body, _ENCODE(body), record_attempt)
     except _ENCODING_ERRORS:
@@ -223,19 +231,20 @@ def build_plain_end_record(
 def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | None) -> Record:
     """Return the record of a call whose tool is about to run."""
     arguments, repairs, call = run.bound_arguments.arguments, run.bound_arguments.repairs, builder.call
-    clean, secrets = builder.redaction_plan.redact_arguments(arguments)
+    clean, secrets = builder.redaction_plan.redact_arguments(arguments, builder.secrets)
     is_plain = builder.has_exact_names and not repairs and not call.reason
     if is_plain and clean is arguments and not secrets and is_plain_json(arguments):
         record = build_plain_start_record(
             builder.clock, call, arguments, to_decision_fields(run.path.decision), run.tool.fingerprint,
-            **builder.digest_fields, attempt=run.attempts + 1, record_attempt=attempt,
+            **builder.digest_fields, principal=builder.principal, attempt=run.attempts + 1, record_attempt=attempt,
         )  # fmt: skip
         if record is not None:
             return record
     event = AgentToolCall(
         **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
-        parent_id=call.parent_id, fingerprint=run.tool.fingerprint, attempt=run.attempts + 1,
-        toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision), repairs=repairs,
+        principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
+        attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
+        repairs=repairs,
     )  # fmt: skip
     return builder.build_record(event, attempt)
 
@@ -275,7 +284,7 @@ def build_end_record(
     event = AgentToolResult(
         **builder.build_common_fields(), outcome=result.outcome, result=value, error=result.error,
         latency_ms=result.latency_ms, attempts=result.attempts, detail=detail, error_type=result.error_type,
-        error_base=None if error is None else find_builtin_base(error),
+        error_base=None if error is None else find_builtin_base(result.name, error),
     )  # fmt: skip
     return builder.build_record(event, attempt)
 
@@ -287,8 +296,9 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
         **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,
         arguments=builder.call.arguments,
         decision=None if result.decision is None else to_recorded_decision(result.decision), error=result.error,
-        error_type=result.error_type, problems=error.problems if isinstance(error, ToolArgumentsError) else (),
-        chain=builder.call.on_behalf_of, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
+        error_type=result.error_type, problems=error.problems if has_type(error, ToolArgumentsError) else (),
+        chain=builder.call.on_behalf_of, principal=builder.principal, parent_id=builder.call.parent_id,
+        toolcall_reason=builder.call.reason,
     ), attempt)  # fmt: skip
 
 

@@ -13,8 +13,10 @@ from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Item, Status
-from praval_tools.names import describe_error
+from praval_tools.journal.stored_approvals import is_answer_used, use_answer
+from praval_tools.names import describe_error, has_type
 from praval_tools.runs import call_records
+from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.event_writer import (
     AppendOutcome,
     CallSteps,
@@ -25,6 +27,7 @@ from praval_tools.runs.event_writer import (
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import Outcome, ToolResult
+from praval_tools.tools.return_values import materialize_iterators
 
 
 class CallWriter:
@@ -34,11 +37,15 @@ class CallWriter:
     Args:
         runtime: The runtime of the registry.
         event_writer: Appends the records to the store.
+        approvals: Lets requests for approvals wait.
         is_intent_only: Nobody waits until a result is durable, nor until the start of a read-only tool is.
     """
 
-    def __init__(self, runtime: Runtime, event_writer: EventWriter, *, is_intent_only: bool) -> None:
+    def __init__(
+        self, runtime: Runtime, event_writer: EventWriter, approvals: ApprovalRecorder, *, is_intent_only: bool
+    ) -> None:
         self._runtime, self._event_writer, self._is_intent_only = runtime, event_writer, is_intent_only
+        self._approvals = approvals
         self._store = event_writer.store
 
     # ── the start ────────────────────────────────────────────────────────────────────────────────
@@ -47,17 +54,20 @@ class CallWriter:
         """Make the start durable; return False where the decision is out of date and has to be taken again."""
         counted = (use.grant.id for use in run.path.grants if use.grant.max_calls is not None and use.stored)
         unspent = frozenset(counted) - write_state.spent_grants if run.path.grants else frozenset[str]()
-        if write_state.start_written and run.attempts == 0 and write_state.last_execution is not None and not unspent:
+        has_unspent = bool(unspent) or write_state.approval_id is not None
+        was_executed = write_state.last_execution is not None
+        if write_state.start_written and run.attempts == 0 and was_executed and not has_unspent:
             return True
         attempt = None if write_state.start_written or run.attempts else INTENT
         record = call_records.build_start_record(write_state.builder, run, attempt)
-        if self._is_intent_only and run.tool.metadata.read_only is True and not unspent and run.attempts == 0:
+        if self._is_intent_only and run.tool.metadata.read_only is True and not has_unspent and run.attempts == 0:
             if self._store.revision() != run.state.revision:
                 self._runtime.access_store.load_other_changes()
                 return False
             write_state.deferred_start = record
             return True
         item = Item((record,), run.state.revision, tuple(sorted(unspent)))
+        item = item if write_state.approval_id is None else use_answer(item, write_state.approval_id)
         return (yield from self.append_start(write_state, run, item, unspent))
 
     def append_start(
@@ -84,8 +94,13 @@ class CallWriter:
         if answer is None or answer.status is Status.DONE:
             write_state.start_written, write_state.spent_grants = True, write_state.spent_grants | unspent
             write_state.stored_grants |= unspent if answer is not None else frozenset()
+            write_state.approval_id = None
             return True
-        if answer.status is Status.EXHAUSTED:
+        approval_id = write_state.approval_id
+        if answer.status is Status.EXHAUSTED and approval_id is not None and is_answer_used(answer.grant, approval_id):
+            write_state.approval_id = None
+            write_state.is_approval_lost = True
+        elif answer.status is Status.EXHAUSTED:
             calls_left = {answer.grant or "": 0}
             self._runtime.access_store.commit(lambda _: [events.GrantsCounted(left=calls_left)], outside_draft=True)
         elif answer.status is Status.STALE:
@@ -108,7 +123,7 @@ class CallWriter:
             return
         record = call_records.build_interruption_record(write_state.builder, run, entered, error)
         item = write_state.build_end_item(record)
-        if isinstance(error, GeneratorExit):  # nothing can be waited for
+        if has_type(error, GeneratorExit):  # nothing can be waited for
             self._event_writer.submit(item)
             if entered:
                 self._event_writer.count_call(Outcome.CANCELLED, record)
@@ -126,8 +141,7 @@ class CallWriter:
         """Record *result* as the end of a call that started, or else as a refusal, and return the result to be used."""
         never_started = not write_state.start_written and write_state.deferred_start is None
         if never_started or (write_state.was_started_before and not write_state.may_have_run):
-            yield from self.write_refusal(write_state, result)
-            return result
+            return (yield from self.write_refusal(write_state, result))
         value, result = _encode_result(write_state, result)
         entry = write_state.entry
         next_attempt = max(1, entry.attempts + 1) if entry is not None else 1
@@ -135,6 +149,8 @@ class CallWriter:
         detail = self._get_error_detail(write_state, result)
         record = call_records.build_end_record(write_state.builder, result, value, detail, attempt)
         item = write_state.build_end_item(record)
+        if write_state.waiting_request is not None:
+            return (yield from self._approvals.write_waiting_end(write_state, result, item, "Nothing was run."))
         if self._is_intent_only and write_state.deferred_start is None:
             self._event_writer.submit(item)
             self._event_writer.count_call(result.outcome, record, result.latency_ms)
@@ -163,12 +179,15 @@ class CallWriter:
         max_size = None if tool is None else self._runtime.get_max_result_size(tool)
         return build_replayed_result(entry, call.tool_call_id, tool, max_size)
 
-    def write_refusal(self, write_state: CallWriteState, result: ToolResult) -> CallSteps[None]:
-        """Record a call that ended before its tool started."""
+    def write_refusal(self, write_state: CallWriteState, result: ToolResult) -> CallSteps[ToolResult]:
+        """Record a call that ended before its tool started, and return the result to be used."""
         is_in_run = write_state.run is not None and not write_state.was_started_before
         attempt = 1 if is_in_run and result.outcome in FINAL_OUTCOMES else None
-        record = call_records.build_refusal_record(write_state.builder, result, attempt)
-        yield from self._event_writer.write_end(write_state, Item((record,)), "Nothing was run.", result.outcome)
+        item = write_state.build_end_item(call_records.build_refusal_record(write_state.builder, result, attempt))
+        if write_state.waiting_request is not None:
+            return (yield from self._approvals.write_waiting_end(write_state, result, item, "Nothing was run."))
+        yield from self._event_writer.write_end(write_state, item, "Nothing was run.", result.outcome)
+        return result
 
     def record_late_end(self, write_state: CallWriteState, run: RunTool, result: ToolResult) -> None:
         """Have the end of a function recorded that still runs after the time-out of its call."""
@@ -184,7 +203,10 @@ class CallWriter:
                     value = run.tool.implementation.compiled.encode_result(job.value)
                 except (Exception, SystemExit) as encoding_error:  # the result may run code of its own
                     error = encoding_error
-            text, type_name = (None, None) if error is None else (describe_error(error), get_error_type_name(error))
+            text, type_name = None, None
+            if error is not None:
+                with activate_frame(make_frame(run.frame[SCOPE])):
+                    text, type_name = describe_error(error), get_error_type_name(run.tool.name, error)
             record = call_records.build_late_result_record(write_state.builder, value, text, type_name)
             self._event_writer.submit(Item((record,)))
 
@@ -212,7 +234,10 @@ def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[obj
         if type(result.result) in SCALAR_TYPES:  # cannot run code of its own
             return compiled.encode_result(result.result), result
         with activate_frame(make_frame(run.frame[SCOPE])):
-            return compiled.encode_result(result.result), result
+            value = materialize_iterators(result.result)
+            if value is not result.result:  # the caller gets what is recorded
+                result = replace(result, result=value)
+            return compiled.encode_result(value), result
     except (Exception, SystemExit) as error:  # the result may run code of its own
         return None, replace(
             build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms

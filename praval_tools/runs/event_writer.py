@@ -9,16 +9,20 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.execution.effects import AppendToJournal, RunTool
 from praval_tools.journal.events import EventType
+from praval_tools.journal.redaction.marker_key import has_marker, is_private, read_key_ids
 from praval_tools.journal.replay import UNFINISHED_STATUSES, ReplayEntry
 from praval_tools.journal.stats import UsageStats
-from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, Store
+from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, Store, Uses
+from praval_tools.journal.stored_approvals import end_request
 from praval_tools.runs.call_records import CallRecordBuilder
 from praval_tools.runs.open_run import OpenRun
 from praval_tools.tools.call import Outcome
+from praval_tools.tools.decision import ApprovalRequest
 
 _T = TypeVar("_T")
 CallSteps: TypeAlias = Generator[Any, Any, _T]
@@ -47,6 +51,9 @@ class CallWriteState(msgspec.Struct):
         stored_grants: Those of them that the store has counted.
         last_execution: The last execution of the tool in this process.
         initial_status: The status of the entry before this process began.
+        approval_id: The request whose recorded answer the call relies on, until it is written that it was used.
+        is_approval_lost: Another process has used that answer: the call has to be approved anew.
+        waiting_request: The request that waits once the call has ended, with its record.
     """
 
     builder: CallRecordBuilder
@@ -58,6 +65,9 @@ class CallWriteState(msgspec.Struct):
     stored_grants: frozenset[str] = frozenset()
     last_execution: RunTool | None = None
     initial_status: str = "new"
+    approval_id: str | None = None
+    is_approval_lost: bool = False
+    waiting_request: tuple[ApprovalRequest, Record] | None = None
 
     @property
     def was_started_before(self) -> bool:
@@ -66,7 +76,8 @@ class CallWriteState(msgspec.Struct):
 
     def build_end_item(self, record: Record) -> Item:
         """Return what is appended at the end of the call: *record*, after a start that was deferred."""
-        return Item((record,) if self.deferred_start is None else (self.deferred_start, record))
+        item = Item((record,) if self.deferred_start is None else (self.deferred_start, record))
+        return item if self.approval_id is None else end_request(item, self.approval_id)
 
     @property
     def may_have_run(self) -> bool:
@@ -84,10 +95,18 @@ class EventWriter:
         store: Where the records are appended.
         stats: Counts the calls.
         lenient: Go on, with a warning, where the store fails.
+        key_id: What stands for the key of the markers; stored with the first of them.
     """
 
-    def __init__(self, store: Store, stats: UsageStats, *, lenient: bool) -> None:
+    def __init__(self, store: Store, stats: UsageStats, *, lenient: bool, key_id: str) -> None:
         self.store, self._stats, self.lenient = store, stats, lenient
+        self._key_id, self._is_key_known = key_id, is_private(store) or key_id in read_key_ids(store)
+
+    def _add_key_id(self, item: Item) -> Item:
+        """Return *item*, with the id of the key where it may hold the first markers of the store."""
+        if self._is_key_known or not any(map(has_marker, item.records)):
+            return item
+        return replace(item, uses=(*item.uses, Uses(self._key_id, 1)))
 
     def count_call(self, outcome: Outcome, record: Record, latency: float | None = None) -> None:
         """Count a call that ended."""
@@ -192,6 +211,7 @@ class EventWriter:
         try:
             if isinstance(append_outcome, BaseException):
                 raise append_outcome
+            item = self._add_key_id(item)
             answer: Answer = append_outcome or (yield AppendToJournal(self.store, item))
             if answer.status is Status.FAILED and answer.error is not None:
                 raise answer.error
@@ -204,13 +224,14 @@ class EventWriter:
             )
             return None
         if answer.status is Status.DONE:
+            self._is_key_known = self._is_key_known or any(use.grant_id == self._key_id for use in item.uses)
             self.update_run(write_state, item, outcome)
         return answer
 
     def submit(self, item: Item) -> None:
         """Append *item* without waiting for it; a failure becomes a warning."""
         try:
-            self.store.submit([item]).add_done_callback(_warn_if_failed)
+            self.store.submit([self._add_key_id(item)]).add_done_callback(_warn_if_failed)
         except JournalError as error:
             warn_of_lost_result(error)
 
@@ -223,6 +244,7 @@ class EventWriter:
         """Update the run's entry of the call with one record."""
         if write_state.run is None or write_state.entry is None:
             return
+        write_state.run.count_event()
         if record.type == EventType.AGENT_TOOL_CALL:
             write_state.entry.mark_started(record)
         elif outcome is not None:

@@ -26,6 +26,7 @@ from praval_tools.journal.value_codec import is_plain_json
 from praval_tools.runs import call_records
 from praval_tools.runs.matching import CallMatcher, get_parent_id
 from praval_tools.runs.open_run import OpenRun
+from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -50,6 +51,7 @@ class JournaledFastPath(msgspec.Struct, frozen=True, eq=False):
         definition: The implementation of the tool.
         redaction_plan: What is secret in calls of the tool.
         fingerprint: The fingerprint of the tool.
+        principal_text: What is recorded of the principal, beside its agent and chain.
         decision_fields: What is written of the decision.
         encode_result: Converts the tool's value to JSON.
     """
@@ -62,6 +64,7 @@ class JournaledFastPath(msgspec.Struct, frozen=True, eq=False):
     definition: ToolImplementation
     redaction_plan: RedactionPlan
     fingerprint: str
+    principal_text: str
     decision_fields: call_records.DecisionFields
     encode_result: Callable[[object], object]
 
@@ -77,11 +80,23 @@ class JournaledFastPath(msgspec.Struct, frozen=True, eq=False):
 
 
 class ReplayContext(msgspec.Struct, eq=False):
-    """The run of a call, its entry there and the query that found it; all None for a call outside of runs."""
+    """The run of a call, its entry there and the query that found it; all None for a call outside runs."""
 
     run: OpenRun | None = None
     entry: ReplayEntry | None = None
     request: ReplayQuery | None = None
+
+    def mark_started(self, record: Record) -> None:
+        """Apply the record of the start to the call of a run."""
+        if self.run is not None and self.entry is not None:
+            self.run.count_event()
+            self.entry.mark_started(record)
+
+    def mark_ended(self, record: Record) -> None:
+        """Apply the record of the end of a call that succeeded."""
+        if self.run is not None and self.entry is not None:
+            self.run.count_event()
+            self.entry.mark_ended(record, Outcome.OK)
 
 
 class JournaledFastCall(msgspec.Struct, eq=False):
@@ -94,20 +109,21 @@ class JournaledFastCall(msgspec.Struct, eq=False):
         """Return the query that finds the recorded call."""
         arguments = self.arguments
         return ReplayQuery(
-            call.tool_call_id, call.agent, call.name, call.parent_id or get_parent_id(), arguments,
-            compute_digest(arguments), "", self.fast_path.fingerprint,
+            call.tool_call_id, call.agent, call.name, call.on_behalf_of, self.fast_path.principal_text,
+            call.parent_id or get_parent_id(), arguments, compute_digest(arguments), "", self.fast_path.fingerprint,
         )  # fmt: skip
 
     def build_start_record(self, call: ToolCall, request: ReplayQuery | None) -> Record | None:
         """Return the record of a call that is about to start, if it is plain enough for the fast path."""
         path, digest = self.fast_path, "" if request is None else request.digest
         return call_records.build_plain_start_record(
-            path.runtime.clock, call, self.arguments, path.decision_fields, path.fingerprint, digest=digest
-        )
+            path.runtime.clock, call, self.arguments, path.decision_fields, path.fingerprint, digest=digest,
+            principal=path.principal_text,
+        )  # fmt: skip
 
     def build_enter_effect(self, call: ToolCall) -> RunFastFunction:
         """Return the effect that enters the function."""
-        path, arguments = self.fast_path, self.arguments
+        path, arguments = self.fast_path, copy_json(self.arguments)  # a retry gets what this attempt got
         return RunFastFunction(path.fast_function, arguments, make_frame(path.scope, arguments, call))
 
     def build_result(self, call: ToolCall, value: Any, seconds: float) -> ToolResult:
@@ -202,6 +218,7 @@ class JournaledFastPaths:
         return JournaledFastPath(
             fast_path=path, tool=tool, scope=scope, runtime=self._runtime, fast_function=function,
             definition=tool.implementation, redaction_plan=self._matcher.get_redaction_plan(tool),
-            fingerprint=tool.fingerprint, decision_fields=call_records.to_decision_fields(decision),
+            fingerprint=tool.fingerprint, principal_text=principal.delegation_digest,
+            decision_fields=call_records.to_decision_fields(decision),
             encode_result=tool.implementation.compiled.encode_result,
         )  # fmt: skip

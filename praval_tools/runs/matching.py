@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from praval_tools.errors import ReplayMismatchError, ToolArgumentsError, ToolUsageError
 from praval_tools.execution.context import current_call, ensure_call, iter_active_calls
 from praval_tools.execution.effects import WaitForCall
+from praval_tools.execution.progress import CallProgress
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
-from praval_tools.journal.replay import ReplayEntry, ReplayQuery, compute_digest
+from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery, compute_digest
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.open_run import OpenRun, current_run
@@ -79,8 +80,12 @@ class CallMatcher:
                 run = run.outer_run
         return run
 
-    def build_request(self, call: ToolCall, tool: AnyTool | None) -> tuple[ReplayQuery, CoercedArguments | None]:
+    def build_request(
+        self, progress: CallProgress, tool: AnyTool | None
+    ) -> tuple[ReplayQuery, CoercedArguments | None]:
         """Return the query for the recorded call, and the coerced arguments where they fit the tool."""
+        call = progress.call
+        agent = call.agent if call_records.is_encodable_text(call.agent) else None
         name = call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name)
         options, coerced = self._runtime.options, None
         arguments = original = call_records.parse_call_arguments(call.arguments)
@@ -101,8 +106,9 @@ class CallMatcher:
         if arguments != original:
             given_digest = compute_digest(plan.redact_arguments(original, is_validated=False)[0])
         request = ReplayQuery(
-            call.tool_call_id, call.agent, name, call.parent_id or get_parent_id(), clean, digest,
-            "" if given_digest == digest else given_digest, "" if coerced is None or tool is None else tool.fingerprint,
+            call.tool_call_id, agent, name, call.on_behalf_of, get_principal_text(progress),
+            call.parent_id or get_parent_id(), clean, digest, "" if given_digest == digest else given_digest,
+            "" if coerced is None or tool is None else tool.fingerprint,
         )  # fmt: skip
         return request, coerced
 
@@ -119,7 +125,7 @@ class CallMatcher:
             with entry.register_waiters(list(self._iter_caller_entries())) as is_free_of_cycles:
                 if not is_free_of_cycles:
                     raise ToolUsageError(
-                        f"Call {entry.call_id!r} is made from inside of itself, or waits for the call that this one "
+                        f"Call {entry.call_id!r} is made from inside itself, or waits for the call that this one "
                         f"is made from: both would wait for ever. Give this call another id."
                     )
                 yield WaitForCall(release_future, entry.call_id)
@@ -132,6 +138,13 @@ class CallMatcher:
             entry = None if run is None else run.recording.entries.get(call.tool_call_id or "")
             if entry is not None:
                 yield entry
+
+
+def get_principal_text(progress: CallProgress) -> str:
+    """Return what is recorded of the principal of a call, beside its agent and chain."""
+    if progress.principal is not None:
+        return progress.principal.delegation_digest
+    return NO_PRINCIPAL if progress.names_no_agent else ""
 
 
 def with_parent_id(call: ToolCall) -> ToolCall:

@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from praval_tools.access.records import Principal
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, get_user_stacklevel
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied, get_process_name
@@ -40,12 +41,13 @@ class ModelLog:
     Args:
         recorder: The recorder of the registry.
         run: The run.
-        agent: The agent whose tools the model is offered.
+        principal: The principal whose tools the model is offered.
         parent_id: The call inside which the loop runs.
     """
 
-    def __init__(self, recorder: Recorder, run: OpenRun, agent: str, parent_id: str | None) -> None:
-        self._recorder, self._run, self._agent, self._parent_id = recorder, run, agent, parent_id
+    def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal, parent_id: str | None) -> None:
+        self._recorder, self._run, self._parent_id = recorder, run, parent_id
+        self._agent, self._principal = principal.agent, principal.delegation_digest
         self._clock, self._store = recorder.runtime.clock, recorder.store
         self._redactor = recorder.redactor
         self._replies: dict[int, ModelReplied] = {}
@@ -76,7 +78,8 @@ class ModelLog:
             ToolUsageError: There is no recorded loop to resume.
         """
         recorded = [loop for loop in self._read_events("loop_began") if isinstance(loop, LoopBegan)
-                    and loop.agent == self._agent and loop.parent_id == self._parent_id]  # fmt: skip
+                    and (loop.agent, loop.principal) == (self._agent, self._principal)
+                    and loop.parent_id == self._parent_id]  # fmt: skip
         unused = [loop for loop in recorded if loop.id not in self._run.loop_ids]
         if prompt is None:
             last = self._require_last_loop(unused)
@@ -128,7 +131,7 @@ class ModelLog:
         event = LoopBegan(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
             agent=self._agent, input=clean, digest=digest, masked=clean is not prompt, model=model,
-            parent_id=self._parent_id,
+            parent_id=self._parent_id, principal=self._principal,
         )  # fmt: skip
         self._load_loop(event)
         return self._build_item(event)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import Any, NoReturn
 
-from praval_tools.errors import ToolUsageError
+from praval_tools.errors import JournalWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Lease
@@ -20,16 +21,38 @@ class OpenRun:
         recorder: The recorder of the registry.
         lease: Keeps other processes from opening the run.
         recording: The recorded calls of the run.
+        event_count: How many events of the run are recorded.
         strict_fingerprint: Refuse recorded calls whose tool has changed.
     """
 
-    def __init__(self, recorder: Any, lease: Lease, recording: Recording, *, strict_fingerprint: bool) -> None:
+    def __init__(
+        self, recorder: Any, lease: Lease, recording: Recording, event_count: int, *, strict_fingerprint: bool
+    ) -> None:
         self.recorder, self.lease, self.recording = recorder, lease, recording
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
         self.process, self.closed = get_process_name(), False
         self.outer_run = current_run.get()
         self.loop_ids: set[str] = set()
+        self.event_count, self._has_warned = event_count, False
         self.active_calls: list[None] = []  # `append` and `pop` are atomic: `close` and a new call see each other
+
+    def count_event(self) -> None:
+        """Count an event that was recorded; warn once where there are unusually many."""
+        self.event_count += 1
+        limit = self.recorder.runtime.options.warn_run_events
+        if self.event_count >= limit and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"Run {self.run_id!r} has {self.event_count:,} events, and most likely goes round in circles; "
+                f"ToolRegistry(warn_run_events=…) sets when this is said.",
+                JournalWarning,
+                stacklevel=get_user_stacklevel(),
+            )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the run has as many events as it may have."""
+        return self.event_count >= int(self.recorder.runtime.options.max_run_events)
 
     def close(self) -> None:
         """Take no more calls; the last active call releases the lease."""
@@ -63,7 +86,7 @@ class OpenRun:
         """
         if self.closed:
             raise ToolUsageError(
-                f"Run {self.run_id!r} was closed; calls of its tasks come too late. Await them inside of the run.",
+                f"Run {self.run_id!r} was closed; calls of its tasks come too late. Await them inside the run.",
                 "run-closed",
             )
         raise ToolUsageError(

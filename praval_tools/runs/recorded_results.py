@@ -107,3 +107,12 @@ def build_in_doubt_result(entry: ReplayEntry, call: ToolCall) -> ToolResult:
     error = ToolInDoubtError(text, call.run_id, entry.call_id)
     return ToolResult(call.tool_call_id, entry.tool, entry.agent, Outcome.IN_DOUBT, None, text, error.code,
                       exception=error)  # fmt: skip
+
+
+def build_full_run_result(run_id: str, event_count: int, call: ToolCall) -> ToolResult:
+    """Return the result of a new call in a run that has as many events as it may have; it is not recorded."""
+    text = (
+        f"Run {run_id!r} has {event_count:,} events, and takes no new calls: begin another run, or raise the limit by "
+        f"ToolRegistry(max_run_events=…)."
+    )
+    return ToolResult(call.tool_call_id, call.name, call.agent, Outcome.LIMITED, None, text, "run-events")

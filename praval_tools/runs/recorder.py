@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
+from praval_tools.access.state import AccessState
 from praval_tools.errors import JournalError
 from praval_tools.execution.effects import AppendToJournal, RequestApproval, RunTool
 from praval_tools.execution.fast_path import FastPathMiss
@@ -17,14 +18,15 @@ from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status, Store
+from praval_tools.names import has_type
 from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.call_records import CallRecordBuilder, with_writable_ids
 from praval_tools.runs.call_writer import CallWriter
 from praval_tools.runs.event_writer import AppendOutcome, CallSteps, CallWriteState, EventWriter, can_match_again
 from praval_tools.runs.fast_recording import JournaledFastCall, JournaledFastPaths, ReplayContext
-from praval_tools.runs.matching import CallMatcher, check_fingerprint, with_parent_id
+from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_principal_text, with_parent_id
 from praval_tools.runs.open_run import OpenRun, current_run, use_run
-from praval_tools.runs.recorded_results import build_in_doubt_result, build_replayed_result
+from praval_tools.runs.recorded_results import build_full_run_result, build_in_doubt_result, build_replayed_result
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.tool import AnyTool
 
@@ -50,10 +52,10 @@ class Recorder:
     ) -> None:  # fmt: skip
         self.runtime, self.store, self.stats = runtime, store, stats
         self.redactor, self._is_intent_only, self.lenient = redactor, durability == "intent", lenient
-        self._event_writer = EventWriter(store, stats, lenient=lenient)
-        self._call_writer = CallWriter(runtime, self._event_writer, is_intent_only=self._is_intent_only)
+        self._event_writer = EventWriter(store, stats, lenient=lenient, key_id=redactor.key_id)
         self.matcher = CallMatcher(runtime, redactor)
-        self.approvals = ApprovalRecorder(runtime, self._event_writer, self.matcher)
+        self.approvals = ApprovalRecorder(runtime, self._event_writer, self.matcher, redactor)
+        self._call_writer = CallWriter(runtime, self._event_writer, self.approvals, is_intent_only=self._is_intent_only)
         self._fast_paths = JournaledFastPaths(runtime, self.matcher)
         self.open_runs = self.matcher.open_runs
 
@@ -121,7 +123,9 @@ class Recorder:
         if fast_call is not None:
             return (yield from self._record_fast(progress, steps, fast_call, ReplayContext()))
         plan = self.matcher.get_redaction_plan(self.matcher.find_tool(call))
-        write_state = CallWriteState(CallRecordBuilder(call, plan, self.runtime.clock))
+        write_state = CallWriteState(
+            CallRecordBuilder(call, plan, self.runtime.clock, principal=get_principal_text(progress))
+        )
         return (yield from self._drive_and_record(progress, steps, write_state))
 
     def _replay_or_record(
@@ -134,7 +138,7 @@ class Recorder:
             request = fast_call.build_request(call)
         else:
             tool = self.matcher.find_tool(call)
-            request, coerced_arguments = self.matcher.build_request(call, tool)
+            request, coerced_arguments = self.matcher.build_request(progress, tool)
         held: list[ReplayEntry] = []
         try:
             entry = run.recording.find_or_create_entry(request, self.runtime.clock.new_id, held=held)
@@ -146,6 +150,9 @@ class Recorder:
             if status_before == "done":
                 max_size = None if tool is None else self.runtime.get_max_result_size(tool)
                 return build_replayed_result(entry, result_id, tool, max_size)
+            if status_before == "new" and run.is_full:
+                run.recording.release_match(entry)
+                return build_full_run_result(run.run_id, run.event_count, call)
             progress.call = ToolCall(
                 entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, request.parent_id,
                 call.reason, call.engine,
@@ -168,23 +175,28 @@ class Recorder:
     ) -> CallPipeline:
         """Run and record a call of a run; refuse one in doubt, unless its tool is idempotent."""
         builder = CallRecordBuilder(
-            progress.call, self.matcher.get_redaction_plan(tool), self.runtime.clock, context.request
-        )
+            progress.call, self.matcher.get_redaction_plan(tool), self.runtime.clock, context.request,
+            principal=get_principal_text(progress),
+        )  # fmt: skip
         entry = context.entry
         if entry is None:
             raise AssertionError("a call of a run has its entry")
         write_state = CallWriteState(builder, context.run, entry, initial_status=entry.status)
         if entry.status == "doubt" and not (tool is not None and tool.metadata.idempotent is True):
             result = build_in_doubt_result(entry, progress.call)
-            yield from self._call_writer.write_refusal(write_state, result)
-            return result
+            return (yield from self._call_writer.write_refusal(write_state, result))
         write_state.start_written = entry.attempts >= INTENT
         return (yield from self._drive_and_record(progress, steps, write_state))
 
-    def _refresh_state(self) -> bool:
-        """Load what other processes changed, before a call is refused by an old state; return whether there was any."""
+    def _refresh_state(self, state: AccessState) -> bool:
+        """
+        Load what other processes changed since *state*, by which a call is about to be refused.
+
+        Returns:
+            Whether there was anything: also what another thread has loaded meanwhile.
+        """
         try:
-            if self.store.revision() == self.runtime.access_store.state.revision:
+            if self.store.revision() == state.revision:
                 return False
             self.runtime.access_store.load_other_changes()
         except JournalError:  # raised again where the refusal is written
@@ -197,7 +209,7 @@ class Recorder:
         self, progress: CallProgress, steps: CallPipeline, fast_call: JournaledFastCall, context: ReplayContext
     ) -> CallPipeline:
         """Record the start, run the function and record the end; where something unusual happens, *steps* take over."""
-        call, entry = progress.call, context.entry
+        call = progress.call
         record = fast_call.build_start_record(call, context.request)
         if record is None:
             write_state = self._build_fallback_state(progress, fast_call, context)
@@ -209,8 +221,7 @@ class Recorder:
             append_outcome = error
         if type(append_outcome) is not Answer or append_outcome.status is not Status.DONE:
             return (yield from self._recover_start(progress, steps, fast_call, context, item, append_outcome))
-        if entry is not None:
-            entry.mark_started(record)
+        context.mark_started(record)
         started, failure = self.runtime.clock.monotonic(), None
         try:
             with use_run(context.run):
@@ -231,8 +242,7 @@ class Recorder:
         if type(append_outcome) is not Answer or append_outcome.status is not Status.DONE:
             return (yield from self._recover_end(progress, fast_call, context, result, item, append_outcome))
         self._event_writer.count_call(Outcome.OK, record, result.latency_ms)
-        if entry is not None:
-            entry.mark_ended(record, Outcome.OK)
+        context.mark_ended(record)
         return result
 
     def _build_fallback_state(
@@ -241,7 +251,9 @@ class Recorder:
         """Return the write state of a call that leaves the fast path; *run* says that its start was written."""
         path = fast_call.fast_path
         progress.coerced_arguments = path.definition, fast_call.arguments, ()
-        builder = CallRecordBuilder(progress.call, path.redaction_plan, self.runtime.clock, context.request)
+        builder = CallRecordBuilder(
+            progress.call, path.redaction_plan, self.runtime.clock, context.request, principal=path.principal_text
+        )
         return CallWriteState(builder, context.run, context.entry, start_written=run is not None, last_execution=run)
 
     def _recover_start(
@@ -260,12 +272,12 @@ class Recorder:
         error: BaseException, started: float,
     ) -> CallPipeline:  # fmt: skip
         """Go on with a call whose function raised *error*, or that was not admitted, which is a `FastPathMiss`."""
-        is_miss = isinstance(error, FastPathMiss)
+        is_miss = has_type(error, FastPathMiss)
         run = fast_call.build_execution(progress.call, 0 if is_miss else 1)
         write_state = self._build_fallback_state(progress, fast_call, context, run)
         if is_miss:
             return (yield from self._drive_and_record(progress, steps, write_state))
-        if isinstance(error, Exception | SystemExit):
+        if has_type(error, (Exception, SystemExit)):
             return (yield from self._call_writer.write_result(write_state, build_failure_result(run, error, started)))
         yield from self._call_writer.write_interruption(write_state, run, error, entered=True)
         raise error
@@ -296,7 +308,11 @@ class Recorder:
                     result: ToolResult = end.value
                     break
                 if isinstance(step, RunTool):
+                    if progress.approval is not None and progress.coerced_arguments is not None:
+                        write_state.builder.add_secrets(progress.coerced_arguments[1])  # edited ones may quote them
                     answer = yield from self._execute(write_state, step)
+                    if write_state.is_approval_lost:
+                        progress.approval, write_state.is_approval_lost = None, False
                 elif isinstance(step, RequestApproval):
                     answer = yield from self.approvals.request_approval(write_state, step)
                 else:
@@ -313,6 +329,8 @@ class Recorder:
             return None
         attempts_before = run.attempts
         write_state.last_execution, run.stored_grants = run, write_state.stored_grants
+        if write_state.run is not None:  # where ids are those of entries, which no two calls share
+            run.idempotency_key = f"{write_state.run.run_id}/{run.call.tool_call_id}"
         try:
             with use_run(write_state.run):
                 result: ToolResult | None = yield run

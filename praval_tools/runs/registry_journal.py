@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, get_args
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
@@ -13,7 +12,7 @@ from praval_tools.execution.protocols import Dispatcher
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.change_store import JournalChangeStore
 from praval_tools.journal.journal import Journal
-from praval_tools.journal.redaction.marker_key import load_key
+from praval_tools.journal.redaction.marker_key import load_store_key
 from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES
 from praval_tools.journal.replay import MatchMode
@@ -21,11 +20,9 @@ from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Store
 from praval_tools.names import shorten_repr
-from praval_tools.runs.recorder import Durability, Recorder
+from praval_tools.runs.recorder import Recorder
 from praval_tools.runs.run import Run
 from praval_tools.tools.call import ToolCall
-
-_ERROR_MODES: Final = ("raise", "continue")
 
 
 class RegistryJournal:
@@ -51,11 +48,6 @@ class RegistryJournal:
         secrets: Iterable[str],
         stats: UsageStats,
     ) -> None:
-        if durability not in get_args(Durability) or errors not in _ERROR_MODES:
-            raise ToolUsageError(
-                f"durability={shorten_repr(durability)} and journal_errors={shorten_repr(errors)}: use "
-                f"durability='full' or 'intent', and journal_errors='raise' or 'continue'."
-            )
         self._owns_store = isinstance(location, str | Path)
         store: Store = open_store(location, runtime.hooks.journals) if isinstance(location, str | Path) else location
         self._store = store
@@ -63,7 +55,7 @@ class RegistryJournal:
             raise ToolUsageError(f"{shorten_repr(location)} is neither a path nor a store; say 'runs.db' or 'memory'.")
         try:
             lenient = errors == "continue"
-            key = load_key(None if store.name == "memory" else store.name)
+            key = load_store_key(store)
             redactor = Redactor((*DEFAULT_SECRET_NAMES, *secrets), key=key)
             self.journal = Journal(store, redactor, runtime.clock)
             self.recorder = Recorder(
@@ -90,14 +82,14 @@ class RegistryJournal:
             runtime.access_store.persistence = None
             raise
         runtime.recorder = self.recorder
-        runtime.approvals.on_answer = self.recorder.approvals.record_answer
+        runtime.approvals.store = self.recorder.approvals
         runtime.access_store.invalidate_snapshots()
 
     def detach(self) -> None:
         """Stop recording."""
         runtime = self._runtime
         runtime.access_store.persistence = runtime.recorder = None
-        runtime.approvals.on_answer = None
+        runtime.approvals.store = None
         runtime.access_store.invalidate_snapshots()
 
     def create_run(

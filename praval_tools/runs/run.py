@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import Token
-from functools import partial
 from typing import Any, Final, Self
 
 from praval_tools.access import commands
-from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError, UnusedCallsError
 from praval_tools.execution.context import resolve_actor
-from praval_tools.execution.executor import FastFunctionCache, build_refusing_function
-from praval_tools.execution.fast_path import FastFunction, FastPath
+from praval_tools.execution.deps import use_deps
 from praval_tools.execution.protocols import Dispatcher
-from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, build_recorded_call
+from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, build_recorded_call, get_call_id
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
 from praval_tools.names import shorten_repr
 from praval_tools.runs.open_run import OpenRun, current_run, reset_current_run, use_run
 from praval_tools.runs.recorder import Recorder
 from praval_tools.schema.type_handler import Unencodable
-from praval_tools.tools.call import ToolResult
 
 _MAX_ID_LENGTH: Final = 1_000
 
@@ -56,15 +54,18 @@ class Run:
     def __enter__(self) -> Self:
         if self._open_run is not None:
             raise ToolUsageError(f"Run {self.run_id!r} was opened already; make another with registry.run().")
-        store = self._journal.store
+        store = self._recorder.store
         lease = store.open_run(self.run_id)
         try:
-            recording = Recording(self.run_id, self._match, store.read(run_id=self.run_id))
-            self._open_run = OpenRun(self._recorder, lease, recording, strict_fingerprint=self._strict_fingerprint)
+            records = list(store.read(run_id=self.run_id))
+            recording = Recording(self.run_id, self._match, records)
+            self._open_run = OpenRun(
+                self._recorder, lease, recording, len(records), strict_fingerprint=self._strict_fingerprint
+            )
         except BaseException:
             lease.release()
             raise
-        started = ((entry.agent, entry.tool) for entry in recording.entries.values() if entry.start is not None)
+        started = ((entry.members, entry.tool) for entry in recording.entries.values() if entry.start is not None)
         self._recorder.runtime.limits.restore_run_usage(self.run_id, started)
         self._recorder.open_runs[self.run_id] = self._open_run
         self._token = current_run.set(self._open_run)
@@ -113,10 +114,17 @@ class Run:
         return [build_recorded_call(self.run_id, entry) for entry in self._get_recording().list_unused()]
 
     def resolve(
-        self, call_id: str, *, result: object = NOT_GIVEN, error: str | None = None, rerun: bool = False
+        self,
+        call_id: str | RecordedCall,
+        *,
+        result: object = NOT_GIVEN,
+        error: str | None = None,
+        rerun: bool = False,
     ) -> None:
         """
         Settle a call in doubt with its result, with its error, or by letting it run again; only the operator may.
+
+        *call_id* is the call's id, or an entry of `in_doubt`.
 
         Raises:
             NotOwnerError: The caller is not the operator.
@@ -125,6 +133,7 @@ class Run:
         """
         actor = resolve_actor(None, "resolve a call in doubt")
         commands.require_operator(actor, "resolve a call in doubt")
+        call_id = get_call_id(call_id, self.run_id)
         if result is not NOT_GIVEN and error is None and not rerun:
             result = self._encode_result(call_id, result)
         self._journal.settle(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor)
@@ -151,10 +160,20 @@ class Run:
                 "no-such-result",
             ) from None
 
-    def toolset(self, agent: object) -> Any:
-        """Return an agent's toolset whose calls belong to this run, from whatever thread or context they come."""
-        run = self._require_open_run()
-        return self._dispatcher.toolset_through(agent, lambda inner: _RunScoped(inner, run))
+    def toolset(self, agent: object, *, deps: object = None) -> Any:
+        """
+        Return an agent's toolset whose calls belong to this run, from whatever thread or context they come.
+
+        *deps* are passed to each call, as by `registry.toolset`.
+        """
+        run, registry = self._require_open_run(), self._recorder.runtime.registry
+
+        @contextmanager
+        def enter_run() -> Iterator[None]:
+            with use_run(run), use_deps(registry, deps):
+                yield
+
+        return self._dispatcher.get_scoped_toolset(agent, enter_run)
 
 
 def open_outside_context(run: Run) -> OpenRun:
@@ -164,37 +183,3 @@ def open_outside_context(run: Run) -> OpenRun:
         reset_current_run(run._token)
         run._token = None
     return run._require_open_run()
-
-
-class _RunScoped:
-    """An executor or a dispatcher whose calls belong to one run."""
-
-    def __init__(self, inner: Any, run: OpenRun) -> None:
-        self._inner, self._run = inner, run
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def get_fast_cache(self, principal: Principal) -> FastFunctionCache:
-        """Return a cache of fast functions that leave every call to `finish_call`, which puts it into the run."""
-        return FastFunctionCache(self, principal)
-
-    def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
-        path = FastPath(name, principal, self._inner.access_store.state)
-        return build_refusing_function(path, partial(self.afinish_call if is_async else self.finish_call, path)), False
-
-    def finish_call(self, *request: Any) -> Any:
-        with use_run(self._run):
-            return self._inner.finish_call(*request)
-
-    async def afinish_call(self, *request: Any) -> Any:
-        with use_run(self._run):
-            return await self._inner.afinish_call(*request)
-
-    def execute(self, *request: Any) -> ToolResult:
-        with use_run(self._run):
-            return self._inner.execute(*request)  # type: ignore[no-any-return]
-
-    async def aexecute(self, *request: Any) -> ToolResult:
-        with use_run(self._run):
-            return await self._inner.aexecute(*request)  # type: ignore[no-any-return]

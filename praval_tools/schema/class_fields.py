@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, Generic
 
 import attrs
 import msgspec
-from attrs import NOTHING
 
 from praval_tools.schema.type_hints import (
+    NOTHING,
     Hint,
     UnresolvedHintError,
     get_origin,
@@ -70,6 +70,18 @@ def is_attrs_or_dataclass(hint: Hint) -> bool:
     """Tell whether *hint* is an attrs class or a dataclass."""
     kind = get_class_origin(hint)
     return isinstance(kind, type) and (attrs.has(kind) or dataclasses.is_dataclass(kind))
+
+
+def has_class_fields(hint: Hint) -> bool:
+    """Tell whether *hint* is an attrs class, a dataclass, a TypedDict or a NamedTuple."""
+    return is_attrs_or_dataclass(hint) or is_typed_dict(hint) or is_named_tuple(hint)
+
+
+def is_pydantic_model(hint: Hint) -> bool:
+    """Tell whether *hint* is a pydantic model; pydantic is never imported for the question."""
+    pydantic = sys.modules.get("pydantic")
+    base = getattr(pydantic, "BaseModel", None)
+    return base is not None and isinstance(hint, type) and issubclass(hint, base)
 
 
 def get_fields(hint: Hint) -> tuple[ClassField, ...]:

@@ -12,13 +12,12 @@ from enum import Enum
 from typing import Annotated, Any, Final, Literal, NewType
 
 import msgspec
-from attrs import NOTHING
 
 from praval_tools.schema.constraints import read_constraints
 from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.signature import Parameter, Signature
 from praval_tools.schema.type_handler import Mismatch
-from praval_tools.schema.type_hints import Hint, get_origin, is_union
+from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_union
 
 DecoderGetter = Callable[[Any], Callable[[Any], Any]]
 """Takes a hint; returns a function that decodes one JSON value or raises `Mismatch`."""

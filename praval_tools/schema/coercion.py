@@ -45,7 +45,7 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 def resolve_references(root: JsonSchema, schema: object) -> JsonSchema | None:
-    """Return *schema* or what its reference leads to inside of *root*; None where there is no such schema."""
+    """Return *schema* or what its reference leads to inside *root*; None where there is no such schema."""
     for _ in range(32):
         if not isinstance(schema, dict):
             return None
@@ -67,13 +67,29 @@ class Repairer:
     def __init__(self, root: JsonSchema, is_part_valid: Callable[[SchemaPart, object], bool]) -> None:
         self._root, self._is_part_valid = root, is_part_valid
         self._budget = _UNION_BUDGET
+        self._outcomes: dict[tuple[int, JsonPath], tuple[object, Any, list[Repair]]] = {}
         self.repairs: list[Repair] = []
 
     def repair(self, schema: SchemaPart, value: Any, path: JsonPath = ()) -> Any:
-        """Return *value*, or what it becomes under *schema*; the given value is not changed."""
+        """
+        Return *value*, or what it becomes under *schema*; the given value is not changed.
+
+        Each value is repaired once under each schema: the branches around it would otherwise have it repaired again.
+        """
         part = resolve_references(self._root, schema)
-        if part is None or "enum" in part or "const" in part:
+        if part is None or "enum" in part or "const" in part or not isinstance(value, str | dict | list):
             return value
+        key = id(part), path
+        if key not in self._outcomes or self._outcomes[key][0] is not value:
+            start = len(self.repairs)
+            repaired = self._repair(part, value, path)
+            self._outcomes[key] = value, repaired, self.repairs[start:]
+            return repaired
+        _, repaired, repairs = self._outcomes[key]
+        self.repairs += repairs
+        return repaired
+
+    def _repair(self, part: JsonSchema, value: Any, path: JsonPath) -> Any:
         branches = part.get("anyOf") or part.get("oneOf")
         if isinstance(branches, list):
             return self._repair_union(part, branches, value, path)
@@ -88,7 +104,7 @@ class Repairer:
 
     def _repair_union(self, part: JsonSchema, branches: list[SchemaPart], value: Any, path: JsonPath) -> Any:
         """Take the branch under which the fewest repairs make the value valid; a valid value stays."""
-        if not isinstance(value, str | dict | list) or self._budget <= 0 or self._is_part_valid(part, value):
+        if self._budget <= 0 or self._is_part_valid(part, value):
             return value
         start, best_repairs, best_value = len(self.repairs), list[Repair](), value
         for branch in branches:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
 from praval_tools.schema.json_values import make_equality_key, sort_json_items
-from praval_tools.schema.scalars import make_unencodable_error
+from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
@@ -80,6 +80,8 @@ def make_items_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHoo
     def encode(value: object) -> list[Any]:
         if isinstance(value, str | bytes | abc.Mapping) or not isinstance(value, abc.Iterable):
             raise make_unencodable_error(type_name, value)
+        if isinstance(value, abc.Iterator):
+            raise make_iterator_error(value)
         encoded = collect_items(map(hook, value))
         return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
 

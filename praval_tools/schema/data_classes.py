@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Final
-
-from attrs import NOTHING
+from typing import Any, Final, get_args
 
 from praval_tools.schema.class_fields import (
     ClassField,
     get_class_origin,
     get_fields,
-    is_attrs_or_dataclass,
-    is_named_tuple,
+    has_class_fields,
+    is_pydantic_model,
     is_typed_dict,
 )
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
-from praval_tools.schema.json_values import check_json
-from praval_tools.schema.scalars import make_unencodable_error
-from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json
+from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
+from praval_tools.schema.schema_tree import JsonSchema, inline_references, iter_schemas, map_subschemas
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -31,8 +30,11 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import Hint, format_hint
+from praval_tools.schema.type_hints import NOTHING, Hint, format_hint
 from praval_tools.schema.validator import compile_schema
+from praval_tools.schema.value_reader import ValueReader, find_model_key
+
+_MAX_UNION_ATTEMPTS: Final = 50_000
 
 
 def _list_field_hints(hint: Hint) -> tuple[Any, ...]:
@@ -120,7 +122,7 @@ def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
                 except Unencodable as error:
                     raise error.prepend_step(item.key) from None
             elif item.required:
-                raise Unencodable(f"{type_name} cannot be read_field back: it has no {item.attribute}", item.key)
+                raise Unencodable(f"{type_name} cannot be read back: it has no {item.attribute}", item.key)
         return encoded
 
     return encode
@@ -154,11 +156,21 @@ def _make_item_reader(hint: Hint) -> _FieldReader:
 # ── pydantic, where it is installed ──────────────────────────────────────────────────────────────
 
 
-def is_pydantic_model(hint: Hint) -> bool:
-    """Tell whether *hint* is a pydantic model; pydantic is never imported for the question."""
-    pydantic = sys.modules.get("pydantic")
-    base = getattr(pydantic, "BaseModel", None)
-    return base is not None and isinstance(hint, type) and issubclass(hint, base)
+def _find_model_problem(hint: Hint) -> str | None:
+    """Return why no caller could give a field of a model, or of a model in it, by the name of its schema."""
+    kinds, seen = [hint], set()
+    while kinds:
+        kind = kinds.pop()
+        kinds.extend(get_args(kind))
+        if not is_pydantic_model(kind) or kind in seen:
+            continue
+        seen.add(kind)
+        by_name = kind.model_config.get("populate_by_name") or kind.model_config.get("validate_by_name")
+        for name, item in kind.model_fields.items():
+            if not by_name and find_model_key(item, name) is None:
+                return f"{kind.__name__}.{name} has no alias that is one name; give it one: AliasChoices({name!r}, …)"
+            kinds.append(item.annotation)
+    return None
 
 
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
@@ -192,13 +204,23 @@ def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
     def compile_check() -> Any:
         return compile_schema(_close_object_schemas(hint.model_json_schema())).is_valid
 
+    @cache
+    def get_max_depth() -> int:
+        return _get_max_union_depth(hint.model_json_schema())
+
     def decode(value: object, _: object) -> Any:
         import json
 
         from pydantic import ValidationError
 
-        if not compile_check()(value):  # pydantic takes more than it says, True for 1 among others
+        try:
+            fits = compile_check()(value)
+        except ValueError:  # it is not JSON
+            fits = False
+        if not fits:  # pydantic takes more than it says, True for 1 among others
             raise Mismatch(f"does not fit the schema of {hint.__name__}")
+        if get_max_depth() < MAX_DEPTH and _get_object_depth(value) > get_max_depth():
+            raise Mismatch(f"is nested more than {get_max_depth()} levels deep, and pydantic tries every union in it")
         try:
             return hint.model_validate_json(json.dumps(_convert_integral_floats(value), allow_nan=False), strict=True)
         except ValidationError as error:
@@ -208,6 +230,32 @@ def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
             raise Mismatch(str(error)) from None
 
     return decode
+
+
+def _get_max_union_depth(schema: JsonSchema) -> int:
+    """
+    Return how deep objects may be nested that pydantic decodes.
+
+    It tries the members of a union one by one, each with all that is inside it, so a model that contains itself
+    by way of a union takes as many times longer with each level as the union has members.
+    """
+    members = max((_count_object_members(part) for part in iter_schemas(schema)), default=0)
+    if members < 2 or inline_references(schema, schema) is not True:
+        return MAX_DEPTH
+    return int(math.log(_MAX_UNION_ATTEMPTS, members))
+
+
+def _get_object_depth(value: object) -> int:
+    """Return how many objects are nested in each other."""
+    if isinstance(value, dict):
+        return 1 + max(map(_get_object_depth, value.values()), default=0)
+    return max(map(_get_object_depth, value), default=0) if isinstance(value, list) else 0
+
+
+def _count_object_members(schema: JsonSchema) -> int:
+    """Return how many members of a union may contain others; none where a discriminator names the one to try."""
+    members = [] if "discriminator" in schema else [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    return sum(bool(member.keys() & {"$ref", "properties", "items", "additionalProperties"}) for member in members)
 
 
 def _convert_integral_floats(value: object) -> Any:
@@ -229,10 +277,15 @@ def _close_object_schemas(node: object) -> Any:
     return closed
 
 
-def _make_model_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
+def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+    reader = ValueReader(keep_decimal=False) if encoders.reads_models else None
+
     def encode(value: object) -> Any:
         if not isinstance(value, hint):
             raise make_unencodable_error(hint.__name__, value)
+        if reader is not None:
+            return reader.read(value)
+        _refuse_iterators(value)
         dumped = value.model_dump(mode="json", by_alias=True)
         try:
             check_json(dumped)
@@ -243,17 +296,43 @@ def _make_model_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
     return encode
 
 
+def _refuse_iterators(value: object) -> None:
+    """
+    Accept a value that pydantic can write without emptying an iterator in it.
+
+    Raises:
+        Unencodable: Naming the place of an iterator.
+    """
+    if isinstance(value, Iterator):
+        raise make_iterator_error(value)
+    if is_pydantic_model(type(value)):
+        items: Iterable[tuple[str | int, object]] = {**vars(value), **(value.__pydantic_extra__ or {})}.items()  # type: ignore[attr-defined]
+    elif isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple | deque):
+        items = enumerate(value)
+    else:
+        items = vars(value).items() if has_class_fields(type(value)) and hasattr(value, "__dict__") else ()
+    for step, item in items:
+        try:
+            if type(item) not in SCALAR_TYPES:
+                _refuse_iterators(item)
+        except Unencodable as error:
+            raise error.prepend_step(step) from None
+
+
 CLASS_HANDLERS: Final = (
     TypeHandler(
         name="a pydantic model",
         matches=is_pydantic_model,
+        find_problem=_find_model_problem,
         build_schema=_build_model_schema,
         make_decode_hook=_make_model_decode_hook,
         make_encode_hook=_make_model_encode_hook,
     ),
     TypeHandler(
         name="a class with fields",
-        matches=lambda hint: is_attrs_or_dataclass(hint) or is_typed_dict(hint) or is_named_tuple(hint),
+        matches=has_class_fields,
         constrainable_types=frozenset({"object"}),
         get_inner_hints=_list_field_hints,
         build_schema=_build_class_schema,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from functools import cache, cached_property
-from typing import Any
+from functools import cache
+from typing import Any, Final, TypeAlias
 
+from praval_tools.forks import first_use_property
 from praval_tools.schema.hook_dispatch import HookDispatcher
-from praval_tools.schema.json_values import check_json
+from praval_tools.schema.json_values import SCALAR_TYPES, check_json
 from praval_tools.schema.type_handler import DecodeHook, Mismatch
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
+
+ValueDecoder: TypeAlias = Callable[[Any], Any]
+"""Decodes one JSON value, or raises `Mismatch`; or encodes one Python value, or raises `Unencodable`."""
 
 
 class Decoder:
@@ -25,11 +30,11 @@ class Decoder:
     def __init__(self, *, exact: bool = False, shared: bool = False) -> None:
         self.exact, self._shared = exact, shared
 
-    @cached_property
+    @first_use_property
     def _dispatcher(self) -> HookDispatcher[DecodeHook]:
         return HookDispatcher("structure", lambda hint: get_type_handler(hint).make_decode_hook(hint, self))
 
-    @cached_property
+    @first_use_property
     def _exact_decoder(self) -> Decoder:
         return self if self.exact else Decoder(exact=True, shared=self._shared)
 
@@ -44,7 +49,7 @@ class Decoder:
         return self._exact_decoder.get_hook(hint)
 
 
-def with_recursion_guard(hook: DecodeHook) -> Callable[[Any], Any]:
+def with_recursion_guard(hook: DecodeHook) -> ValueDecoder:
     """Return *hook* as a function of one value that raises `Mismatch` where the value is nested too deeply."""
 
     def decode(value: object) -> Any:
@@ -56,7 +61,54 @@ def with_recursion_guard(hook: DecodeHook) -> Callable[[Any], Any]:
     return decode
 
 
-def with_depth_check(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+class _UnionResults(threading.local):
+    current: dict[tuple[int, int], tuple[object, type[Mismatch] | None, Any]] | None = None
+    """By union and value: the value, which stays alive so that its id is its own, the error's class, the outcome."""
+
+
+_union_results: Final = _UnionResults()
+
+
+def with_union_results(decode: ValueDecoder) -> ValueDecoder:
+    """
+    Return *decode* for a hint that may contain itself: each union in it decodes, or encodes, each value once.
+
+    A member that fails after its inner values were converted would otherwise have them converted again by the next
+    one, at every level: twice as often for each level.
+    """
+
+    def decode_once(value: object) -> Any:
+        outer, _union_results.current = _union_results.current, {}
+        try:
+            return decode(value)
+        finally:
+            _union_results.current = outer
+
+    return decode_once
+
+
+def remember_union_results(convert: ValueDecoder) -> DecodeHook:
+    """Return the hook of a union, which remembers what all but scalars became while one value is converted."""
+
+    def convert_or_recall(value: object, _: object = None) -> Any:
+        results = _union_results.current
+        if results is None or type(value) in SCALAR_TYPES:
+            return convert(value)
+        key = id(convert), id(value)
+        if key not in results:
+            try:
+                results[key] = value, None, convert(value)
+            except Mismatch as error:
+                results[key] = value, type(error), (error.reason, *error.steps)
+        _, error_class, outcome = results[key]
+        if error_class is not None:
+            raise error_class(*outcome)
+        return outcome
+
+    return convert_or_recall
+
+
+def with_depth_check(decode: ValueDecoder) -> ValueDecoder:
     """Return *decode* for a hint that may contain itself: the depth of a value is checked first."""
 
     def decode_checked(value: object) -> Any:

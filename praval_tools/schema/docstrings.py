@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import cleandoc
 from typing import Final
 
@@ -93,3 +93,14 @@ def extract_parameter_descriptions(doc: str | None) -> dict[str, str]:
     if not doc or not re.search(_PARAMETER_SECTION, doc, re.MULTILINE | re.IGNORECASE):
         return {}
     return dict(_parse_parameters(doc))
+
+
+def find_docstring(function: object) -> str | None:
+    """Return the docstring of what is called in the end; a class and a partial have none of their own."""
+    while isinstance(function, partial):
+        function = function.func
+    if isinstance(function, type):
+        return None
+    if not hasattr(function, "__name__") and callable(function) and type(function).__call__.__doc__:
+        function = type(function).__call__
+    return getattr(function, "__doc__", None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import collections.abc as abc
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
+from praval_tools.forks import first_use_property
 from praval_tools.schema.hook_dispatch import HookDispatcher
 from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text
-from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS
+from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS, make_iterator_error
 from praval_tools.schema.type_handler import EncodeHook, Unencodable
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import (
@@ -28,21 +29,21 @@ class Encoder:
     Makes encode hooks; one per tool, because it remembers the classes that it has handled.
 
     Args:
-        keep_decimal: Leave `Decimal` as it is, for exact comparison.
+        reads_models: Read the fields of pydantic models instead of having the models write themselves.
         shared: It is shared by all tools, for hints of Python's own types.
     """
 
-    def __init__(self, *, keep_decimal: bool = False, shared: bool = False) -> None:
-        self.keep_decimal, self._shared = keep_decimal, shared
+    def __init__(self, *, reads_models: bool = False, shared: bool = False) -> None:
+        self.reads_models, self._shared = reads_models, shared
 
-    @cached_property
+    @first_use_property
     def _dispatcher(self) -> HookDispatcher[EncodeHook]:
         return HookDispatcher("unstructure", lambda hint: get_type_handler(hint).make_encode_hook(hint, self))
 
     def get_hook(self, hint: Hint) -> EncodeHook:
         """Return the encode hook of *hint*."""
         if not self._shared and has_only_builtin_types(hint) and not can_hold_any_object(hint):
-            return _get_shared_encoder(self.keep_decimal).get_hook(hint)
+            return _get_shared_encoder().get_hook(hint)
         return self._dispatcher.get_hook(hint)
 
     def encode_value(self, value: object) -> Any:
@@ -74,6 +75,8 @@ class Encoder:
         for key, item in value.items():
             try:
                 name = SCALAR_ENCODE_HOOKS[str](key if type(key) is str else to_key_text(self._encode_any(key)))
+                if name in encoded:
+                    raise Unencodable("another key has the same text in JSON")
                 encoded[name] = self._encode_any(item)
             except Unencodable as error:
                 raise error.prepend_step(str(key)) from None
@@ -102,14 +105,16 @@ class Encoder:
                 return self.get_hook(base)(value)
         if isinstance(value, abc.Mapping):
             return self._encode_mapping(value)
-        if isinstance(value, abc.Iterator | abc.Sequence | abc.Set):
+        if isinstance(value, abc.Iterator):
+            raise make_iterator_error(value)
+        if isinstance(value, abc.Sequence | abc.Set):
             return self._encode_items(value)
         raise Unencodable(f"{type(value).__qualname__} has no JSON form; return a dict, a list or a dataclass")
 
 
 @cache
-def _get_shared_encoder(keep_decimal: bool) -> Encoder:
-    return Encoder(keep_decimal=keep_decimal, shared=True)
+def _get_shared_encoder() -> Encoder:
+    return Encoder(shared=True)
 
 
 def to_json_bytes(value: object) -> bytes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Final, Generic, Literal, TypeVar, get_origin
 
+from praval_tools.forks import FIRST_USE_LOCK
 from praval_tools.schema.type_hints import Hint, is_class, is_type_alias, make_hint_key
 
 HookT = TypeVar("HookT", bound=Callable[..., Any])
@@ -42,7 +42,6 @@ class HookDispatcher(Generic[HookT]):
         self._find_hook: Callable[..., HookT] = getattr(converter, f"get_{side}_hook")
         self._hooks_by_key: dict[object, HookT] = {}
         self._keys_in_progress: set[object] = set()
-        self._lock = threading.RLock()
         getattr(converter, f"register_{side}_hook_factory")(lambda hint: True, make)
         for kind in (*self._cattrs_types, bool):
             self._register_hook(kind, make(kind))
@@ -56,7 +55,7 @@ class HookDispatcher(Generic[HookT]):
         return self._build_hook(key, hint) if hook is None else hook
 
     def _build_hook(self, key: object, hint: Hint) -> HookT:
-        with self._lock:
+        with FIRST_USE_LOCK:
             if key in self._hooks_by_key:
                 return self._hooks_by_key[key]
             if key in self._keys_in_progress:
@@ -74,7 +73,7 @@ class HookDispatcher(Generic[HookT]):
         """Return a stand-in for a hook that is being made, for a class inside itself."""
 
         def call_hook(*args: Any) -> Any:
-            with self._lock:  # another thread may still be making it
+            with FIRST_USE_LOCK:  # another thread may still be making it
                 hook = self._hooks_by_key[key]
             return hook(*args)
 

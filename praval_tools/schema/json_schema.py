@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import NOTHING
-
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.decode import Decoder
 from praval_tools.schema.encode import Encoder
+from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import Mismatch
-from praval_tools.schema.type_hints import Hint, make_hint_key
+from praval_tools.schema.type_hints import NOTHING, Hint, make_hint_key
 from praval_tools.schema.type_lookup import get_type_handler
 
 _REFERENCE_PREFIX: Final = "#/$defs/"
@@ -82,7 +81,9 @@ class JsonSchemaBuilder:
             for name in self._definitions
             if name in shared_names
         }
-        return {**inlined, "$defs": dict(sorted(defs.items()))} if defs else inlined
+        whole = {**inlined, "$defs": dict(sorted(defs.items()))} if defs else inlined
+        finished: JsonSchema = replace_surrogates_in_json(whole)  # of descriptions: other text is refused as a type
+        return finished
 
     def _inline_single_uses(self, node: object, shared_names: set[str]) -> Any:
         if not isinstance(node, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from praval_tools.names import shorten_repr
 from praval_tools.schema.type_handler import Mismatch, Unencodable
@@ -138,6 +138,22 @@ def make_equality_key(value: Any) -> Any:
     raise Mismatch(f"is not a JSON value but {kind.__name__}")
 
 
+def to_equality_text(value: object) -> str:
+    """
+    Return text that two values share exactly if JSON Schema calls them equal.
+
+    Other than the hashes of numbers, those of texts cannot be chosen by who sends them.
+    """
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(to_equality_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{key!r}:{to_equality_text(value[key])}' for key in sorted(value))}}}"
+    if isinstance(value, float | Decimal):
+        text = f"{Decimal(repr(value)) if isinstance(value, float) else value:f}" if value else "0"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return repr(value)
+
+
 def to_canonical_json(value: object) -> str:
     """Return *value* as JSON text that is the same for equal values: sorted keys, no spaces."""
     return _write_json(value, sort_keys=True)
@@ -183,3 +199,8 @@ def _make_sort_key(item: object) -> str:
         return to_canonical_json(item)
     except (TypeError, ValueError):
         return repr(item)
+
+
+def reject_constant(name: str) -> NoReturn:
+    """Refuse `NaN` and the infinities, which `json.loads` takes for numbers, as its `parse_constant`."""
+    raise ValueError(f"{name} is not a JSON number")

@@ -28,6 +28,11 @@ def make_unencodable_error(type_name: str, value: object) -> Unencodable:
     return Unencodable(f"{type(value).__qualname__} came where {type_name} is declared ({shorten_repr(value, 40)})")
 
 
+def make_iterator_error(value: object) -> Unencodable:
+    """Return the error for an iterator where nobody can put a list in its place: reading it would empty it."""
+    return Unencodable(f"{type(value).__qualname__} is an iterator and can be read only once; hold a list")
+
+
 def _decode_text(value: object, _: object) -> str:
     if type(value) is not str:
         raise Mismatch("is not text")
@@ -56,15 +61,16 @@ def _decode_number(value: object, _: object) -> float:
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
         try:
             return float(value)
-        except OverflowError:  # JSON Schema has no largest number
-            return value
+        except OverflowError:
+            raise Mismatch("is larger or smaller than every float") from None
     raise Mismatch("is not a finite number")
 
 
 def _decode_exact_number(value: object, _: object) -> float:
-    if type(value) is float and math.isfinite(value):
-        return value
-    raise Mismatch("is not a finite number")
+    number = _decode_number(value, None)
+    if type(value) is float:
+        return number
+    raise Mismatch("is an integer")
 
 
 def _decode_boolean(value: object, _: object) -> bool:
@@ -104,7 +110,13 @@ def _encode_number(value: object) -> float:
         if not math.isfinite(value):
             raise Unencodable(f"float {value!r} has no JSON form")
         return float(value)
-    return _encode_integer(value) if isinstance(value, int) else _raise_unencodable("float", value)
+    if isinstance(value, int):
+        try:
+            float(value)
+        except OverflowError:
+            raise Unencodable("the integer is larger or smaller than every float; declare int") from None
+        return _encode_integer(value)
+    return float(_raise_unencodable("float", value))
 
 
 def _raise_unencodable(type_name: str, value: object) -> Any:
@@ -177,7 +189,16 @@ def _find_choices_problem(hint: Hint) -> str | None:
             check_json(plain)
     except (Mismatch, TypeError):
         return "its values are not JSON values; give its members text or numbers as values"
+    for plain, member in allowed:
+        if isinstance(member, str | int | float) and _get_payload(member) != plain:
+            return f"its member {member!r} is not its value {shorten_repr(plain)}; give it one value"
     return None if allowed else "it has no members"
+
+
+def _get_payload(member: str | float) -> str | float:
+    """Return what a member of an Enum, that is a text or a number as well, is in Python's own arithmetic."""
+    kind = next(kind for kind in (str, int, float) if isinstance(member, kind))
+    return kind.__add__(member, kind())  # type: ignore[operator]
 
 
 _JSON_TYPE_NAMES: Final[dict[type, str]] = {

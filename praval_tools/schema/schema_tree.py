@@ -9,7 +9,7 @@ from praval_tools.schema.json_pointer import resolve_pointer
 
 JsonSchema: TypeAlias = dict[str, Any]
 SchemaPart: TypeAlias = JsonSchema | bool
-"""A schema inside of another one: True allows everything, False nothing."""
+"""A schema inside another one: True allows everything, False nothing."""
 
 _SCHEMA_KEYWORDS: Final = frozenset(
     {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "additionalItems",
@@ -24,7 +24,7 @@ _UNRESOLVED: Final = object()
 
 
 def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> JsonSchema:
-    """Return a copy of *schema* with *change* applied to each schema directly inside of it."""
+    """Return a copy of *schema* with *change* applied to each schema directly inside it."""
     changed: JsonSchema = {}
     for keyword, value in schema.items():
         if keyword in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
@@ -37,7 +37,7 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> J
 
 
 def iter_schemas(schema: object) -> Iterator[JsonSchema]:
-    """Yield *schema* and every schema inside of it, boolean schemas left out."""
+    """Yield *schema* and every schema inside it, boolean schemas left out."""
     inner: list[object] = []
     if isinstance(schema, dict):
         yield schema

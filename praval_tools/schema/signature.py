@@ -16,13 +16,15 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
-from attrs import NOTHING
 
 from praval_tools.schema.type_hints import (
+    NOTHING,
     Hint,
     InvalidHintError,
     UnresolvedHintError,
+    evaluate_hint,
     format_hint,
+    get_origin,
     is_union,
     resolve_hint,
     unwrap_hint,
@@ -131,6 +133,10 @@ class _SignatureReader(msgspec.Struct):
             self.unresolved = True
         except InvalidHintError as error:
             self.problems.append(f"{subject}: {error}")
+            return Any
+        except RecursionError:
+            self.problems.append(f"{subject}: its hint is nested too deeply, or never ends; make it a class")
+            return Any
         return hint
 
     def _resolve_hint(self, hint: Hint) -> Any:
@@ -138,13 +144,14 @@ class _SignatureReader(msgspec.Struct):
             return resolve_hint(hint, self.global_names, self.enclosing_names)
         except UnresolvedHintError:  # the context's class is often imported for type checkers only
             known = {kind.__name__: kind for kind in self.context_types}
-            return resolve_hint(hint, self.global_names, {**known, **(self.enclosing_names or {})})
+            names = {**known, **(self.enclosing_names or {})}
+            try:
+                return resolve_hint(hint, self.global_names, names)
+            except UnresolvedHintError:
+                return _resolve_context_hint(hint, self.context_types, self.global_names, names)
 
     def _check_hint(self, name: str, hint: Hint, subject: str) -> Any:
-        try:
-            problems = find_hint_problems(unwrap_return_hint(hint) if name == "return" else hint)
-        except RecursionError:
-            problems = ("its hint is nested too deeply",)
+        problems = find_hint_problems(unwrap_return_hint(hint) if name == "return" else hint)
         self.problems += [f"{subject}: {problem}" for problem in problems]
         return hint
 
@@ -159,6 +166,26 @@ class _SignatureReader(msgspec.Struct):
         self.parameters.append(Parameter(name, hint, default, kind, keyword_only))
 
 
+def _resolve_context_hint(
+    hint: Hint, context_types: tuple[type, ...], global_names: Mapping[str, object], names: Mapping[str, object]
+) -> Hint:
+    """
+    Return a context with parameters that are imported for type checkers only: what they are, no schema says.
+
+    Raises:
+        UnresolvedHintError: The hint is another one.
+    """
+    import ast
+
+    node = ast.parse(hint.strip(), mode="eval").body if isinstance(hint, str) else None
+    if isinstance(node, ast.Subscript):
+        context: Hint = evaluate_hint(ast.unparse(node.value), global_names, names)
+        if _is_context_hint(context, context_types):
+            is_optional = isinstance(node.slice, ast.BinOp) and ast.unparse(node.slice).endswith("| None")
+            return context[Any | None if is_optional else Any]
+    raise UnresolvedHintError(str(hint))
+
+
 def _describe_missing_hint(name: str) -> str:
     if name == "return":
         return "it has no return hint; say what it returns: `-> float`, or `-> None` for nothing"
@@ -170,6 +197,9 @@ def _is_context_hint(hint: Hint, context_types: tuple[type, ...]) -> bool:
         return False
     if isinstance(hint, type):
         return issubclass(hint, context_types) if not isinstance(hint, types.GenericAlias) else False
+    origin = get_origin(hint)
+    if isinstance(origin, type) and issubclass(origin, context_types):
+        return True
     inner = unwrap_hint(hint)
     if is_union(inner):
         return any(_is_context_hint(member, context_types) for member in inner.__args__)

@@ -100,7 +100,7 @@ def _find_reference_problems(schema: JsonSchema) -> Iterator[str]:
         if not isinstance(reference, str):
             yield f"parameters: {place} is not text"
         elif not reference.startswith("#"):
-            yield f"parameters: {place} leads outside of the schema ({shorten_repr(reference)}); it is never fetched"
+            yield f"parameters: {place} leads outside the schema ({shorten_repr(reference)}); it is never fetched"
         elif reference != "#" and (reference.startswith("#/") and resolve_pointer(schema, reference) is None):
             yield f"parameters: {place} is unresolved ({shorten_repr(reference)})"
 

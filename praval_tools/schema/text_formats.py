@@ -172,8 +172,8 @@ def _decode_decimal(value: object, _: object) -> Decimal:
     raise Mismatch("is not a finite decimal number")
 
 
-def _make_decimal_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
-    return _check_decimal if encoders.keep_decimal else lambda value: str(_check_decimal(value))
+def _make_decimal_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
+    return lambda value: str(_check_decimal(value))
 
 
 def _check_decimal(value: object) -> Decimal:

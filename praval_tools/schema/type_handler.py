@@ -99,8 +99,8 @@ class DecodeHookFactory(Protocol):
 class EncodeHookFactory(Protocol):
     """What a type handler needs to make an encode hook."""
 
-    keep_decimal: bool
-    """Leave `Decimal` as it is, for exact comparison."""
+    reads_models: bool
+    """Read the fields of pydantic models instead of having the models write themselves."""
 
     def get_hook(self, hint: Hint) -> EncodeHook:
         """Return the encode hook of *hint*."""

@@ -25,17 +25,55 @@ from typing import (
     Union,
 )
 
+import attrs
+
 Hint: TypeAlias = Any
 """A type hint: Python has no static type for what `int`, `list[int]` and `int | None` have in common."""
 
 get_origin: Final[Callable[[Hint], Hint]] = typing.get_origin
 """`typing.get_origin` without its overloads, which know no such thing as any hint."""
 
+NOTHING: Final = attrs.NOTHING
+"""What stands for a value or a default that is not there, where `None` is a value."""
+
+
+class RecursiveReference:
+    """
+    A reference to a hint that holds the reference, as in `JSON = Union[list["JSON"], str]`: a type alias by its text.
+
+    Args:
+        text: The reference.
+        value: What it means, with the references in it unresolved.
+        names: The globals of the reference.
+        inner: Its locals.
+    """
+
+    __type_params__ = ()
+
+    def __init__(self, text: str, value: Hint, names: Mapping[str, object], inner: Mapping[str, object] | None) -> None:
+        self.__name__, self.__value__, self.names = text, value, names
+        self.inner: Mapping[str, object] = {} if inner is None or text not in inner else inner
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RecursiveReference) or self.names is not other.names:
+            return False
+        return (self.__name__, self.__value__, self.inner) == (other.__name__, other.__value__, other.inner)
+
+    def __hash__(self) -> int:
+        return hash(self.__name__)
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+
 _UNIONS: Final = (Union, types.UnionType)
-_ALIASES: Final = tuple(
-    kind
-    for module in ("typing", "typing_extensions")
-    if (kind := getattr(__import__(module), "TypeAliasType", None)) is not None
+_ALIASES: Final = (
+    RecursiveReference,
+    *(
+        kind
+        for module in ("typing", "typing_extensions")
+        if (kind := getattr(__import__(module), "TypeAliasType", None)) is not None
+    ),
 )
 
 
@@ -73,15 +111,37 @@ def evaluate_hint(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] 
         raise InvalidHintError(f"the hint {text!r} cannot be evaluated ({type(error).__name__}: {error})") from None
 
 
-def resolve_hint(hint: Hint, names: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> Hint:
-    """Return *hint* with every text and forward reference in it replaced by what it means."""
-    if type(hint) is str:
-        return resolve_hint(evaluate_hint(hint, names, inner), names, inner)
-    if is_class(hint):
-        return hint
-    if type(hint) is ForwardRef:
-        return resolve_hint(evaluate_hint(hint.__forward_arg__, names, inner), names, inner)
-    return _map_type_arguments(hint, lambda part: resolve_hint(part, names, inner))
+def resolve_hint(hint: Hint, names: Mapping[str, object], inner: Mapping[str, object] | None = None) -> Hint:
+    """
+    Return *hint* with every text and forward reference in it replaced by what it means.
+
+    A reference to what holds it is replaced by an alias.
+    """
+    open_references: dict[str, bool] = {}  # of each, whether it was met again inside of what it means
+
+    def resolve(part: Hint) -> Hint:
+        if is_class(part):
+            return part
+        if type(part) is str:
+            return resolve_reference(part)
+        if type(part) is ForwardRef:
+            return resolve_reference(part.__forward_arg__)
+        return _map_type_arguments(part, resolve)
+
+    def resolve_reference(text: str) -> Hint:
+        value = evaluate_hint(text, names, inner)
+        if is_class(value):
+            return value
+        if text in open_references:
+            open_references[text] = True
+        else:
+            open_references[text] = False
+            resolved = resolve(value)
+            if not open_references.pop(text):
+                return resolved
+        return RecursiveReference(text, value, names, inner)
+
+    return resolve(hint)
 
 
 def substitute_type_variables(hint: Hint, values: Mapping[Hint, Hint]) -> Hint:
@@ -133,8 +193,38 @@ def is_type_alias(hint: Hint) -> bool:
 
 
 def resolve_alias(hint: Hint) -> Hint:
-    """Return what the type alias *hint* stands for, its parameters filled in."""
+    """
+    Return what the type alias *hint* stands for, its parameters filled in.
+
+    Raises:
+        InvalidHintError: It stands for itself, or for a union with itself.
+    """
+    value = _expand_alias(hint)
+    if _leads_to_alias(value, (hint,)):
+        raise InvalidHintError(
+            f"the type {format_hint(hint)} stands for itself; put it inside of a list, a dict or a class: "
+            f"list[{format_hint(hint)}]"
+        )
+    return value
+
+
+def _leads_to_alias(hint: Hint, aliases: tuple[Hint, ...]) -> bool:
+    """Tell whether *hint* is an alias among *aliases* or leads to one, with no list, dict or class in between."""
+    if get_origin(hint) is Annotated:
+        return _leads_to_alias(hint.__origin__, aliases)
+    if isinstance(hint, NewType):
+        return _leads_to_alias(hint.__supertype__, aliases)
+    if is_union(hint):
+        return any(_leads_to_alias(member, aliases) for member in hint.__args__)
+    if not is_type_alias(hint):
+        return False
+    return hint in aliases or _leads_to_alias(_expand_alias(hint), (*aliases, hint))
+
+
+def _expand_alias(hint: Hint) -> Hint:
     alias = hint if isinstance(hint, _ALIASES) else get_origin(hint)
+    if isinstance(alias, RecursiveReference):
+        return resolve_hint(alias.__value__, alias.names, {**alias.inner, alias.__name__: alias})
     names = vars(sys.modules.get(alias.__module__, builtins))
     value = resolve_hint(alias.__value__, names, {alias.__name__: alias})
     arguments = {} if alias is hint else dict(zip(alias.__type_params__, hint.__args__, strict=False))

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from praval_tools.errors import Problem
+from praval_tools.forks import first_use_property
 from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.schema.coercion import Repair, Repairer, resolve_references
 from praval_tools.schema.json_input import format_json_path, preview_json
-from praval_tools.schema.schema_tree import JsonSchema, SchemaPart
+from praval_tools.schema.json_values import to_equality_text
+from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references, iter_schemas, map_subschemas
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
+_UNEVALUATED_KEYWORDS: Final = {"unevaluatedProperties", "unevaluatedItems"}
+_SECOND_LOOK_KEYWORDS: Final = {"if", "contains", "dependentSchemas", "dependencies"}
 _MAX_PROBLEMS: Final = 200
 _MAX_TEXT: Final = 1 << 24
 _MAX_NODES: Final = 20_000
@@ -22,15 +27,30 @@ _MAX_NODES: Final = 20_000
 
 
 def refuse_retrieval(uri: str) -> NoReturn:
-    """Stand in for a retriever: a reference outside of the document is never fetched."""
-    raise ValueError(f"the reference {shorten_repr(uri)} leads outside of the schema and is not fetched")
+    """Stand in for a retriever: a reference outside the document is never fetched."""
+    raise ValueError(f"the reference {shorten_repr(uri)} leads outside the schema and is not fetched")
+
+
+class _UniqueItems:
+    """The keyword `uniqueItems` in linear time; the library compares large integers one by one."""
+
+    def __init__(self, parent: object, is_wanted: object, path: object) -> None:
+        self._is_wanted = is_wanted is True
+
+    def validate(self, instance: object) -> None:
+        """Raise `ValueError` where two items are equal."""
+        if not self._is_wanted or not isinstance(instance, list | tuple):
+            return
+        if len(set(map(to_equality_text, instance))) < len(instance):
+            raise ValueError(_REASONS["uniqueItems"])
 
 
 def compile_schema(schema: SchemaPart) -> jsonschema_rs.Validator:
     """Return the validator of *schema*: formats are checked, nothing is fetched, patterns run in linear time."""
     import jsonschema_rs
 
-    options: dict[str, Any] = {"validate_formats": True, "retriever": refuse_retrieval}
+    keywords = {"uniqueItems": _UniqueItems}
+    options: dict[str, Any] = {"validate_formats": True, "retriever": refuse_retrieval, "keywords": keywords}
     try:
         return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), **options)
     except (jsonschema_rs.ValidationError, ValueError):  # a pattern with look-around needs the other engine
@@ -62,6 +82,7 @@ class Validator:
     def __init__(self, schema: JsonSchema) -> None:
         self.schema = schema
         self._compiled: jsonschema_rs.Validator | None = None
+        self._report: tuple[JsonSchema, jsonschema_rs.Validator] | None = None
         self._part_validators: dict[int, tuple[object, jsonschema_rs.Validator]] = {}
 
     def is_valid(self, arguments: dict[str, Any]) -> bool:
@@ -72,6 +93,23 @@ class Validator:
         if self._compiled is None:
             self._compiled = compile_schema(dict(self.schema))
         return self._compiled
+
+    def _get_report_validator(self) -> jsonschema_rs.Validator:
+        """Return the validator that finds problems: it accepts the same, and reports each union as one problem."""
+        if self._report is None:
+            schema = _with_plain_unions(_with_plain_names(self.schema), _is_recursive(self.schema))
+            self._report = schema, compile_schema(schema)
+        return self._report[1]
+
+    @first_use_property
+    def _has_costly_reports(self) -> bool:
+        """
+        Whether finding all problems may take exponential time.
+
+        Unions cannot be plain beside unevaluated members; what holds for a member twice reports its problems twice.
+        """
+        is_costly = any(_UNEVALUATED_KEYWORDS & part.keys() or _has_overlap(part) for part in iter_schemas(self.schema))
+        return is_costly and _is_recursive(self.schema)
 
     def repair(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         """Return the repaired arguments, and what was repaired; the given arguments are not changed."""
@@ -105,16 +143,17 @@ class Validator:
         validator = self._get_validator()
         if validator.is_valid(arguments):
             return ()
-        if _is_larger(arguments, _MAX_TEXT, count_text=True):
+        if self._has_costly_reports or _is_larger(arguments, _MAX_TEXT, count_text=True):
             return self._find_rough_problems(arguments)
-        errors = list(iter_errors(validator, arguments))
-        problems = dict.fromkeys(problem for error in errors[:_MAX_PROBLEMS] for problem in self._describe_error(error))
+        errors = list(iter_errors(self._get_report_validator(), arguments))
+        described = (problem for error in errors for problem in self._describe_error(error))
+        problems = dict.fromkeys(islice(described, _MAX_PROBLEMS))
         if _is_larger(arguments, _MAX_NODES, count_text=False):
             return (*problems, Problem(path="$", reason="there may be more; this is the first"))
         unique = {(problem.path, problem.reason): problem for problem in reversed(problems)}
         ordered = sorted(unique.values(), key=lambda item: (self._get_position(item.path), item.path, item.reason))
-        if len(errors) > _MAX_PROBLEMS:
-            ordered.append(Problem(path="$", reason=f"and {len(errors) - _MAX_PROBLEMS} more problems"))
+        if (more := max(len(errors) - _MAX_PROBLEMS, int(next(described, None) is not None))) > 0:
+            ordered.append(Problem(path="$", reason=f"and at least {more} more problems"))
         return tuple(ordered)
 
     def _find_rough_problems(self, arguments: dict[str, Any]) -> tuple[Problem, ...]:
@@ -145,17 +184,26 @@ class Validator:
         steps, schema_steps = list(error.instance_path), error.schema_path
         if kind.name == "required":
             return [self._describe_missing(steps, kind.property, schema_steps[:-1])]
-        if kind.name == "propertyNames":
-            key = str(kind.error.instance)
-            wanted = self._describe_wanted(schema_steps[: schema_steps.index("propertyNames") + 1]) or "another name"
-            path, reason = format_json_path([*steps, key]), "has a name that is not allowed"
-            return [Problem(path=path, reason=reason, given=_preview(key), wanted=wanted)]
         if kind.name in ("additionalProperties", "unevaluatedProperties"):
             known = self._get_schema_part(schema_steps[:-1])
             names = list((known.get("properties") or {}) if isinstance(known, Mapping) else ())
             return [_describe_unknown_parameter(steps, key, error.instance, names) for key in kind.unexpected[:50]]
-        given, wanted = _preview(error.instance), self._describe_wanted(schema_steps[:-1])
-        return [Problem(path=format_json_path(steps), reason=describe_reason(error), given=given, wanted=wanted)]
+        part = self._get_schema_part(schema_steps[:-1])
+        union = _find_plain_union(part) if kind.name == "not" else None
+        if union is not None and "propertyNames" in union:
+            return self._describe_names(steps, cast("dict[str, object]", error.instance), union["propertyNames"])
+        reason = describe_reason(error) if union is None else _REASONS[next(iter(union))]
+        given, wanted = _preview(error.instance), _describe_schema(part if union is None else union)
+        return [Problem(path=format_json_path(steps), reason=reason, given=given, wanted=wanted)]
+
+    def _describe_names(self, steps: list[str | int], instance: Iterable[str], part: SchemaPart) -> list[Problem]:
+        """Return the problems with the keys of an object."""
+        refused = (key for key in instance if not self._is_part_valid(part, key))
+        wanted, reason = _describe_schema(part) or "another name", "has a name that is not allowed"
+        return [
+            Problem(path=format_json_path([*steps, key]), reason=reason, given=_preview(key), wanted=wanted)
+            for key in islice(refused, _MAX_PROBLEMS + 1)
+        ]
 
     def _describe_missing(self, steps: list[str | int], name: str, schema_steps: list[str | int]) -> Problem:
         wanted = self._describe_wanted([*schema_steps, "properties", name])
@@ -166,10 +214,11 @@ class Validator:
 
     def _get_schema_part(self, schema_steps: Iterable[str | int]) -> Any:
         """Return the part of the schema at these steps, through references; None where there is none."""
-        part: Any = self.schema
+        root: JsonSchema = self.schema if self._report is None else self._report[0]
+        part: Any = root
         for step in schema_steps:
             if step == "$ref" and isinstance(part, Mapping):
-                part = resolve_references(self.schema, part)
+                part = resolve_references(root, part)
             elif isinstance(part, Mapping):
                 part = part.get(step)
             elif isinstance(part, list) and isinstance(step, int) and step < len(part):
@@ -177,6 +226,59 @@ class Validator:
             else:
                 return None
         return part
+
+
+def _has_overlap(part: JsonSchema) -> bool:
+    """Tell whether several schemas in *part* may hold for one member of a value."""
+    patterns = part.get("patternProperties") or ()
+    return len(patterns) + ("properties" in part) > 1 if patterns else not part.keys().isdisjoint(_SECOND_LOOK_KEYWORDS)
+
+
+def _is_recursive(schema: JsonSchema) -> bool:
+    return inline_references(schema, schema) is True
+
+
+def _with_plain_names(schema: SchemaPart) -> SchemaPart:
+    """
+    Return a schema that accepts the same, and reports all wrong keys of an object as one problem.
+
+    The validator makes an error for each of them, each with a copy of the whole object.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    plain = map_subschemas(schema, _with_plain_names)
+    if "propertyNames" in plain:
+        del plain["propertyNames"]
+        names = {"not": {"not": {"propertyNames": schema["propertyNames"]}}}
+        plain["allOf"] = [*plain.get("allOf", ()), names]
+    return plain
+
+
+def _with_plain_unions(schema: Any, is_recursive: bool) -> Any:
+    """
+    Return a schema that accepts the same, and reports a union that does not fit without the reasons of its branches.
+
+    Nobody reads those, and the validator collects them at every level anew: twice as many for each level, or more.
+    """
+    if not isinstance(schema, dict) or any(_UNEVALUATED_KEYWORDS & part.keys() for part in iter_schemas(schema)):
+        return schema
+    plain = map_subschemas(schema, lambda part: _with_plain_unions(part, is_recursive))
+    unions = [
+        {"not": {"not": {keyword: schema[keyword]}}}
+        for keyword in ("anyOf", "oneOf", "allOf")
+        if isinstance(plain.get(keyword), list) and (keyword != "allOf" or (is_recursive and len(schema["allOf"]) > 1))
+    ]
+    for union in unions:
+        del plain[next(iter(union["not"]["not"]))]
+    return {**plain, "allOf": [*plain.get("allOf", ()), *unions]} if unions else plain
+
+
+def _find_plain_union(part: object) -> JsonSchema | None:
+    """Return the keyword of which a plain form was made, with its value; None where *part* is something else."""
+    match part:
+        case {"not": {"not": {"anyOf": _} | {"oneOf": _} | {"allOf": _} | {"propertyNames": _} as plain}}:
+            return dict(plain) if len(plain) == 1 else None
+    return None
 
 
 def _describe_unknown_parameter(steps: Sequence[str | int], key: str, parent: object, names: list[str]) -> Problem:
@@ -210,6 +312,7 @@ def _preview(value: object) -> str:
 _REASONS: Final = {
     "enum": "is none of the allowed values",
     "const": "is not the one allowed value",
+    "allOf": "does not fit, or something in it",
     "anyOf": "fits none of the allowed forms",
     "oneOf": "fits none, or more than one, of the allowed forms",
     "maximum": "is larger than {0.limit}",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Final, NewType, TypeVar, Union
+from typing import Annotated, Any, Final, NewType, TypeVar, Union, cast
 
 from praval_tools.schema.constraints import Constraints, make_checker, read_constraints
+from praval_tools.schema.decode import remember_union_results
 from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
@@ -59,7 +60,7 @@ def make_annotated_handler(get_json_types: Callable[[Hint], frozenset[str]]) -> 
 
     def make_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
         inner = encoders.get_hook(hint.__origin__)
-        if encoders.keep_decimal or not _is_bounded_decimal(hint, read_keywords(hint)):
+        if not _is_bounded_decimal(hint, read_keywords(hint)):
             return inner
         return lambda value: _to_json_number(inner(value))
 
@@ -124,6 +125,9 @@ def _get_inner_hint(hint: Hint) -> Any:
         return hint.__supertype__
     if is_type_alias(hint):
         return resolve_alias(hint)
+    if isinstance(hint, TypeVar) and hint.__constraints__:
+        members = tuple(sorted(hint.__constraints__, key=lambda kind: kind is bytes))  # text is text first
+        return Union[members]  # noqa: UP007
     return hint.__bound__ or Any if isinstance(hint, TypeVar) else hint.__args__[0]
 
 
@@ -167,7 +171,7 @@ def _make_union_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
     hooks = [] if decoders.exact else [decoders.get_exact_hook(member) for member in members]
     hooks += [decoders.get_hook(member) for member in members]
 
-    def decode(value: object, _: object) -> Any:
+    def decode(value: object) -> Any:
         deepest: Mismatch | None = None
         for hook in hooks:
             try:
@@ -177,7 +181,7 @@ def _make_union_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
                     deepest = error
         raise deepest or Mismatch("fits none of the types")
 
-    return decode
+    return remember_union_results(decode)
 
 
 def _make_optional_hook(hook: DecodeHook) -> DecodeHook:
@@ -201,7 +205,7 @@ def _make_union_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
                     deepest = error
         raise deepest if deepest and deepest.steps else make_unencodable_error(format_hint(hint), value)
 
-    return encode
+    return cast("EncodeHook", remember_union_results(encode))
 
 
 def _get_runtime_type(hint: Hint) -> Hint:

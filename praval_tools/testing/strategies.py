@@ -19,6 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 from praval_tools import Tool, ToolArgumentsError
 from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.json_values import to_equality_text
 
 Schema = dict[str, Any]
 ValueStrategy = SearchStrategy[Any]
@@ -101,7 +102,7 @@ class _StrategyBuilder:
             st.nothing() if items is False else self.build(items),
             min_size=max(0, least - len(prefix)),
             max_size=max(0, min(room, least + _MAX_SIZE) - len(prefix)) if items is not False else 0,
-            unique_by=_to_identity_text if schema.get("uniqueItems") else None,
+            unique_by=to_equality_text if schema.get("uniqueItems") else None,
         )
         return st.builds(lambda first, more: [*first, *more], st.tuples(*prefix), rest)
 
@@ -127,17 +128,6 @@ class _StrategyBuilder:
 
 def _merge_schemas(first: Schema, second: Schema | bool) -> Any:
     return second if isinstance(second, bool) or not first.keys() - _ANNOTATIONS else {**first, **second}
-
-
-def _to_identity_text(value: Any) -> str:
-    """Return a text that is equal for JSON values that JSON Schema holds equal: 1 and 1.0 are, 1 and true are not."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_to_identity_text, value))}]"
-    if isinstance(value, dict):
-        return f"{{{','.join(f'{key!r}:{_to_identity_text(value[key])}' for key in sorted(value))}}}"
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return repr(value)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────

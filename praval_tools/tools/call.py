@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from praval_tools.names import has_type
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.schema.type_handler import Unencodable
-from praval_tools.tools.content import describe_blocks, to_content_blocks
+from praval_tools.tools.content import Content, describe_blocks, to_content_blocks
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.truncation import truncate_json, truncate_text
 
 if TYPE_CHECKING:
@@ -85,7 +87,8 @@ class ToolResult(msgspec.Struct, frozen=True):
         agent: Who called; None for the operator.
         outcome: How it ended.
         result: The tool's value, as Python.
-        error: Text for a model; None where the outcome is ok.
+        error: Text for a model; None where the outcome is ok. A result with an error is a failure: made without an
+            outcome, its outcome is `tool_error`.
         error_type: The class of the tool's exception, or the error's stable code.
         latency_ms: Milliseconds from the request to the result.
         attempts: How often the function was entered.
@@ -94,6 +97,7 @@ class ToolResult(msgspec.Struct, frozen=True):
         decision: Why the agent could call it, or not.
         exception: What the tool raised, as it is; for the host program alone.
         max_size: Characters of the value that a model sees; None: all.
+        approval_id: The id of the request that waits, where the outcome is `approval_required`.
     """
 
     tool_call_id: str | None
@@ -110,6 +114,11 @@ class ToolResult(msgspec.Struct, frozen=True):
     decision: Decision | None = None
     exception: BaseException | None = None
     max_size: int | None = None
+    approval_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.error is not None and self.outcome is Outcome.OK:  # made by hand, with nothing but an error
+            msgspec.structs.force_setattr(self, "outcome", Outcome.TOOL_ERROR)
 
     @property
     def success(self) -> bool:
@@ -134,15 +143,16 @@ class ToolResult(msgspec.Struct, frozen=True):
                 replace_surrogates(f"{kind}{self.error or self.outcome.value}"),
                 min(limit or _MAX_ERROR_LENGTH, _MAX_ERROR_LENGTH),
             )
-        blocks = to_content_blocks(self.result)
-        if isinstance(self.result, str) or blocks is not None:
-            text = replace_surrogates(self.result if blocks is None else describe_blocks(blocks))
-            return text if limit is None else truncate_text(text, limit)
         try:
-            value = encode(self.result)
+            blocks = list_content_blocks(self)
+            if has_type(self.result, str) or blocks is not None:
+                text = replace_surrogates(str.__str__(self.result) if blocks is None else describe_blocks(blocks))
+                return text if limit is None else truncate_text(text, limit)
+            value = encode_value(self)
             return to_json_bytes(value).decode() if limit is None else truncate_json(value, limit)
-        except Exception as error:  # the seam to whatever a tool returned
-            problem = str(error) if isinstance(error, Unencodable) else type(error).__name__
+        except (Exception, SystemExit) as error:  # the seam to whatever a tool returned
+            with activate_tool_frame(self.name):
+                problem = str(error) if has_type(error, Unencodable) else type(error).__name__
             return truncate_text(
                 f"The tool returned what cannot be written as JSON: {problem}", limit or _MAX_ERROR_LENGTH
             )
@@ -154,5 +164,23 @@ class ToolResult(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         shown = ("name", "agent", "outcome", "result", "error", "error_type")
-        fields = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
+        with activate_tool_frame(self.name):
+            fields = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
         return f"ToolResult({', '.join([repr(self.tool_call_id), *fields])})"
+
+
+def list_content_blocks(result: ToolResult) -> list[Content] | None:
+    """Return the value of a result as content blocks, or None where it is something else, as `encode_value` does."""
+    with activate_tool_frame(result.name):
+        return to_content_blocks(result.result)
+
+
+def encode_value(result: ToolResult) -> Any:
+    """
+    Return the value of a result as JSON; code of its own has no rights in any registry, whoever asks.
+
+    Raises:
+        Unencodable: It has no JSON form; its own code may raise anything else.
+    """
+    with activate_tool_frame(result.name):
+        return encode(result.result)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from attrs import NOTHING
 
+from praval_tools.forks import first_use_property
 from praval_tools.schema.codegen import FastPathBody, generate_fast_path_body, list_reserved_names
-from praval_tools.schema.decode import Decoder, with_depth_check, with_recursion_guard
+from praval_tools.schema.decode import Decoder, with_depth_check, with_recursion_guard, with_union_results
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.json_input import normalize_json
@@ -19,8 +18,10 @@ from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import EncodeHook, Mismatch, Unencodable
-from praval_tools.schema.type_hints import unwrap_return_hint
+from praval_tools.schema.type_hints import NOTHING, unwrap_return_hint
+from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
+from praval_tools.schema.value_reader import ValueReader
 
 ValueHook: TypeAlias = Callable[[object], object]
 """Converts one value, or raises `Mismatch` or `Unencodable`."""
@@ -43,31 +44,31 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     function: Callable[..., object]
     doc: str = ""
 
-    @cached_property
+    @first_use_property
     def _decoder(self) -> Decoder:
         return Decoder()
 
-    @cached_property
+    @first_use_property
     def _encoder(self) -> Encoder:
         return Encoder()
 
-    @cached_property
+    @first_use_property
     def _result_hint(self) -> Any:
         returns = self.signature.returns
         return list if self.signature.is_generator and returns is Any else unwrap_return_hint(returns)
 
-    @cached_property
+    @first_use_property
     def parameters_schema(self) -> JsonSchema:
         """The JSON Schema of the arguments; not to be changed."""
         builder = JsonSchemaBuilder(self._encoder, self._decoder)
         return build_parameters_schema(builder, self.signature, extract_parameter_descriptions(self.doc))
 
-    @cached_property
+    @first_use_property
     def validator(self) -> Validator:
         """The validator of the arguments."""
         return Validator(self.parameters_schema)
 
-    @cached_property
+    @first_use_property
     def result_schema(self) -> JsonSchema | None:
         """The JSON Schema of the result; None where it may be anything."""
         return self._build_schema(self._result_hint) or None
@@ -76,7 +77,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         builder = JsonSchemaBuilder(self._encoder, self._decoder)
         return builder.finish(builder.build(hint))
 
-    @cached_property
+    @first_use_property
     def _decode_hooks(self) -> dict[str, ValueHook]:
         """The hook of each parameter that a model sees, that of `**kwargs` under `**`."""
         return {
@@ -86,12 +87,16 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         }
 
     def _make_decode_hook(self, hint: object) -> ValueHook:
-        return with_recursion_guard(self._decoder.get_hook(hint))
+        decode = with_recursion_guard(self._decoder.get_hook(hint))
+        return with_union_results(decode) if self._may_contain_itself(hint) else decode
+
+    def _may_contain_itself(self, hint: object) -> bool:
+        return not has_only_builtin_types(hint) and "$defs" in self._build_schema(hint)
 
     def _find_decode_hook(self, name: str) -> ValueHook | None:
         return self._decode_hooks.get(name) or self._decode_hooks.get("**")
 
-    @cached_property
+    @first_use_property
     def _reserved_names(self) -> frozenset[str]:
         return list_reserved_names(self.signature)
 
@@ -129,26 +134,25 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 mismatches.append(error.prepend_step(name))
         return mismatches
 
-    def encode_arguments(self, values: Mapping[str, object]) -> Arguments:
+    def read_arguments(self, values: Mapping[str, object]) -> Arguments:
         """
-        Return *values*, Python keyword arguments, as JSON, `Decimal` left as it is.
+        Return *values*, Python keyword arguments, as JSON that no code of theirs writes, `Decimal` left as it is.
 
         A default that has no JSON form is left out.
 
         Raises:
             Unencodable: Another value has none.
         """
-        encoded: Arguments = {}
+        read: Arguments = {}
         for name, value in values.items():
             if name in self._context_names:
                 continue
-            default, encode = self._defaults_and_encode_hooks.get(name) or self._defaults_and_encode_hooks["**"]
             try:
-                encoded[name] = encode(value)
+                read[name] = self._reader.read(value)
             except Unencodable as error:
-                if value is not default:
+                if value is not self._defaults.get(name, NOTHING):
                     raise error.prepend_step(name) from None
-        return encoded
+        return read
 
     def try_encode_argument(self, name: str, value: object) -> object:
         """Return *value* of a parameter as JSON, if it has the parameter's Python type; else as it is."""
@@ -158,28 +162,25 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         except Unencodable:
             return value
 
-    @cached_property
+    @first_use_property
     def _encode_hooks(self) -> dict[str, EncodeHook]:
         parameters = [parameter for parameter in self.signature.parameters if parameter.kind == "normal"]
-        return {parameter.name: self._encoder.get_hook(parameter.hint) for parameter in parameters}
+        encoder = Encoder(reads_models=True)
+        return {parameter.name: encoder.get_hook(parameter.hint) for parameter in parameters}
 
-    @cached_property
+    @first_use_property
     def _context_names(self) -> frozenset[str]:
         return frozenset(parameter.name for parameter in self.signature.parameters if parameter.kind == "context")
 
-    @cached_property
-    def _defaults_and_encode_hooks(self) -> dict[str, tuple[object, EncodeHook]]:
-        encoder = Encoder(keep_decimal=True)
-        return {
-            parameter.name if parameter.kind == "normal" else "**": (
-                parameter.default,
-                encoder.get_hook(parameter.hint),
-            )
-            for parameter in self.signature.parameters
-            if parameter.kind != "context"
-        }
+    @first_use_property
+    def _defaults(self) -> dict[str, object]:
+        return {parameter.name: parameter.default for parameter in self.signature.parameters}
 
-    @cached_property
+    @first_use_property
+    def _reader(self) -> ValueReader:
+        return ValueReader()
+
+    @first_use_property
     def _result_decode_hook(self) -> ValueHook:
         return self._make_decode_hook(self._result_hint)
 
@@ -187,9 +188,10 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Return the Python value that a recorded result stands for."""
         return self._result_decode_hook(json)
 
-    @cached_property
+    @first_use_property
     def _result_encode_hook(self) -> EncodeHook:
-        return self._encoder.get_hook(self._result_hint)
+        encode = self._encoder.get_hook(self._result_hint)
+        return with_union_results(encode) if self._may_contain_itself(self._result_hint) else encode
 
     def encode_result(self, value: object) -> object:
         """
@@ -208,7 +210,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 raise declared from None
             return plain
 
-    @cached_property
+    @first_use_property
     def encode_result_text(self) -> Callable[[object], bytes]:
         """
         Turns what the function returned into JSON text, in its declared form.
@@ -230,20 +232,20 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
         return encode_result_text
 
-    @cached_property
+    @first_use_property
     def fast_path_code(self) -> FastPathBody:
         """The code of the fast path."""
         plain = isinstance(self.function, FunctionType | MethodType) and not hasattr(self.function, "__wrapped__")
         return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=not plain)
 
-    @cached_property
+    @first_use_property
     def keyword_fast_path_code(self) -> FastPathBody:
         """The same, with a call that names every argument."""
         return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=True)
 
     def _make_fast_path_decode_hook(self, hint: object) -> ValueHook:
         decode = self._make_decode_hook(hint)
-        return with_depth_check(decode) if "$defs" in self._build_schema(hint) else decode
+        return with_depth_check(decode) if self._may_contain_itself(hint) else decode
 
 
 class SuppliedSchema:
@@ -271,7 +273,7 @@ class SuppliedSchema:
         """Return nothing: what the schema accepts, the function gets."""
         return []
 
-    def encode_arguments(self, values: Mapping[str, object]) -> Arguments:
+    def read_arguments(self, values: Mapping[str, object]) -> Arguments:
         """Return the values: they are JSON."""
         return dict(values)
 

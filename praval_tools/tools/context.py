@@ -3,9 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from attrs import field, frozen
+
+from praval_tools.errors import ToolUsageError
+from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_union, unwrap_hint
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Deps = TypeVar("Deps", covariant=True, default=object)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps", covariant=True)  # a default needs Python 3.13 to run, and only type checkers use it
+
+NO_DEPS: Final[Any] = type("NO_DEPS", (), {"__repr__": lambda self: "NO_DEPS", "__slots__": ()})()
+"""The deps of a context that has none."""
+
+
+@frozen(kw_only=True)
+class ToolProgress:
+    """
+    What a tool said of its progress: *done* of *total*, in its own unit.
+
+    Args:
+        tool: The tool's name.
+        agent: Who called; None for the operator.
+        tool_call_id: The id of the call.
+        run_id: The journaled run, if there is one.
+        done: How much is done.
+        total: How much there is; None: unknown.
+        message: What is being done.
+    """
+
+    tool: str
+    agent: str | None
+    tool_call_id: str
+    run_id: str | None = None
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+progress_listener: ContextVar[Callable[[ToolProgress], None] | None] = ContextVar("praval_tools_progress", default=None)
+"""Takes the progress of the calls that begin in a context, such as those of one loop; None where nobody listens."""
 
 
 def _ignore_progress(done: float, total: float | None, message: str) -> None:
@@ -17,33 +61,90 @@ def _is_never_cancelled() -> bool:
 
 
 @frozen(kw_only=True)
-class ToolContext:
+class ToolContext(Generic[Deps]):
     """
     The call that a tool serves; declare a parameter of this type and it is passed in, never shown to a model.
+
+    A tool that declares `ToolContext[Bank]` gets what the program passes as `deps=` where the call begins, and is
+    refused without it. Deps are neither recorded nor shown: not to models, policies, hooks or the journal.
 
     Args:
         agent: The agent that calls, None for the operator.
         chain: The agents on whose behalf it calls, the nearest first.
         tool_call_id: The id of the call.
         run_id: The journaled run, if there is one.
-        idempotency_key: Stays the same when this very call is run again; calls of two runs never share one.
+        idempotency_key: Stays the same when this very call is run again. Calls of two runs never share one; outside
+            of runs it is that of the principal, tool, arguments and id of the call.
         registry: The registry that the call went through.
+        deps: What the program passed for the tool.
     """
 
-    agent: str | None
+    agent: str | None = None
     chain: tuple[str, ...] = ()
-    tool_call_id: str
+    tool_call_id: str = ""
     run_id: str | None = None
-    idempotency_key: str
+    idempotency_key: str = ""
     registry: Any = field(default=None, repr=False)
+    _deps: Deps = field(default=NO_DEPS, alias="deps", repr=False, eq=False)
     _progress: Callable[[float, float | None, str], None] = field(default=_ignore_progress, repr=False)
     _cancelled: Callable[[], bool] = field(default=_is_never_cancelled, repr=False)
 
+    @property
+    def deps(self) -> Deps:
+        """
+        What the program passed to the call, for a tool that declares `ToolContext[Deps]`.
+
+        Raises:
+            ToolUsageError: The tool declares a plain `ToolContext`, which comes without deps.
+        """
+        if self._deps is NO_DEPS:
+            raise ToolUsageError(
+                "This context has no deps: declare the parameter as ToolContext[Deps], and pass deps=… to the call.",
+                "missing-deps",
+            )
+        return self._deps
+
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Report progress: *done* of *total*, in the tool's own unit."""
+        """
+        Report progress: *done* of *total*, in the tool's own unit.
+
+        Subscribers of the registry get it, and whoever drives the call, such as the stream of a loop; not once the
+        call has ended.
+        """
         self._progress(done, total, message)
 
     @property
     def cancelled(self) -> bool:
         """Whether the caller has given up; a long sync tool should look now and then."""
         return self._cancelled()
+
+
+def find_deps_hint(hint: Hint) -> Hint | None:
+    """Return `Deps` of the hint `ToolContext[Deps]`, or of one with it inside; None where there is none."""
+    inner = unwrap_hint(hint)
+    if is_union(inner):
+        return next((deps for member in inner.__args__ if (deps := find_deps_hint(member)) is not None), None)
+    return inner.__args__[0] if get_origin(inner) is ToolContext else None
+
+
+def choose_deps(tool: str, hint: Hint | None, deps: object) -> object:
+    """
+    Return the deps that a tool is passed, which declares *hint* for them, out of those of its call.
+
+    Raises:
+        ToolUsageError: It needs deps, and the call has none.
+    """
+    if hint is None:
+        return NO_DEPS
+    if hint is type(None):
+        return None
+    if deps is not NO_DEPS:
+        return deps
+    if is_union(hint) and type(None) in hint.__args__:
+        return None
+    raise ToolUsageError(
+        f"Tool {tool!r} needs deps ({format_hint(hint)}) and its call has none; pass them where the call begins: "
+        f"registry.toolset(agent, deps=…), agent.call({tool!r}, …, deps=…), loop.run(…, deps=…) "
+        f"or loop.resume(…, deps=…).",
+        "missing-deps",
+    )

@@ -34,6 +34,7 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         reason: One sentence for a person.
         remedy: What would change the answer, for the operator.
         tried: Every rule looked at; only `explain` fills it.
+        owner: The tool's owner, where a call was refused.
     """
 
     allowed: bool
@@ -45,9 +46,16 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     remedy: str = ""
     source: object = None
     tried: tuple[Tried, ...] = ()
+    owner: str | None = None
 
     def __bool__(self) -> bool:
         return self.allowed
+
+    def describe_refusal(self, message: str) -> str:
+        """Return *message* with owner, rule, reason and remedy, for the developer."""
+        owner = f"owner {self.owner!r}" if self.owner else "no owner"
+        reason = "" if self.reason in message else f" {self.reason}"
+        return f"{message}{reason} (rule {self.rule}; {owner}) {self.remedy}".rstrip()
 
 
 class Deny(msgspec.Struct, frozen=True):
@@ -68,6 +76,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     A call that waits for a person.
 
     Args:
+        id: Its own id, by which it is answered; ids of calls may repeat.
         tool_call_id: The id of the call; it is sent again with this id once it was answered.
         tool: The tool's name.
         agent: Who calls; None for the operator.
@@ -79,8 +88,11 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         fingerprint: The tool's; an approval of another definition does not count.
         asked: When.
         expires: From when on an answer comes too late.
+        digest: Of all that an answer is bound to: the call, its run, who calls and on whose behalf, the tool's
+            definition and the exact arguments; `1`, `1.0` and `true` differ.
     """
 
+    id: str = ""
     tool_call_id: str
     tool: str
     agent: str | None
@@ -92,6 +104,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     asked: datetime
     expires: datetime
+    digest: str = ""
 
 
 class Allow(msgspec.Struct, frozen=True):
@@ -107,3 +120,13 @@ class Allow(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Any] | None = None
     by: str = ""
     reason: str = ""
+
+
+ApprovalAnswer = Allow | Deny
+
+
+class ApprovalEntry(msgspec.Struct, frozen=True):
+    """A request that waits, or whose answer was not used yet."""
+
+    request: ApprovalRequest
+    answer: ApprovalAnswer | None = None

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-from attrs import NOTHING
 
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
+from praval_tools.forks import FIRST_USE_LOCK
 from praval_tools.schema.coercion import Repair
-from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, copy_json, parse_arguments, preview_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
+from praval_tools.schema.type_hints import NOTHING, Hint
 from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
+from praval_tools.schema.value_reader import ValueReader
 from praval_tools.tools.compiled import Arguments, CompiledSignature, SuppliedSchema
-from praval_tools.tools.context import ToolContext
+from praval_tools.tools.context import ToolContext, find_deps_hint
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import DeclarationSite
 
@@ -56,10 +56,6 @@ class BoundArguments(msgspec.Struct, frozen=True):
     repairs: tuple[Repair, ...] = ()
 
 
-_COMPILE_LOCK: Final = threading.RLock()
-"""One for all: a definition is compiled once, and the compiler shares what it learned of a class."""
-
-
 def _describe_unresolved_hints(signature: Signature) -> list[str]:
     hints = {f"parameter {parameter.name!r}": parameter.hint for parameter in signature.parameters}
     problems = [
@@ -79,6 +75,15 @@ def _render_given_value(arguments: Any, mismatch: Mismatch) -> str:
         except (KeyError, IndexError, TypeError):
             break
     return preview_json(value)
+
+
+def _select_given(given: object, filled: Any) -> Any:
+    """Return of what the tool gets the parts that were given; a class may have changed their values."""
+    if type(given) is dict and type(filled) is dict:
+        return {key: _select_given(item, filled[key]) for key, item in given.items() if key in filled}
+    if type(given) is list and type(filled) is list and len(given) == len(filled):
+        return list(map(_select_given, given, filled))
+    return filled
 
 
 class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
@@ -121,7 +126,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         return self._compiled or self._compile_once()
 
     def _compile_once(self) -> CompiledSignature | SuppliedSchema:
-        with _COMPILE_LOCK:
+        with FIRST_USE_LOCK:  # one for all: the compiler shares what it learned of a class
             if self._compiled is None:
                 self._compiled = self._build_compiled()
             return self._compiled
@@ -150,7 +155,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     @property
     def qualname(self) -> str:
-        """Its name inside of the module."""
+        """Its name inside the module."""
         return self.site.qualname
 
     @property
@@ -266,33 +271,51 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         except Exception:  # the seam to whatever objects a caller gave: `coerce_arguments` says what is wrong with them
             return MISS
 
-    def fill_defaults(self, bound: BoundArguments) -> Arguments:
-        """Return what the tool will get as JSON: every default filled in, nested ones too."""
+    def render_for_review(self, bound: BoundArguments, names: frozenset[str] | None = None) -> Arguments:
+        """
+        Return what those who judge a call see of it: what the tool will get as JSON, every default filled in.
+
+        Args:
+            bound: The arguments.
+            names: The parameters that they see; None: all.
+
+        Raises:
+            Unencodable: A value can only be read by its own code, so nobody can judge it.
+        """
+        if self._is_shown_as_given(bound.arguments, bound.values):
+            return bound.arguments
         if self.supplied_schema is not None:
-            return {**self._encode_function_defaults(), **bound.values}
+            return {**self._read_function_defaults(), **bound.values}
         values = dict(bound.values)
         for parameter in self.signature.parameters:
             if parameter.kind == "normal" and parameter.default is not NOTHING:
                 values.setdefault(parameter.name, parameter.default)
-        return self.compiled.encode_arguments(values)
+        if names is not None:
+            values = {name: value for name, value in values.items() if name in names}
+        return self.compiled.read_arguments(values)
 
-    def _encode_function_defaults(self) -> Arguments:
+    def render_for_bounds(self, bound: BoundArguments, names: frozenset[str] | None) -> tuple[Arguments, Arguments]:
+        """
+        Return what the tool will get as JSON: without what was left out, and with every default filled in.
+
+        Args:
+            bound: The arguments.
+            names: The parameters that have bounds; None: all.
+
+        Raises:
+            Unencodable: A value can only be read by its own code, so nobody can judge it.
+        """
+        filled = self.render_for_review(bound, names)
+        return (_select_given(bound.arguments, filled) if self.runs_user_code else bound.arguments), filled
+
+    def _read_function_defaults(self) -> Arguments:
         """Return, for a supplied schema, what the function itself fills in, as far as it has a JSON form."""
         defaults: Arguments = {}
         for parameter in self.signature.parameters:
             if parameter.kind == "normal" and parameter.default is not NOTHING:
                 with suppress(Unencodable):
-                    defaults[parameter.name] = Encoder().encode_value(parameter.default)
+                    defaults[parameter.name] = ValueReader().read(parameter.default)
         return defaults
-
-    def render_for_review(self, bound: BoundArguments) -> Arguments:
-        """Return what policies and approvers see: the arguments with defaults; as given if they have no JSON form."""
-        if self._is_shown_as_given(bound.arguments, bound.values):
-            return bound.arguments
-        try:
-            return {**bound.arguments, **self.fill_defaults(bound)}
-        except Unencodable:
-            return bound.arguments
 
     def encode_keywords(self, values: Mapping[str, object]) -> Arguments:
         """Return arguments of the function's own Python types as JSON; what is JSON already stays."""
@@ -333,3 +356,18 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     def context_parameters(self) -> tuple[str, ...]:
         """The parameters that take the `ToolContext`."""
         return tuple(parameter.name for parameter in self.signature.parameters if parameter.kind == "context")
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """The parameters that a caller may pass."""
+        if self.supplied_schema is not None:
+            return tuple(self.supplied_schema.get("properties", ()))
+        return tuple(parameter.name for parameter in self.signature.parameters if parameter.kind == "normal")
+
+    @property
+    def deps_hint(self) -> Hint | None:
+        """The `Deps` of its `ToolContext[Deps]`; None where it declares none."""
+        for parameter in self.signature.parameters:
+            if parameter.kind == "context" and (hint := find_deps_hint(parameter.hint)) is not None:
+                return hint
+        return None

@@ -15,6 +15,7 @@ from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.names import HasName, check_agent_name, check_tool_name, shorten_repr, suggest_names
 from praval_tools.schema.docstrings import extract_description
+from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.source import Source
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _BOOL_FIELDS: Final = ("shared", "requires_approval", "concurrency_safe", "priva
 _OPTIONAL_BOOL_FIELDS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")
 
 
+_SURROGATE_PROBLEM: Final = "holds half of a surrogate pair, which UTF-8 cannot carry; write the whole character"
 _NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -63,7 +65,8 @@ class ToolMetadata:
     `parameters` and `return_type` are derived from the function's signature unless given.
 
     Args:
-        tool_name: The name in the registry: 1–128 of `[A-Za-z0-9_.-]`, the first a letter or `_`.
+        tool_name: The name in the registry: 1–128 of `[A-Za-z0-9_.-]`, the first a letter or `_`; empty until there is
+            a tool, which brings its own.
         owned_by: The one agent accountable for the tool.
         description: What a model reads; the docstring without its sections by default.
         category: One label; `general` means not categorised.
@@ -99,7 +102,7 @@ class ToolMetadata:
         ToolDefinitionError: With every value that is not allowed.
     """
 
-    tool_name: str
+    tool_name: str = ""
     owned_by: str | None = field(default=None, converter=_to_owner_name)
     _description: str | None = field(default=None, repr=False)
     category: str = "general"
@@ -163,6 +166,33 @@ class ToolMetadata:
         if self._return_type is not None:
             return self._return_type
         return self._signature.format_return_hint() if self._signature is not None else "Any"
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is to be awaited."""
+        return self._signature is not None and self._signature.is_async
+
+    @property
+    def is_concurrency_safe(self) -> bool:
+        """The field `concurrency_safe`."""
+        return self.concurrency_safe
+
+    @property
+    def custom_tags(self) -> tuple[str, ...]:
+        """The field `tags`."""
+        return self.tags
+
+    @property
+    def all_tags(self) -> tuple[str, ...]:
+        """Its tags, and the predefined ones of what it says: `read_only destructive network slow privileged`."""
+        said = (
+            ("read_only", self.read_only is True),
+            ("destructive", self.destructive is True),
+            ("network", self.open_world is True),
+            ("slow", self.speed == "slow"),
+            ("privileged", self.requires_approval),
+        )
+        return tuple(dict.fromkeys((*self.tags, *(name for name, holds in said if holds))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name, lists instead of tuples; `source` as its text."""
@@ -276,6 +306,32 @@ def _make_check(is_allowed: Callable[[object], bool], expected: str) -> FieldChe
     return check
 
 
+def _check_text(value: object) -> str | None:
+    """Text is written to journals, providers and terminals, all of them in UTF-8."""
+    if type(value) is not str:
+        return None if value is None else f"{shorten_repr(value)} is not a text"
+    return None if is_utf8_encodable(value) else f"{shorten_repr(value)} {_SURROGATE_PROBLEM}"
+
+
+def _check_required_text(value: object) -> str | None:
+    return "None is not a text" if value is None else _check_text(value)
+
+
+def _check_mapping(value: object) -> str | None:
+    if value is not None and not isinstance(value, Mapping):
+        return f"{shorten_repr(value)} is not a mapping"
+    return None if _has_only_encodable_text(value) else f"{shorten_repr(value)} {_SURROGATE_PROBLEM}"
+
+
+def _has_only_encodable_text(value: object) -> bool:
+    """Tell whether each text in *value* and its containers can be written as UTF-8."""
+    if isinstance(value, str):
+        return is_utf8_encodable(value)
+    if isinstance(value, Mapping):
+        return all(_has_only_encodable_text(key) and _has_only_encodable_text(item) for key, item in value.items())
+    return not isinstance(value, list | tuple) or all(map(_has_only_encodable_text, value))
+
+
 def _make_type_check(kind: type, expected: str, *, none: bool = True) -> FieldCheck:
     return _make_check(lambda value: type(value) is kind or (none and value is None), expected)
 
@@ -291,7 +347,7 @@ def _is_number_of_seconds(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    return type(value) is str and bool(value.strip())
+    return type(value) is str and bool(value.strip()) and is_utf8_encodable(value)
 
 
 def _is_exception_type(value: object) -> bool:
@@ -336,8 +392,8 @@ def _check_engine(value: object) -> str | None:
 _CHECKS: Final[dict[str, FieldCheck]] = {
     "tool_name": _make_name_check(check_tool_name),
     "owned_by": _check_owner,
-    "category": _make_check(_is_text, "a non-empty text"),
-    "tags": _make_tuple_check(_is_text, "a list of texts"),
+    "category": _make_check(_is_text, "a non-empty text in UTF-8"),
+    "tags": _make_tuple_check(_is_text, "a list of texts in UTF-8"),
     "risk_level": _make_choice_check("low", "medium", "high", "critical"),
     "speed": _make_choice_check("instant", "fast", "medium", "slow"),
     "safety": _make_choice_check("native", "sandboxed", "external"),
@@ -347,10 +403,13 @@ _CHECKS: Final[dict[str, FieldCheck]] = {
     "retries": _make_count_check(0),
     "max_result_size": _make_count_check(1),
     "retry_on": _make_tuple_check(_is_exception_type, "a list of exception types"),
-    "extra": _make_check(lambda value: isinstance(value, Mapping), "a mapping"),
+    "extra": _check_mapping,
+    "parameters": _check_mapping,
     "source": _make_type_check(Source, "a Source"),
-    "description": _make_type_check(str, "a text"),
-    **{name: _make_type_check(str, "a text", none=False) for name in _TEXT_FIELDS},
+    "description": _check_text,
+    "return_type": _check_text,
+    "doc": _check_text,
+    **dict.fromkeys(_TEXT_FIELDS, _check_required_text),
     **{name: _make_type_check(bool, "True or False", none=False) for name in _BOOL_FIELDS},
     **{name: _make_type_check(bool, "True, False or None") for name in _OPTIONAL_BOOL_FIELDS},
 }
@@ -369,7 +428,7 @@ _ALL_CHECK_ROWS: Final = tuple(
     if _ALIASES[attribute.name] in _CHECKS
 )
 _COMMON_CHECK_ROWS: Final = tuple(
-    row for row in _ALL_CHECK_ROWS if row[0] in ("tool_name", "owned_by", "_description", "category", "source")
+    row for row in _ALL_CHECK_ROWS if row[0] in ("tool_name", "owned_by", "_description", "category", "source", "_doc")
 )
 _RARE_CHECK_ROWS: Final = tuple(row for row in _ALL_CHECK_ROWS if row not in _COMMON_CHECK_ROWS)
 _get_rare_fields = attrgetter(*(row[0] for row in _RARE_CHECK_ROWS))

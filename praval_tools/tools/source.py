@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from praval_tools.errors import find_user_frame
+from praval_tools.schema.json_values import is_utf8_encodable, replace_surrogates
 
 SourceKind = Literal["code", "plugin", "config", "mcp", "openapi", "object"]
 
@@ -34,6 +35,11 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     line: int = 0
     trusted: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("distribution", "version", "file"):  # a file's name may be bytes that are not UTF-8
+            if not is_utf8_encodable(text := getattr(self, name)):
+                msgspec.structs.force_setattr(self, name, replace_surrogates(text))
+
     def __str__(self) -> str:
         parts = [f"{self.distribution} {self.version}".strip(), f"{self.file}:{self.line}" if self.file else ""]
         return ", ".join(part for part in parts if part) or self.kind
@@ -47,7 +53,7 @@ class DeclarationSite(msgspec.Struct, frozen=True):
         source: Its file and line.
         module_run: Identifies one run of the module; None where the module does not tell its runs apart.
         module: The module's name.
-        qualname: The name inside of the module.
+        qualname: The name inside the module.
         is_notebook_cell: Whether it is a cell of a notebook.
         import_name: The name by which others import the module, also where it is the program that was started.
     """
@@ -71,7 +77,7 @@ class DeclarationSite(msgspec.Struct, frozen=True):
 
 
 def find_calling_site() -> DeclarationSite:
-    """Return the place of the code outside of this package that is calling."""
+    """Return the place of the code outside this package that is calling."""
     frame, _ = find_user_frame()
     source = Source(file=frame.f_code.co_filename, line=frame.f_lineno)
     qualname = "<module>" if frame.f_code.co_name == "<module>" else "<locals>"

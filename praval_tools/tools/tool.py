@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
-from types import GeneratorType
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 from attrs import frozen
@@ -21,12 +19,14 @@ from praval_tools.errors import (
 )
 from praval_tools.lazy_import import load
 from praval_tools.names import check_tool_name
+from praval_tools.schema.docstrings import find_docstring
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.supplied_schema import check_supplied_schema
-from praval_tools.tools.context import ToolContext
+from praval_tools.tools.context import NO_DEPS, ToolContext, choose_deps
 from praval_tools.tools.implementation import ToolDefinition, ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
+from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.source import Source, find_declaration_site
 
 P = ParamSpec("P")
@@ -46,10 +46,12 @@ class Tool(Generic[P, R]):
         description: What a model reads.
         parameters: JSON Schema of the arguments, or `{"q": "string"}` for required properties;
             None: derived from the function.
-        callable: The function; `func` is another name for it.
+        callable: The function; `func` and `fn` are other names for it.
         is_async: Checked against the function where given.
         namespace: Prefix of the name.
         method_name: The name after the namespace.
+        doc: The docstring; the function's by default.
+        signature: The function's own, from `inspect.signature`; another one is a problem.
         more: Every other field of `ToolMetadata`.
 
     Raises:
@@ -63,7 +65,8 @@ class Tool(Generic[P, R]):
     implementation: ToolImplementation
 
     def __new__(cls, *args: object, **keywords: object) -> Self:
-        if cls is Tool and _is_async(keywords.get("callable", keywords.get("func"))):
+        function = next((keywords[name] for name in ("callable", "func", "fn") if name in keywords), None)
+        if cls is Tool and _is_async(args[3] if len(args) > 3 else function):
             return object.__new__(AsyncTool)  # type: ignore[return-value]
         return object.__new__(cls)
 
@@ -75,22 +78,26 @@ class Tool(Generic[P, R]):
         callable: Callable[P, R] | None = None,
         *,
         func: Callable[P, R] | None = None,
+        fn: Callable[P, R] | None = None,
         is_async: bool | None = None,
         namespace: str | None = None,
         method_name: str | None = None,
         metadata: ToolMetadata | None = None,
+        doc: str | None = None,
+        signature: inspect.Signature | None = None,
         **more: Any,
     ) -> None:
-        if callable is not None and func is not None and callable is not func:
-            raise ToolUsageError("callable= and func= are two names of one thing; pass one of them.")
-        function = callable if callable is not None else func
+        functions = [function for function in (callable, func, fn) if function is not None]
+        function = functions[0] if functions else None
+        if any(other is not function for other in functions):
+            raise ToolUsageError("callable=, func= and fn= are names of one thing; pass one of them.")
         if namespace and not name.startswith((f"{namespace}-", f"{namespace}.")):
             name = f"{namespace}-{method_name or name}"
         if namespace and method_name is None:
             method_name = name[len(namespace) + 1 :]
         _initialize_tool(
             self, function, name, description, metadata, more, namespace, method_name,
-            strict=parameters is None, schema=parameters, is_async=is_async,
+            strict=parameters is None, schema=parameters, is_async=is_async, doc=doc, own_signature=signature,
         )  # fmt: skip
 
     @classmethod
@@ -126,8 +133,6 @@ class Tool(Generic[P, R]):
         """
         function = function if function is not None else func
         base = method_name if namespace and method_name is not None else name
-        if base is None and metadata is not None:
-            base = metadata.tool_name
         if base is None:
             base = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
             base = base or type(function).__name__
@@ -163,7 +168,12 @@ class Tool(Generic[P, R]):
         """The function itself."""
         return self.implementation.function
 
-    callable = func = fn = function
+    callable = function
+    """Another name of `function`."""
+    func = function
+    """Another name of `function`."""
+    fn = function
+    """Another name of `function`."""
 
     @property
     def parameters(self) -> JsonSchema:
@@ -171,6 +181,7 @@ class Tool(Generic[P, R]):
         return copy.deepcopy(self.implementation.compiled.parameters_schema)
 
     json_schema = parameters
+    """Another name of `parameters`."""
 
     @property
     def result_schema(self) -> JsonSchema | None:
@@ -247,7 +258,15 @@ class Tool(Generic[P, R]):
     # ── copies ───────────────────────────────────────────────────────────────────────────────────
 
     def with_metadata(self, **changes: Any) -> Tool[P, R]:
-        """Return a copy with some fields of the metadata changed; the function stays."""
+        """
+        Return a copy with some fields of the metadata changed; the function stays, and so does the name.
+
+        Raises:
+            ToolUsageError: `tool_name` is another name.
+        """
+        if changes.get("tool_name", self.name) != self.name:
+            fix = "make another one: Tool.from_function(tool.function, name=…)"
+            raise ToolUsageError(f"Metadata does not rename the tool {self.name!r}; {fix}.")
         return _copy_with(self, metadata=self.metadata.replace(**changes))
 
     def with_namespace(self, namespace: str | None, *, force: bool = False, sep: Literal["-", "."] = "-") -> Tool[P, R]:
@@ -268,35 +287,38 @@ class Tool(Generic[P, R]):
         return _copy_with(self, name=name, metadata=metadata, namespace=namespace, method_name=base)
 
     update_namespace = with_namespace
+    """Another name of `with_namespace`."""
 
     # ── the operator's calls: checked arguments, no access check, no record ──────────────────────
 
-    def run_raw(self, parameters: Mapping[str, object]) -> Any:
+    def run_raw(self, parameters: Mapping[str, object], *, deps: object = None) -> Any:
         """
         Check the arguments and run the tool, raising what it raises; an async tool runs on a loop of its own.
 
+        *deps* are for a tool that declares `ToolContext[Deps]`.
+
         Raises:
             ToolArgumentsError: The arguments do not fit.
-            ToolUsageError: An async tool, and a loop runs in this thread.
+            ToolUsageError: An async tool, and a loop runs in this thread; or a tool without the deps that it needs.
         """
-        values = self._bind_keywords(parameters)
+        values = self._bind_keywords(parameters, deps)
         if not self.is_async:
-            return _collect_items(self.implementation.function(**values))
+            return complete_value(self.implementation.function(**values), self.name)
         import asyncio
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(_await_outcome(self.implementation.function(**values)))
+            return asyncio.run(complete_awaited(self.implementation.function(**values), self.name))
         raise ToolUsageError(
             f"Tool {self.name!r} is async and an event loop runs in this thread: await arun_raw instead.",
             "sync-call-in-event-loop",
         )
 
-    async def arun_raw(self, parameters: Mapping[str, object]) -> Any:
+    async def arun_raw(self, parameters: Mapping[str, object], *, deps: object = None) -> Any:
         """Check the arguments and run the tool on this loop, raising what it raises."""
-        outcome = self.implementation.function(**self._bind_keywords(parameters))
-        return await _await_outcome(outcome) if self.is_async else _collect_items(outcome)
+        outcome = self.implementation.function(**self._bind_keywords(parameters, deps))
+        return await complete_awaited(outcome, self.name) if self.is_async else complete_value(outcome, self.name)
 
     def run(self, parameters: Mapping[str, object]) -> Any:
         """Like `run_raw`, but an exception becomes a text, with a `DeprecationWarning`."""
@@ -314,15 +336,25 @@ class Tool(Generic[P, R]):
             warnings.warn("Tool.arun swallows errors and is deprecated, use arun_raw", DeprecationWarning, stacklevel=2)
             return f"Error executing {self.name}: {error}"
 
-    def _bind_keywords(self, parameters: Mapping[str, object]) -> dict[str, Any]:
+    def _bind_keywords(self, parameters: Mapping[str, object], deps: object) -> dict[str, Any]:
         values = self.implementation.bind(parameters, strict=bool(self.metadata.strict_arguments)).values
         for name in self.implementation.context_parameters:
-            values[name] = ToolContext(agent=None, tool_call_id="", idempotency_key="")
+            given = NO_DEPS if deps is None else deps
+            values[name] = ToolContext(deps=choose_deps(self.name, self.implementation.deps_hint, given))
         return values
 
 
 class AsyncTool(Tool[P, Coroutine[Any, Any, R]], Generic[P, R]):
     """A tool whose function is `async def`; calling it gives an awaitable."""
+
+    @property
+    def _is_coroutine(self) -> object:  # the mark that `asyncio.iscoroutinefunction` knows up to Python 3.11
+        import asyncio.coroutines
+
+        return getattr(asyncio.coroutines, "_is_coroutine", None)
+
+    # and that of `inspect.iscoroutinefunction` from 3.12 on
+    _is_coroutine_mark = property(lambda self: getattr(inspect, "_is_coroutine_mark", None))
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self.implementation.function(*args, **kwargs)  # type: ignore[no-any-return]
@@ -330,28 +362,6 @@ class AsyncTool(Tool[P, Coroutine[Any, Any, R]], Generic[P, R]):
 
 AnyTool: TypeAlias = Tool[..., Any]
 """A tool of whatever signature."""
-
-
-def _collect_items(outcome: object) -> object:
-    """Return what a function returned, the items of a generator as a list."""
-    return list(outcome) if isinstance(outcome, GeneratorType) else outcome
-
-
-async def _await_outcome(outcome: Any) -> Any:
-    if hasattr(outcome, "__aiter__"):
-        return [item async for item in outcome]
-    return await outcome if hasattr(outcome, "__await__") else outcome
-
-
-def _find_docstring(function: object) -> str | None:
-    """Return the docstring of what is called in the end; a class and a partial have none of their own."""
-    while isinstance(function, partial):
-        function = function.func
-    if isinstance(function, type):
-        return None
-    if not hasattr(function, "__name__") and callable(function) and type(function).__call__.__doc__:
-        function = type(function).__call__
-    return getattr(function, "__doc__", None)
 
 
 def _is_async(function: object) -> bool:
@@ -366,26 +376,26 @@ def _is_async(function: object) -> bool:
 def _initialize_tool(
     tool: AnyTool, function: Any, name: str, description: str | None, metadata: ToolMetadata | None,
     more: dict[str, Any], namespace: str | None, method_name: str | None, *, strict: bool,
-    schema: Mapping[str, object] | None = None, is_async: bool | None = None,
+    schema: Mapping[str, object] | None = None, is_async: bool | None = None, doc: str | None = None,
+    own_signature: inspect.Signature | None = None,
 ) -> None:  # fmt: skip
     """Fill *tool*, or raise one error with every problem of its function, schema and metadata."""
     site = find_declaration_site(function)
     strict = strict and getattr(function, "__name__", "") != "<lambda>"
     signature = read_signature(function, strict=strict, context_types=(ToolContext,))
     problems = describe_unknown_fields(more)
-    if name == "<lambda>":
-        name, problems = "lambda", ["a lambda has no name; pass name=…"]
+    if name in ("", "<lambda>"):
+        name, problems = name and "lambda", [f"{'a lambda' if name else 'it'} has no name; pass name=…"]
     if schema is None or not callable(function):
         problems.extend(signature.problems)
-    if is_async is not None and callable(function) and is_async != signature.is_async:
-        problems.append(f"is_async={is_async} but the function is {'' if signature.is_async else 'not '}async")
-    supplied_schema: JsonSchema | None = None
+    if callable(function):
+        problems.extend(_check_statements(function, signature, is_async, own_signature))
+    supplied_schema, schema_problems = (None, []) if schema is None else check_supplied_schema(schema)
     if schema is not None:
-        supplied_schema, schema_problems = check_supplied_schema(schema)
         problems.extend(schema_problems)
         if isinstance(function, type):
             problems.append("it is a class; make a tool of a function that builds one")
-    doc = _find_docstring(function)
+    doc = find_docstring(function) if doc is None else doc
     meta = _build_metadata(name, description, doc, metadata, more, signature, site.source, problems)
     if meta is None or problems:
         raise ToolDefinitionError(name, problems, str(site.source) if site.source.file else "")
@@ -406,6 +416,16 @@ def _initialize_tool(
     )
 
 
+def _check_statements(
+    function: Callable[..., object], signature: Signature, is_async: bool | None, own: inspect.Signature | None
+) -> Iterator[str]:
+    """Yield what was said of a function and is not so."""
+    if is_async is not None and is_async != signature.is_async:
+        yield f"is_async={is_async} but the function is {'' if signature.is_async else 'not '}async"
+    if own is not None and own != inspect.signature(function):
+        yield "signature= is not that of the function; leave it out"
+
+
 def _build_metadata(
     name: str, description: str | None, doc: str | None, metadata: ToolMetadata | None, more: dict[str, Any],
     signature: Signature, source: Source, problems: list[str],
@@ -413,17 +433,22 @@ def _build_metadata(
     """Return the metadata; None where it has problems, which are added to *problems*."""
     if problems:
         more = {key: value for key, value in more.items() if not describe_unknown_fields((key,))}
+    fields: dict[str, Any] = {"source": source, **more, "signature": signature, "doc": doc}
     try:
         if metadata is None:
-            fields = {"source": source, **more}
-            return ToolMetadata(name, description=description, signature=signature, doc=doc, **fields)
-        text = description if description is not None else metadata.description or None
-        fields = {"source": metadata.source or source, **more}
-        return metadata.replace(tool_name=name, description=text, signature=signature, doc=doc, **fields)
+            metadata = ToolMetadata(name, description=description, **fields)
+        else:
+            text = description if description is not None else metadata.description or None
+            fields["source"] = more.get("source", metadata.source or source)
+            metadata = metadata.replace(tool_name=name, description=text, **fields)
     except ToolDefinitionError as error:
         problems.extend(error.problems)
     except InvalidNameError as error:
         problems.append(str(error))
+    else:
+        if metadata.shared and metadata.private:
+            problems.append("shared and private contradict each other; drop one of them")
+        return metadata
     return None
 
 

@@ -12,9 +12,11 @@ from access_cases import TABLE, declare, outcome, pay
 
 from praval_tools import (
     AccessWarning,
+    Agent,
     NotOwnerError,
     Tool,
     ToolRegistry,
+    ToolUsageError,
     UnknownToolError,
 )  # fmt: skip
 
@@ -126,6 +128,8 @@ VERBS: dict[str, tuple[Callable[..., Any], str]] = {
     "policy": (lambda r, **by: r.add_policy(lambda *_: None, **by), ""),
     "retire": (lambda r, **by: r.retire_agent("dot", **by), ""),
     "clear": (lambda r, **by: r.clear_registry(**by), ""),
+    "disable by tags": (lambda r, **by: r.disable_by_tags(any=["slow"], **by), ""),
+    "freeze": (lambda r, **by: r.freeze(**by), ""),
 }
 
 
@@ -171,3 +175,90 @@ class TestVerbs:
         registry.register_tool(Tool.from_function(pay, owned_by="bank"), by="bank")
 
         assert "disabled" == outcome(registry, "bank")
+
+
+class TestTags:
+    """What tools say of themselves is a tag as well."""
+
+    @pytest.fixture
+    def shop(self) -> ToolRegistry:
+        """Four tools: one says nothing, one is a slow download, one wipes, one has the tag `slow`."""
+        made = ToolRegistry()
+        metadata: dict[str, dict[str, object]] = {
+            "plain": {},
+            "download": {"open_world": True, "speed": "slow", "read_only": True, "tags": ["files"]},
+            "wipe": {"destructive": True, "requires_approval": True, "tags": ["files"]},
+            "count": {"tags": ["slow"]},
+        }
+        for name, fields in metadata.items():
+            made.register_tool(Tool.from_function(pay, name).with_metadata(shared=True, **fields))
+        return made
+
+    @pytest.mark.parametrize(
+        ("tag", "names"),
+        [
+            ("read_only", ["download"]),
+            ("network", ["download"]),
+            ("slow", ["download", "count"]),
+            ("destructive", ["wipe"]),
+            ("privileged", ["wipe"]),
+            ("files", ["download", "wipe"]),
+        ],
+    )
+    def test_predefined_ones(self, shop: ToolRegistry, tag: str, names: list[str]) -> None:
+        """Searching, exports and disabling find them; what the operator configures counts."""
+        assert names == [tool.name for tool in shop.search_tools(tags=[tag])]
+        assert len(names) == len(shop.schemas("bank", tags=[tag]))
+        shop.disable(tag=tag)
+        assert sorted({"plain", "download", "wipe", "count"} - set(names)) == sorted(shop.toolset("bank"))
+        shop.configure("plain", speed="slow")
+        assert ("plain" in shop.toolset("bank")) is (tag != "slow")
+
+    def test_disabling_by_several(self, shop: ToolRegistry) -> None:
+        """Any of some, all of others; the names of what was disabled come back, once."""
+        assert ["download"] == shop.disable_by_tags(any=["network", "destructive"], all=["slow"], reason="no net")
+        assert [] == shop.disable_by_tags(any=["network"], reason="no net")
+        assert "no net" in shop.explain("bank", "download").reason
+        assert ["wipe"] == shop.disable_by_tags(all=["files", "destructive"])
+        assert ["count", "plain"] == sorted(shop.toolset("bank"))
+
+    def test_without_tags_it_is_an_error(self, shop: ToolRegistry) -> None:
+        """Nothing named is not everything, a text is not a list of letters, and only the operator may."""
+        for wrong in ({}, {"any": "slow"}, {"all": "slow"}):
+            with pytest.raises(ToolUsageError, match="Name the tags"):
+                shop.disable_by_tags(**wrong)  # type: ignore[arg-type]
+        with pytest.raises(NotOwnerError):
+            shop.disable_by_tags(any=["slow"], by="bank")
+
+
+class TestFreeze:
+    """After `freeze()` the catalogue stays as it is."""
+
+    def test_declarations_are_errors(self, registry: ToolRegistry) -> None:
+        """New tools, replaced ones and agents are refused, named, and leave no trace."""
+        before = [tool.name for tool in registry.list_all_tools()]
+        registry.freeze(reason="started")
+        registry.freeze()
+
+        for declare_late, name in (
+            (lambda: registry.tool("late")(pay), "late"),
+            (lambda: registry.register_tool(Tool.from_function(pay), replace=True), "pay"),
+            (lambda: Agent("newcomer", registry=registry), "newcomer"),
+        ):
+            with pytest.raises(ToolUsageError, match=rf"frozen: .*'{name}'.*before freeze\(\)") as raised:
+                declare_late()
+            assert "frozen" == raised.value.code
+        assert before == [tool.name for tool in registry.list_all_tools()]
+        assert "newcomer" not in registry.agents
+
+    def test_changes_of_access_go_on(self, registry: ToolRegistry) -> None:
+        """Grants, blocks, switches and configuration count; so does the end of a tool."""
+        registry.freeze()
+        registry.assign_tool_to_agent("pay", "eve")
+        assert "ok" == outcome(registry, "eve")
+        registry.disable("pay")
+        assert "disabled" == outcome(registry, "eve")
+        registry.enable("pay")
+        registry.configure("pay", requires_approval=True)
+        assert "approval_required" == outcome(registry, "eve")
+        assert registry.unregister_tool("pay")

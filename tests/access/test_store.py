@@ -403,7 +403,7 @@ def test_a_tool_of_another_definition_is_not_in_the_registry(registry: ToolRegis
     assert registry.get_tool("add") in registry
 
 
-def test_nobody_acts_as_the_operator_by_a_task_left_behind(registry: ToolRegistry) -> None:
+def test_nobody_is_the_operator_by_a_task_left_behind(registry: ToolRegistry) -> None:
     """A task that a tool left behind still speaks as its agent."""
     left: list[asyncio.Task[None]] = []
     refused: list[str] = []

@@ -23,7 +23,32 @@ def read_layers() -> list[list[str]]:
     """Return the packages of each layer, top to bottom, as pyproject.toml has them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     assert settings["exclude_type_checking_imports"] is False
-    return [[name.strip() for name in layer.split(":")] for layer in settings["contracts"][0]["layers"]]
+    return [split_layer(layer) for layer in settings["contracts"][0]["layers"]]
+
+
+def split_layer(layer: str) -> list[str]:
+    """Return the packages of a layer; `|` stands between those that may not import each other, `:` between others."""
+    return [name.strip() for name in layer.replace("|", ":").split(":")]
+
+
+def find_places(package: Path) -> set[str]:
+    """Return the packages and modules of a folder that need a layer."""
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
+    return modules | {path.parent.name for path in package.glob("*/__init__.py")}
+
+
+def find_wrong_layers(layers: list[list[str]], places: set[str]) -> list[str]:
+    """Return what is wrong with the layers: too many, or a package on none of them, or on two, or that is not there."""
+    names = [name for layer in layers for name in layer]
+    wrong = [f"{len(layers)} layers"] if len(layers) > MAX_FLOORS else []
+    wrong += [f"{name} has no layer" for name in sorted(places - set(names))]
+    wrong += [f"{name} does not exist" for name in sorted(set(names) - places)]
+    return wrong + [f"{name} is on two layers" for name in sorted({name for name in names if names.count(name) > 1})]
+
+
+def find_root_modules(package: Path) -> list[str]:
+    """Return the modules at the root of a package, without those of Python's own names."""
+    return sorted(path.stem for path in package.glob("*.py") if not path.stem.startswith("__"))
 
 
 def find_imports(name: str, tree: ast.Module, modules: set[str]) -> set[str]:
@@ -89,20 +114,34 @@ def run_import_linter(folder: Path) -> subprocess.CompletedProcess[str]:
 class TestLayers:
     def test_there_are_few_floors(self) -> None:
         """Ten layers at most, and each package and root module stands on one of them."""
-        layers = read_layers()
-        known = {name for layer in layers for name in layer}
-        present = {path.stem for path in PACKAGE.glob("*.py")} | {
-            path.parent.name for path in PACKAGE.glob("*/__init__.py")
-        }
+        assert [] == find_wrong_layers(read_layers(), find_places(PACKAGE))
 
-        assert len(layers) <= MAX_FLOORS
-        assert present - {"__init__", "__main__"} == known
+    def test_planted_layers_are_seen(self, tmp_path: Path) -> None:
+        """The check fails at an eleventh layer, and for a package or module that has none, has two, or is gone."""
+        (tmp_path / "runs").mkdir()
+        for file in ("__init__.py", "names.py", "runs/__init__.py"):
+            (tmp_path / file).touch()
+        ten = [["names"], ["runs"], *([] for _ in range(8))]
+
+        assert [] == find_wrong_layers(ten, find_places(tmp_path))
+        assert ["11 layers"] == find_wrong_layers([*ten, []], find_places(tmp_path))
+        assert ["runs has no layer", "gone does not exist", "names is on two layers"] == find_wrong_layers(
+            [["names", "gone"], ["names"]], find_places(tmp_path)
+        )
 
     def test_the_root_holds_few_modules(self) -> None:
         """A subject has a package; the root holds what every package needs."""
-        modules = sorted(path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__"))
+        modules = find_root_modules(PACKAGE)
 
         assert len(modules) <= MAX_ROOT_MODULES, modules
+
+    def test_a_planted_root_module_is_seen(self, tmp_path: Path) -> None:
+        """Each module at the root counts, packages and `__main__` do not."""
+        (tmp_path / "runs").mkdir()
+        for name in ("__init__", "__main__", "runs/__init__", *(f"part_{number}" for number in range(9))):
+            (tmp_path / f"{name}.py").touch()
+
+        assert 9 == len(find_root_modules(tmp_path)) > MAX_ROOT_MODULES
 
     def test_packages_import_downwards(self) -> None:
         """The contracts of import-linter hold on the package."""
@@ -111,24 +150,45 @@ class TestLayers:
         assert 0 == done.returncode, done.stdout
 
     @pytest.mark.parametrize(
-        "planted",
+        ("module", "planted", "problem"),
         [
-            "from praval_tools.registry.registry import ToolRegistry",
-            "if TYPE_CHECKING:\n    from praval_tools.registry.registry import ToolRegistry",
-            "def later():\n    from praval_tools.registry.registry import ToolRegistry",
+            (
+                "tools/metadata.py",
+                "from praval_tools.registry.registry import ToolRegistry",
+                "praval_tools.tools is not allowed to import praval_tools.registry",
+            ),
+            (
+                "tools/metadata.py",
+                "if TYPE_CHECKING:\n    from praval_tools.registry.registry import ToolRegistry",
+                "praval_tools.tools is not allowed to import praval_tools.registry",
+            ),
+            (
+                "tools/metadata.py",
+                "def later():\n    from praval_tools.registry.registry import ToolRegistry",
+                "praval_tools.tools is not allowed to import praval_tools.registry",
+            ),
+            (
+                "formats/format.py",
+                "from praval_tools.access.rules import resolve_access",
+                "praval_tools.formats is not allowed to import praval_tools.access",
+            ),
+            ("access/rules.py", "import threading", "praval_tools.access.rules is not allowed to import threading"),
+            ("planted/__init__.py", "", "praval_tools.planted"),
         ],
-        ids=["plain", "for-types", "in-a-function"],
+        ids=["plain", "for-types", "in-a-function", "sibling", "threads-in-the-rules", "package-without-a-layer"],
     )
-    def test_a_planted_upward_import_is_seen(self, planted: str, tmp_path: Path) -> None:
-        """An import from a layer above breaks the contract: at the top, for types only, or inside a function."""
+    def test_a_planted_import_is_seen(self, module: str, planted: str, problem: str, tmp_path: Path) -> None:
+        """Contracts break at an import from above or beside, wherever it stands, and at a package without a layer."""
         shutil.copytree(PACKAGE, tmp_path / "praval_tools", ignore=shutil.ignore_patterns("__pycache__"))
-        module = tmp_path / "praval_tools" / "tools" / "metadata.py"
-        module.write_text(f"{module.read_text()}\nfrom typing import TYPE_CHECKING\n{planted}\n")
+        path = tmp_path / "praval_tools" / module
+        path.parent.mkdir(exist_ok=True)
+        source = path.read_text(encoding="utf-8") if path.exists() else ""
+        path.write_text(f"{source}\nfrom typing import TYPE_CHECKING\n{planted}\n", encoding="utf-8")
 
         done = run_import_linter(tmp_path)
 
         assert 1 == done.returncode
-        assert "praval_tools.tools is not allowed to import praval_tools.registry" in done.stdout
+        assert problem in " ".join(done.stdout.split())
 
 
 class TestCircles:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import praval_tools
 from praval_tools.lazy_import import LAZY_MODULES, load
 
 PACKAGE = Path(praval_tools.__file__).parent
+MAX_LAZY_MODULES = 6
 IMPORTS_BY_NAME = {"import_module", "__import__", "find_spec", "load", "resolve_name"}
 IMPORTERS_OF_FOREIGN_MODULES = {
     "cli/app_option.py",  # the user's app
@@ -46,19 +47,34 @@ def find_violations(file: str, source: str) -> list[str]:
     ]
 
 
+def find_wrong_entries(entries: Sequence[str], sources: Iterable[str]) -> list[str]:
+    """Return what is wrong with a list of modules that are loaded by name: too many, or some that nobody loads."""
+    loaded = {
+        argument.lstrip("f").strip("'")
+        for source in sources
+        for function, argument in find_imports_by_name(source)
+        if function == "load"
+    }
+    wrong = [f"{len(entries)} entries"] if len(entries) > MAX_LAZY_MODULES else []
+    return wrong + [entry for entry in entries if not any(name.startswith(entry) for name in loaded)]
+
+
 class TestLazyImports:
     def test_the_list_is_short(self) -> None:
         """Six entries at most, each of which is used, and each of which exists."""
-        loaded = {
-            argument.lstrip("f").strip("'")
-            for path in PACKAGE.rglob("*.py")
-            for function, argument in find_imports_by_name(path.read_text())
-            if function == "load"
-        }
+        sources = (path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
 
-        assert len(LAZY_MODULES) <= 6
-        assert [] == [entry for entry in LAZY_MODULES if not any(name.startswith(entry) for name in loaded)]
+        assert [] == find_wrong_entries(LAZY_MODULES, sources)
         assert all(load(entry).__name__ == entry for entry in LAZY_MODULES)
+
+    def test_a_planted_entry_is_seen(self) -> None:
+        """The check fails at a seventh entry, and at one that nobody loads."""
+        entries = [f"praval_tools.part_{number}" for number in range(7)]
+        sources = [f"load('{entry}')" for entry in entries]
+
+        assert [] == find_wrong_entries(entries[:6], sources)
+        assert ["7 entries"] == find_wrong_entries(entries, sources)
+        assert [entries[0]] == find_wrong_entries(entries[:6], sources[1:])
 
     def test_only_modules_on_the_list_can_be_loaded(self) -> None:
         """A module that is not on the list is refused, even one whose name begins like an entry."""

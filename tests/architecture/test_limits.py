@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 
 import pytest
-from source_tree import read_tree
+from source_tree import PACKAGE, Function
 
 import praval_tools
 
-HOME = Path(praval_tools.__file__).parent
-MODULES = [*sorted(HOME.rglob("*.py")), *sorted(HOME.parent.glob("plugins/praval-tools-*/praval_tools_*/*.py"))]
+MODULES = [*sorted(PACKAGE.rglob("*.py")), *sorted(PACKAGE.parent.glob("plugins/praval-tools-*/praval_tools_*/*.py"))]
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 40
+MAX_LINES_OF_MOST_FUNCTIONS = 30
+MIN_SHARE_OF_SHORT_FUNCTIONS = 0.95
+MAX_PUBLIC_METHODS = 12
 WIDE = {"ToolRegistry": 50, "AgentBase": 25, "Agent": 25}
+"""Classes whose interfaces are given."""
+MAX_OPTIONAL_POSITIONAL = 2
 SEED_SIGNATURES = {
     "Tool.__init__": 4,  # Tool(name, description, parameters, callable)
     "Tool.from_function": 7,  # (function, name, description, namespace, method_name, metadata, strict)
@@ -33,224 +39,212 @@ SEED_SIGNATURES = {
     "tool": 11,  # Praval's
     "list_tools": 3,
 }
+FOLDERS_THAT_IMPORT_LATE = ("cli", "testing")
+MODULES_THAT_IMPORT_LATE = (PACKAGE / "__main__.py", PACKAGE / "__init__.py")
 _MAPPING = {"keys", "values", "items", "get"}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def _docstring_lines(tree: ast.Module) -> set[int]:
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            found.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return found
+Violations = Mapping[str, object]
 
 
 @cache
-def lines_of(path: Path) -> set[int]:
+def parse(source: str) -> ast.Module:
+    """Return the syntax tree of a text."""
+    return ast.parse(source)
+
+
+@cache
+def find_lines(source: str) -> set[int]:
     """Return the numbers of the lines that hold something: no blanks and comments."""
-    text = path.read_text()
     lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _SKIPPED:
             lines.update(range(token.start[0], token.end[0] + 1))
     return lines
 
 
-@cache
-def code_lines(path: Path) -> set[int]:
-    """Return the numbers of the lines that hold code: no docstrings either."""
-    return lines_of(path) - _docstring_lines(read_tree(path))
+def find_docstring_lines(source: str) -> set[int]:
+    """Return the numbers of the lines of docstrings."""
+    lines: set[int] = set()
+    for node in ast.walk(parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
 
 
-def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+def list_functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """Yield the functions of a module, each with its qualified name."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, Function):
             yield f"{prefix}{node.name}", node
-            yield from _functions(node, f"{prefix}{node.name}.")
+            yield from list_functions(node, f"{prefix}{node.name}.")
         elif isinstance(node, ast.ClassDef):
-            yield from _functions(node, f"{node.name}.")
+            yield from list_functions(node, f"{node.name}.")
         else:
-            yield from _functions(node, prefix)
+            yield from list_functions(node, prefix)
 
 
-def _is_attribute(function: Function) -> bool:
-    return any("property" in ast.unparse(one) for one in function.decorator_list)
+@cache
+def measure_functions(source: str) -> Mapping[str, int]:
+    """Return how many lines of code each function has, without docstrings, blanks and comments."""
+    lines = find_lines(source) - find_docstring_lines(source)
+    return {
+        f"{name}:{node.lineno}": len(lines & set(range(node.lineno, (node.end_lineno or 0) + 1)))
+        for name, node in list_functions(parse(source))
+    }
 
 
-def _name(path: Path) -> str:
-    return str(path.relative_to(HOME if path.is_relative_to(HOME) else HOME.parent / "plugins"))
+def find_long_module(source: str) -> Violations:
+    """Return how many lines a module has, docstrings counted, where they are too many."""
+    return {"lines": count} if (count := len(find_lines(source))) > MAX_MODULE_LINES else {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-class TestModule:
-    def test_has_at_most_400_lines(self, path: Path) -> None:
-        """A module is read in one sitting, docstrings and all."""
-        assert len(lines_of(path)) <= 400
+def find_long_functions(source: str) -> Violations:
+    """Return the functions that are too long, with the number of their lines."""
+    return {name: size for name, size in measure_functions(source).items() if size > MAX_FUNCTION_LINES}
 
-    def test_functions_have_at_most_40_lines(self, path: Path) -> None:
-        """A function fits on a screen."""
-        lines = code_lines(path)
-        sizes = {
-            name: len([line for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in lines])
-            for name, node in _functions(read_tree(path))
+
+def find_wide_classes(source: str) -> Violations:
+    """
+    Return the classes with too many public methods, and how many.
+
+    Attributes that are computed are no methods, nor is what the protocol of a mapping asks for.
+    """
+    wide: dict[str, int] = {}
+    for node in ast.walk(parse(source)):
+        if isinstance(node, ast.ClassDef):
+            methods = {
+                method.name
+                for method in node.body
+                if isinstance(method, Function)
+                and not any("property" in ast.unparse(decorator) for decorator in method.decorator_list)
+            }
+            public = {name for name in methods - _MAPPING if not name.startswith("_")}
+            if len(public) > WIDE.get(node.name, MAX_PUBLIC_METHODS):
+                wide[node.name] = len(public)
+    return wide
+
+
+def find_late_imports(source: str) -> Violations:
+    """Return the functions that import modules of the package."""
+    return {
+        f"{name}:{node.lineno}": ast.unparse(node)
+        for name, function in list_functions(parse(source))
+        for node in ast.walk(function)
+        if (isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("praval_tools")))
+        or (isinstance(node, ast.Import) and any(alias.name.startswith("praval_tools") for alias in node.names))
+    }
+
+
+def find_long_signatures(source: str) -> Violations:
+    """Return the public functions with too many positional parameters that have defaults, and how many."""
+    return {
+        name: optional
+        for name, node in list_functions(parse(source))
+        if not any(part.startswith("_") and part != "__init__" for part in name.split("."))
+        and (optional := len(node.args.defaults)) > SEED_SIGNATURES.get(name, MAX_OPTIONAL_POSITIONAL)
+    }
+
+
+def compute_share_of_short_functions(sources: list[str]) -> float:
+    """Return how many of the functions have few lines, as a share of all."""
+    sizes = [size for source in sources for size in measure_functions(source).values()]
+    return sum(size <= MAX_LINES_OF_MOST_FUNCTIONS for size in sizes) / len(sizes)
+
+
+def may_import_late(path: Path) -> bool:
+    """Tell whether a module is one whose functions import on first use: commands, test helpers, the package itself."""
+    return path.parent.name in FOLDERS_THAT_IMPORT_LATE or path in MODULES_THAT_IMPORT_LATE
+
+
+def make_function(lines: int, signature: str = "f()") -> str:
+    """Return the source of a function with that many lines of code, a docstring, a comment and a blank line."""
+    return f'def {signature}:\n    """Do\n    nothing."""\n    # why\n\n' + "    pass\n" * (lines - 1)
+
+
+def make_class(name: str, methods: int) -> str:
+    """Return the source of a class with that many public methods, and with others that do not count."""
+    others = "    def get(self): ...\n    def _f(self): ...\n    @property\n    def p(self): ...\n"
+    return f"class {name}:\n{others}" + "".join(f"    def f{number}(self): ...\n" for number in range(methods))
+
+
+LIMITS: dict[str, Callable[[str], Violations]] = {
+    "lines of a module": find_long_module,
+    "lines of a function": find_long_functions,
+    "public methods of a class": find_wide_classes,
+    "imports inside of functions": find_late_imports,
+    "positional parameters": find_long_signatures,
+}
+
+
+class TestLimits:
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_holds_in_each_module(self, limit: str) -> None:
+        """Modules and functions are short, classes do one thing, no import hides a circle, calls are explicit."""
+        violations = {
+            str(path): found
+            for path in MODULES
+            if not (limit == "imports inside of functions" and may_import_late(path))
+            and (found := LIMITS[limit](path.read_text(encoding="utf-8")))
         }
 
-        assert {} == {name: size for name, size in sizes.items() if size > 40}
+        assert {} == violations
 
-    def test_classes_have_few_public_methods(self, path: Path) -> None:
-        """
-        A class does one thing; the registry and the agent, whose interfaces are given, may be wider.
+    @pytest.mark.parametrize(
+        ("limit", "source", "expected"),
+        [
+            ("lines of a module", "\n# why\nx = 1\n" * 400, {}),
+            ("lines of a module", '"""Doc\n\nstring."""\n' + "x = 1\n" * 398, {"lines": 401}),
+            ("lines of a function", make_function(40), {}),
+            ("lines of a function", make_function(41), {"f:1": 41}),
+            ("lines of a function", "class A:\n" + indent("async " + make_function(41), "    "), {"A.f:2": 41}),
+            ("public methods of a class", make_class("A", 12), {}),
+            ("public methods of a class", make_class("A", 13), {"A": 13}),
+            ("public methods of a class", make_class("ToolRegistry", 50), {}),
+            ("public methods of a class", make_class("ToolRegistry", 51), {"ToolRegistry": 51}),
+            ("imports inside of functions", "import praval_tools.errors", {}),
+            ("imports inside of functions", "def f():\n    import json", {}),
+            (
+                "imports inside of functions",
+                "class A:\n    def f(self):\n        from praval_tools import names",
+                {"A.f:3": "from praval_tools import names"},
+            ),
+            ("imports inside of functions", "def f():\n    from . import names", {"f:2": "from . import names"}),
+            ("imports inside of functions", "def f():\n    import praval_tools", {"f:2": "import praval_tools"}),
+            ("positional parameters", make_function(2, "f(a, b=1, c=2, *, d=3, e=4)"), {}),
+            ("positional parameters", make_function(2, "_f(a=1, b=2, c=3)"), {}),
+            ("positional parameters", make_function(2, "f(a=1, b=2, c=3)"), {"f": 3}),
+            ("positional parameters", make_function(2, "list_tools(a=1, b=2, c=3, d=4)"), {"list_tools": 4}),
+        ],
+    )
+    def test_a_planted_violation_is_seen(self, limit: str, source: str, expected: Violations) -> None:
+        """Each limit holds for what just keeps to it, and fails for what is just beyond it."""
+        assert expected == LIMITS[limit](source)
 
-        Attributes that are computed are no methods, nor is what the protocol of a mapping asks for.
-        """
-        wide = {}
-        for node in ast.walk(read_tree(path)):
-            if isinstance(node, ast.ClassDef):
-                methods = {one.name for one in node.body if isinstance(one, Function) and not _is_attribute(one)}
-                public = {name for name in methods - _MAPPING if not name.startswith("_")}
-                if len(public) > WIDE.get(node.name, 12):
-                    wide[node.name] = len(public)
-
-        assert {} == wide
-
-    def test_imports_of_its_own_package_stand_on_top(self, path: Path) -> None:
-        """No import inside a function hides a cycle; commands, test helpers and plugins are imported on first use."""
-        if path.parent.name in ("cli", "testing") or path in (HOME / "__main__.py", HOME / "__init__.py"):
-            return
-        inside = [
-            f"{name}: {ast.unparse(node)}"
-            for name, function in _functions(read_tree(path))
-            for node in ast.walk(function)
-            if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("praval_tools"))
-            or (isinstance(node, ast.Import) and any(one.name.startswith("praval_tools") for one in node.names))
-        ]
-
-        assert [] == inside
-
-    def test_public_functions_take_few_positional_parameters(self, path: Path) -> None:
-        """At most two positional parameters with defaults, beyond the signatures that are given."""
-        many = {}
-        for name, node in _functions(read_tree(path)):
-            if any(part.startswith("_") and part != "__init__" for part in name.split(".")):
-                continue
-            optional = len(node.args.defaults)
-            if optional > SEED_SIGNATURES.get(name, 2):
-                many[name] = optional
-
-        assert {} == many
-
-
-class TestPackage:
     def test_most_functions_are_short(self) -> None:
         """Nineteen of twenty functions have at most 30 lines."""
-        sizes = []
-        for path in MODULES:
-            lines = code_lines(path)
-            for _, node in _functions(read_tree(path)):
-                sizes.append(len([line for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in lines]))
+        sources = [path.read_text(encoding="utf-8") for path in MODULES]
 
-        assert sum(size <= 30 for size in sizes) / len(sizes) >= 0.95
+        assert compute_share_of_short_functions(sources) >= MIN_SHARE_OF_SHORT_FUNCTIONS
 
-    def test_public_names_are_the_listed_ones(self) -> None:
+    def test_planted_long_functions_are_seen(self) -> None:
+        """Two of twenty functions with 31 lines are too many, one is not."""
+        short, long = [make_function(30)], [make_function(31)]
+
+        assert compute_share_of_short_functions(19 * short + long) >= MIN_SHARE_OF_SHORT_FUNCTIONS
+        assert compute_share_of_short_functions(18 * short + 2 * long) < MIN_SHARE_OF_SHORT_FUNCTIONS
+
+    def test_few_modules_import_late(self) -> None:
+        """Commands and test helpers import on first use, and nothing else does."""
+        folders = {
+            path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if may_import_late(path)
+        }
+
+        assert {".", "cli", "testing"} == folders
+
+
+class TestPublicNames:
+    def test_are_the_listed_ones(self) -> None:
         """`__all__` is sorted, complete, and everything in it exists."""
         assert sorted(praval_tools.__all__) == list(praval_tools.__all__)
         assert [] == [name for name in praval_tools.__all__ if not hasattr(praval_tools, name)]
-
-
-MAX_TEST_LINES = 500
-SHARED_TEST_FOLDERS = {"architecture", "docs", "guarantees", "seeds", "support"}
-"""Folders of tests that belong to no package: what crosses them."""
-ROOT_MODULES_FOLDER = "foundation"
-"""Where the tests of the modules at the package root are."""
-TESTS = Path(__file__).parents[1]
-MAX_LONG_TEST_FILES = 0
-MAX_MODULES_WITHOUT_TESTS = 62
-
-
-def find_untested_modules(modules: Iterator[str], test_files: set[str]) -> list[str]:
-    """
-    Return the modules whose tests cannot be found by name.
-
-    `schema/coercion.py` has its tests in `tests/schema/test_coercion.py`, or, where small modules share a file, in one
-    that says so: a line `# Tests of: coercion, encode` near its top.
-    """
-    return [
-        module
-        for module in modules
-        if f"{module.rpartition('/')[0].partition('/')[0] or ROOT_MODULES_FOLDER}/{module.rpartition('/')[2]}"
-        not in test_files
-    ]
-
-
-def read_tested_modules() -> set[str]:
-    """Return what the tests cover by name: `folder/module`, from the names of the files and their `Tests of:` lines."""
-    covered: set[str] = set()
-    for path in TESTS.rglob("test_*.py"):
-        folder = path.relative_to(TESTS).parts[0]
-        home = ROOT_MODULES_FOLDER if folder == "architecture" else folder
-        covered.add(f"{folder}/{path.stem.removeprefix('test_')}")
-        for names in re.findall(r"^# Tests of: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
-            covered.update(f"{home}/{name.strip()}" for name in names.split(","))
-    return covered
-
-
-class TestTests:
-    def test_no_file_is_longer_than_500_lines(self) -> None:
-        """A file of tests holds the promises of one subject, and is read in one sitting."""
-        long = {
-            str(path.relative_to(TESTS)): length
-            for path in TESTS.rglob("*.py")
-            if (length := len(path.read_text(encoding="utf-8").splitlines())) > MAX_TEST_LINES
-        }
-
-        assert len(long) <= MAX_LONG_TEST_FILES, long
-
-    def test_folders_mirror_the_packages(self) -> None:
-        """Each folder of tests is named after a package, or is one of the few that cross them."""
-        packages = {path.parent.name for path in HOME.glob("*/__init__.py")}
-        folders = {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
-
-        assert set() == folders - packages - SHARED_TEST_FOLDERS - {ROOT_MODULES_FOLDER}
-
-    def test_the_tests_of_a_module_are_found_by_its_name(self) -> None:
-        """A reader of a module knows the file that tests it."""
-        modules = (
-            path.relative_to(HOME).with_suffix("").as_posix() for path in HOME.rglob("*.py") if path.stem[0] != "_"
-        )
-        untested = find_untested_modules(modules, read_tested_modules())
-
-        assert len(untested) <= MAX_MODULES_WITHOUT_TESTS, untested
-
-    def test_a_planted_module_without_tests_is_seen(self) -> None:
-        """The check sees a module that no file of tests names, in a package, a subpackage and at the root."""
-        modules = ["schema/coercion", "schema/planted", "journal/storage/planted", "planted", "names"]
-
-        assert ["schema/planted", "journal/storage/planted", "planted"] == find_untested_modules(
-            iter(modules), {"schema/coercion", "foundation/names"}
-        )
-
-    def test_the_slow_ones_exist(self) -> None:
-        """`slow_tests.txt`, whose tests `make test-fast` leaves out, lists tests that exist, in order and once."""
-        listed = (TESTS / "slow_tests.txt").read_text(encoding="utf-8").split()
-        present = {
-            "::".join(part for part in (class_name, node.name if node else "") if part)
-            for path in TESTS.rglob("test_*.py")
-            for class_name, node in find_tests(ast.parse(path.read_text(encoding="utf-8")))
-        }
-
-        folders = {f"{path.name}/" for path in TESTS.iterdir()}
-
-        assert [] == [name for name in listed if name not in present | folders]
-        assert sorted(set(listed)) == listed
-
-
-def find_tests(tree: ast.Module) -> Iterator[tuple[str, Function | None]]:
-    """Yield the tests of a module, each with the name of its class, and the classes."""
-    for node in tree.body:
-        if isinstance(node, Function):
-            yield "", node
-        elif isinstance(node, ast.ClassDef):
-            yield node.name, None
-            yield from ((node.name, test) for test in node.body if isinstance(test, Function))

@@ -1,13 +1,17 @@
 """`--app`: how the registry is found, and what is said where it is not."""
 
+# Tests of: app_option, remedies, plugin_commands
+
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
+from praval_tools.cli.remedies import write_as_commands
 from praval_tools.testing.plugin import isolated_registry
 
 
@@ -102,3 +106,97 @@ class TestFindingTheRegistry:
         assert done.returncode == 1
         assert "Traceback (most recent call last)" in done.stderr
         assert "ZeroDivisionError" in done.stderr
+
+
+class TestDefaults:
+    def test_variable_and_configuration_name_the_app(self, run: Run, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+        """
+        `--app` goes before `PRAVAL_TOOLS_APP`, and that before `app` in the configuration.
+        """
+        bank, demo = f"{app()}:registry", "praval_tools.demo:registry"
+        Path("pyproject.toml").write_text(f'[tool.praval_tools]\napp = "{bank}"\n')
+
+        assert run("list") == run("list", "--app", bank)
+        monkeypatch.setenv("PRAVAL_TOOLS_APP", demo)
+        assert run("agents") == run("agents", "--app", demo)
+        assert run("agents", "--app", bank) != run("agents")
+
+    @pytest.mark.parametrize("value", ["1", '""', "true"])
+    def test_wrong_value_in_the_configuration(self, run: Run, app: App, value: str) -> None:
+        """
+        A value that is not a text is one line with file, line and key.
+        """
+        app()
+        Path("praval_tools.toml").write_text(f"# ours\napp = {value}\n")
+
+        assert run("list") == (
+            1,
+            "",
+            'Error: praval_tools.toml, line 2: app: expected a text: "module:registry"\n',
+        )
+
+    def test_journal_of_the_app_without_option(self, run: Run, app: App) -> None:
+        """
+        Commands on the journal read that of the app that the configuration names.
+        """
+        name = app("from praval_tools import ToolRegistry\nregistry = ToolRegistry(journal='work.db')\n")
+        Path("praval_tools.toml").write_text(f'app = "{name}:registry"\n')
+
+        assert run("journal", "path") == (0, f"{Path('work.db').absolute()}\n", "")
+
+
+class TestRemedies:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("ask: assign_tool_to_agent('a', 'b c').", "ask: praval-tools assign a 'b c'."),
+            ("registry.transfer_ownership('a', …)", "praval-tools transfer a AGENT"),
+            ("enable(tag='x')", "praval-tools enable x --kind tag"),
+            ("swap the two, explain(agent, tool).", "swap the two, praval-tools why AGENT TOOL."),
+            ("unblock(", "unblock("),
+            ("ungrant('a')", "ungrant('a')"),
+        ],
+    )
+    def test_remedies_are_commands(self, text: str, shown: str) -> None:
+        """
+        Where the package names a method of the registry, the command line names its command.
+        """
+        assert shown == write_as_commands(text)
+
+    def test_the_command_of_a_remedy_works(self, run: Run, app: App) -> None:
+        """
+        What `why` says changes a refusal, changes it: for a block, a disabled tool, and where nothing gives access.
+        """
+        spec = f"{app()}:registry"
+        for change in ("block quote intern", "disable quote", "unassign quote intern"):
+            assert run(*change.split(), "--app", spec)[0] == 0
+            out = run("why", "intern", "quote", "--app", spec)[1]
+            remedy = out.partition("To change it: ")[2].splitlines()[0]
+            command = remedy.partition("praval-tools ")[2].rstrip(".").split()
+            assert run(*command, "--app", spec)[0] == 0
+            assert run("why", "intern", "quote", "--app", spec)[0] == 0
+
+
+class TestUnknownNames:
+    @pytest.mark.parametrize(
+        "command",
+        ["show nope", "why intern nope", "call intern nope", "assign nope intern", "unassign nope intern",
+         "block nope intern", "transfer nope intern", "share nope", "disable nope", "runs show nope", "nope"],
+    )  # fmt: skip
+    def test_one_exit_code(self, run: Run, app: App, command: str) -> None:
+        """
+        A name that is not there is wrong usage, whatever the command.
+        """
+        spec = f"{app()}:registry"
+        run("block", "quote", "intern", "--app", spec)
+
+        assert run(*command.split(), "--app", spec)[0] == 2
+
+    @pytest.mark.parametrize("command", ["why", "call"])
+    def test_unknown_agent_is_noted(self, run: Run, app: App, command: str) -> None:
+        """
+        A mistyped agent is named with the one that may be meant.
+        """
+        err = run(command, "intren", "quote", "symbol=a", "--app", f"{app()}:registry")[2]
+
+        assert "Note: no agent 'intren' is declared" in err and "Did you mean 'intern'?" in err

@@ -18,21 +18,39 @@ from cli_rig import ENV, App, Run, app, run  # noqa: F401
 class TestAudit:
     def test_a_line_per_event(self, run: Run, app: App) -> None:
         """
-        In a pipe each event is one whole line: time, place, who, tool, what, why.
+        In a pipe each event is one whole line, its number first: when, who, tool, what, arguments, why.
         """
         run_app(app, "r")
         code, out, err = run("audit", *JOURNAL)
         lines = out.splitlines()
 
         assert (code, err) == (0, "")
-        assert lines[0].split() == ["time", "seq", "who", "tool", "what", "why"]
-        assert [line.split(maxsplit=4)[1:4] for line in lines[1:4]] == [
+        assert lines[0].split() == ["seq", "time", "who", "tool", "what", "arguments", "why"]
+        assert [[line.split()[column] for column in (0, 2, 3)] for line in lines[1:4]] == [
             ["1", "clerk", "both"], ["2", "clerk", "look"], ["3", "clerk", "look"],
         ]  # fmt: skip
-        assert lines[1].split()[4:] == ["call", "owner"]
+        assert lines[1].split()[4:] == ["call", 'name="ann"', "owner"]
         assert "tool_error" in out and "ValueError: [red]no \\x1b[31m such" in out
         assert "\\x1b[31mevil[red]" in out
         assert "\x1b" not in out
+
+    def test_arguments_are_short_and_without_secrets(self, run: Run, app: App) -> None:
+        """
+        The arguments of calls and refusals are a column: cut, without secrets, escaped; also in 80 columns.
+        """
+        name = app(
+            "from praval_tools import ToolRegistry\nregistry = ToolRegistry(journal='work.db')\n"
+            "@registry.tool(owned_by='clerk')\ndef sign(password: str, text: str) -> int:\n    'Sign.'\n    return 1\n"
+        )
+        for agent in ("clerk", "thief"):
+            run("call", agent, "sign", "password=hunter2", "text=\x1b" + "x" * 99, "--app", f"{name}:registry")
+        out = run("audit", *JOURNAL)[1]
+
+        assert out.count('password="[secret ') == 2 and "hunter2" not in out and "\x1b" not in out
+        assert "x" * 40 not in out and out.count("…") == 2
+        env = {**ENV, "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "80"}
+        command = [sys.executable, "-m", "praval_tools", "audit", *JOURNAL]
+        assert "(password=" in subprocess.run(command, env=env, capture_output=True, text=True, timeout=60).stdout
 
     def test_json_lines(self, run: Run, app: App) -> None:
         """
@@ -186,7 +204,7 @@ class TestAudit:
         fill_journal("work.db", 5_000)
         command = [sys.executable, "-m", "praval_tools", "audit", *JOURNAL]
         running = subprocess.Popen(command, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert running.stdout is not None and running.stdout.readline().startswith("time")
+        assert running.stdout is not None and running.stdout.readline().startswith("seq")
         time.sleep(0.1)
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=60)

@@ -61,7 +61,7 @@ class TestWhy:
         """
         code, out, _ = run("why", "reporter", "publsh", *DEMO)
 
-        assert code == 3
+        assert code == 2
         assert "unknown" in out
 
     def test_swapped(self, run: Run) -> None:
@@ -164,11 +164,11 @@ class TestCall:
 
     def test_unknown_tool(self, run: Run, app: App) -> None:
         """
-        A tool that does not exist is refused as unknown.
+        A tool that does not exist is wrong usage.
         """
         code, _, err = run("call", "intern", "nope", "--app", f"{app()}:registry")
 
-        assert code == 3
+        assert code == 2
         assert err.startswith("unknown_tool: Tool 'nope' not found")
 
     def test_json_output(self, run: Run, app: App) -> None:

@@ -1,5 +1,7 @@
 """The commands that change access: a change is in force, recorded in the journal, and refused as a whole."""
 
+# Tests of: changes, grants, tool_state, journal_option
+
 from __future__ import annotations
 
 import json
@@ -143,6 +145,7 @@ class TestAssign:
             (["--expires", "999999999w"], "is too long"),
             (["--max-calls", "0"], "0 is not in the range x>=1"),
             (["--where", "{"], "it is not valid JSON"),
+            (["--where", "amount<5"], """write for example '{"amount": {"maximum": 100}}'"""),
             (["--where", "[]"], "it is not a JSON object"),
             (["--where", '{"amont": {}}'], "amont"),
         ],
@@ -240,7 +243,7 @@ class TestOtherVerbs:
         """
         code, _, err = run("disable", "price", "--kind", "category", *app_at(app))
 
-        assert (code, err) == (1, "Error: Category 'price' not found. Did you mean 'prices'?\n")
+        assert (code, err) == (2, "Error: Category 'price' not found. Did you mean 'prices'?\n")
 
     def test_transfer_is_seen(self, run: Run, app: App) -> None:
         """
@@ -255,11 +258,11 @@ class TestOtherVerbs:
     @pytest.mark.parametrize("verb", VERBS)
     def test_unknown_tool(self, run: Run, app: App, verb: str) -> None:
         """
-        A tool that does not exist: exit code 1, near names, and no file is made.
+        A tool that does not exist: exit code 2, near names, and no file is made.
         """
         code, out, err = run(*words(verb, "quotee"), *app_at(app))
 
-        assert (code, out) == (1, "")
+        assert (code, out) == (2, "")
         assert err.startswith("Error: Tool ")
         assert "'quotee' not found. Did you mean 'quote'?" in err
         assert err.count("\n") == 1

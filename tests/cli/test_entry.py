@@ -12,7 +12,8 @@ from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
 COMMANDS = [
     "demo", "list", "show", "agents", "matrix", "why", "call", "export", "assign", "unassign", "block", "unblock",
-    "transfer", "share", "unshare", "disable", "enable", "audit", "runs", "journal", "stats", "check",
+    "grants", "revoke", "report",
+    "transfer", "share", "unshare", "disable", "enable", "approvals", "audit", "runs", "journal", "stats", "check",
 ]  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """`journal` and `stats`; what every command on a journal says where there is none, or a hostile one."""
 
+# Tests of: journal, stats, times, event_text
+
 from __future__ import annotations
 
 import json
@@ -16,8 +18,8 @@ from praval_tools.journal import Item, Record, open_journal, open_store
 class TestWithoutJournal:
     @pytest.mark.parametrize(
         "command",
-        ["audit", "runs", "runs show x", "runs resolve x y --rerun", "journal", "journal path", "stats",
-         "journal prune --older-than 1d --yes"],
+        ["audit", "runs", "runs show x", "runs resolve x y --rerun", "journal", "journal path", "stats", "approvals",
+         "approvals list", "approvals approve x", "approvals deny x", "journal prune --older-than 1d --yes"],
     )  # fmt: skip
     def test_it_says_what_to_do(self, run: Run, app: App, tmp_path: Path, command: str) -> None:
         """
@@ -117,7 +119,7 @@ class TestJournal:
     @pytest.mark.parametrize("span", ["", "old", "-1d", "999999999w", "2026-01-01"])
     def test_prune_of_no_span(self, run: Run, app: App, span: str) -> None:
         """
-        What is no time span is wrong usage.
+        What is not a time span is wrong usage.
         """
         app()
         fill_journal("work.db", 1)

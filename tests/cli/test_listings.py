@@ -1,5 +1,7 @@
 """The commands that look: list, show, agents, matrix, export, check."""
 
+# Tests of: listings, check, matrix
+
 from __future__ import annotations
 
 import json
@@ -126,6 +128,35 @@ class TestLooking:
             "wire_money": "no-way", "quote": "listed", "log": "shared",
         }  # fmt: skip
 
+    UNDECLARED = BANK + "\nregistry.assign_tool_to_agent('wire_money', 'cleark', max_calls=1)\n"
+
+    def test_agents_that_only_grants_name(self, run: Run, app: App) -> None:
+        """
+        An agent that nobody declares, and that a grant names, is listed as such with what it may call.
+        """
+        where = f"{app(self.UNDECLARED)}:registry"
+        (found,) = (one for one in json.loads(run("agents", "--json", "--app", where)[1]) if one["name"] == "cleark")
+        _, out, err = run("agents", "--app", where)
+
+        assert (found["declared"], found["callable"]) == (False, ["wire_money", "log"])
+        assert "cleark (undeclared)" in out
+        assert "treasurer (undeclared)" not in out
+        assert err == ""
+
+    def test_matrix_of_agents_that_only_grants_name(self, run: Run, app: App) -> None:
+        """
+        Such an agent has a column of its own; a name that no grant has gets a note, and no column's title hides it.
+        """
+        where = f"{app(self.UNDECLARED)}:registry"
+        code, out, err = run("matrix", "--app", where)
+        _, asked, no_note = run("matrix", "--agent", "cleark", "--app", where)
+        _, _, note = run("matrix", "--agent", "carol", "--app", where)
+
+        assert (code, err, no_note) == (0, "", "")
+        assert "cleark" in out and "(undeclared)" in out
+        assert any(line.split()[:2] == ["wire_money", "granted"] for line in asked.splitlines())
+        assert "no agent 'carol' is declared" in note
+
     def test_matrix_of_many_agents_fits_a_terminal(self, app: App) -> None:
         """
         Agents that do not fit beside each other follow below, and no line is wider than the terminal.
@@ -164,7 +195,7 @@ class TestExport:
         assert (code, out) == (2, "")
         assert "openai-chat" in err
 
-    def test_an_agent_that_is_not_declared_is_told(self, run: Run) -> None:
+    def test_an_agent_that_is_not_declared_is_reported(self, run: Run) -> None:
         """
         The list of a stranger is that of what is shared, and standard error says so.
         """

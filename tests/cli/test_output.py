@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
-from praval_tools.cli.common import sanitize_text
+from praval_tools.cli.common import format_arguments, sanitize_text
 
 HOSTILE = """
 from praval_tools import Agent, Tool, ToolRegistry
@@ -69,3 +71,20 @@ class TestHostileText:
         What could move a cursor is spelled out, and other people's letters stay.
         """
         assert safe == sanitize_text(text)
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            ({"to": "ann", "amount": 3}, 'to="ann", amount=3'),
+            ('{"to": "ann", "amount": 3}', 'to="ann", amount=3'),
+            ('{"to": ', '"{\\"to\\": "'),
+            ("[1]", '"[1]"'),
+            ("[" * 100_000, None),
+        ],
+        ids=["object", "text", "no-json", "no-object", "deep"],
+    )
+    def test_of_refused_calls_are_shown_as_those_of_others(self, arguments: object, text: str | None) -> None:
+        """Arguments that a call was given as JSON text are shown as if they were an object, if they are one."""
+        assert (json.dumps(arguments) if text is None else text) == format_arguments(arguments)

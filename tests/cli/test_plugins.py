@@ -40,6 +40,11 @@ def type_in(site: Site, *arguments: str, folder: Path | None = None) -> tuple[in
     return done.returncode, done.stdout, done.stderr
 
 
+def list_names(run: Run, spec: str) -> list[str]:
+    """Return the names of the tools that `list` shows of an app."""
+    return [tool["name"] for tool in json.loads(run("list", "--json", "--app", spec)[1])]
+
+
 class TestWithoutCode:
     def test_installed_listed_granted_called(self, site: Site) -> None:
         """A plugin's tools are listed without `--app`, refused until they are granted, and run then."""
@@ -65,7 +70,7 @@ class TestWithoutCode:
         )["provenance"]  # fmt: skip
 
     def test_check_finds_no_fault_in_what_waits_to_be_granted(self, site: Site) -> None:
-        """That nobody owns or reaches a plugin's tools is no problem; a plugin that fails is one."""
+        """That nobody owns or reaches a plugin's tools is not a problem; a plugin that fails is one."""
         site.good()
         assert (0, "no problems in 2 tools and 0 agents.\n", "") == type_in(site, "check")
         site.install("bad", "1 / 0")
@@ -74,18 +79,32 @@ class TestWithoutCode:
         assert (1, ["plugin"]) == (code, [one["kind"] for one in json.loads(out)["problems"]])
         assert "Note: Plugin bad 1.0 (bad) (import): ZeroDivisionError" in err
 
-    def test_an_apps_registry_gets_them_too(self, site: Site, run: Run, app: App) -> None:
-        """With `--app` the plugins are loaded into that registry, unless the app has done so."""
+    def test_an_apps_registry_is_shown_as_the_program_has_it(self, site: Site, run: Run, app: App) -> None:
+        """
+        With `--app` plugins are in the registry where the app loads them, or where the configuration says so.
+
+        Broken before: every command loaded them, so that the tools of the listing were not those of the program.
+        """
         site.good()
-        name = app()
-        tools = [one["name"] for one in json.loads(run("list", "--json", "--app", f"{name}:registry")[1])]
+        spec = f"{app()}:registry"
         own = app(
-            "from praval_tools import ToolRegistry, load_plugins\n"
-            "registry = ToolRegistry()\nload_plugins(registry, exclude=['acme'])\n"
+            "from praval_tools import ToolRegistry, load_plugins\nregistry = ToolRegistry()\nload_plugins(registry)\n"
         )
 
-        assert ["wire_money", "quote", "log", "acme_query", "acme_count"] == tools
-        assert "[]\n" == run("list", "--json", "--app", f"{own}:registry")[1]
+        assert ["wire_money", "quote", "log"] == list_names(run, spec)
+        assert ["acme_query", "acme_count"] == list_names(run, f"{own}:registry")
+        Path("praval_tools.toml").write_text("autoload = true\n")
+        assert ["wire_money", "quote", "log", "acme_query", "acme_count"] == list_names(run, spec)
+
+    @pytest.mark.parametrize("command", ["list", "agents", "matrix", "why a acme_query", "check", "plugins", "stats"])
+    def test_looking_writes_nothing(self, site: Site, run: Run, app: App, command: str) -> None:
+        """No command that only shows something writes to the app's journal that a plugin was loaded."""
+        site.good()
+        Path("praval_tools.toml").write_text("autoload = true\n")
+        name = app("from praval_tools import ToolRegistry\nregistry = ToolRegistry(journal='work.db')\n")
+        run(*command.split(), "--app", f"{name}:registry")
+
+        assert (0, "") == run("audit", "--json", "--journal", "work.db")[:2]
 
     def test_no_plugin_no_app(self, site: Site, run: Run) -> None:
         """Where nothing is installed, or may be loaded, the command line asks for the app as ever."""

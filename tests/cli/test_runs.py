@@ -1,5 +1,7 @@
 """`runs`: list, show, resolve, replay."""
 
+# Tests of: runs, call_tree
+
 from __future__ import annotations
 
 import json
@@ -39,7 +41,9 @@ class TestRuns:
 
     def test_show(self, run: Run, app: App) -> None:
         """
-        A run is a tree: what was called inside a call stands below it, hostile names and errors are escaped.
+        A run is a tree with ids first: what was called inside a call stands below it, hostile text is escaped.
+
+        Its calls are counted as `runs` counts them: those that began.
         """
         run_app(app, "half", crash="last")
         (doubtful,) = list_calls_in_doubt(run, "half")
@@ -47,10 +51,13 @@ class TestRuns:
         lines = out.splitlines()
 
         assert (code, err) == (0, "")
-        assert lines[0] == "half: 6 calls, 5 with a result to replay, 1 in doubt"
-        assert [line[2:].split("(")[0] for line in lines[2:8]] == [
+        assert lines[0] == "half: 5 calls, 1 refused, 5 with a result to replay, 1 in doubt"
+        assert lines[0].split()[1] == run("runs", *JOURNAL)[1].splitlines()[1].split()[-2]
+        place = lines[1].index("call") + 2
+        assert [line[place:].split("(")[0] for line in lines[2:8]] == [
             "both", "  look", "  pay", "look", "\\x1b[31mevil[red]", "look",
         ]  # fmt: skip
+        assert lines[7].split()[0] == doubtful
         assert "[red]no \\x1b[31m such" in out and "\x1b" not in out
         assert f"praval-tools runs resolve half {doubtful} --result JSON | --error TEXT | --rerun" in out
 
@@ -86,12 +93,12 @@ class TestRuns:
     @pytest.mark.parametrize("command", ["show {}", "resolve {} c --rerun", "replay {} --dry"])
     def test_unknown_run(self, run: Run, app: App, command: str) -> None:
         """
-        A run that is not recorded is a problem that names similar ones.
+        A run that is not recorded is wrong usage, and similar ones are named.
         """
         name = run_app(app, "night-1")
         code, out, err = run("runs", *command.format("nigth-1").split(), "--app", f"{name}:registry")
 
-        assert (code, out, err) == (1, "", "Error: No run 'nigth-1' is recorded. Did you mean 'night-1'?\n")
+        assert (code, out, err) == (2, "", "Error: No run 'nigth-1' is recorded. Did you mean 'night-1'?\n")
 
     def test_unknown_command(self, run: Run) -> None:
         """

@@ -43,9 +43,9 @@ class RegistriesSideBySide(RuleBasedStateMachine):
         self.mine, self.other = Side(compat), Side(PRAVAL)
         self.count = 0
 
-    def same(self, act: Callable[[Side], Any]) -> None:
+    def same(self, action: Callable[[Side], Any]) -> None:
         """Do one thing on both sides, and compare what comes of it."""
-        expected, actual = outcome(lambda: act(self.other)), outcome(lambda: act(self.mine))
+        expected, actual = outcome(lambda: action(self.other)), outcome(lambda: action(self.mine))
         assert expected == actual
 
     @rule(
@@ -212,7 +212,7 @@ class TestSideBySide:
             fields = {"tool_name": name, "owned_by": "calculator", "shared": shared}
             tool, registry = side.tool(1, fields), side.registry
             for_all = side.tool(2, {"tool_name": name, "shared": True})
-            acts = {
+            actions = {
                 "register": lambda: registry.register_tool(tool),
                 "register for all": lambda: registry.register_tool(for_all),
                 "remove": lambda: registry.remove_tool_from_agent(name, "calculator"),
@@ -222,7 +222,7 @@ class TestSideBySide:
                 "clear": lambda: registry.clear_registry(),
             }
             output = [
-                (outcome(acts[step]), len(registry.get_tools_for_agent("calculator")),
+                (outcome(actions[step]), len(registry.get_tools_for_agent("calculator")),
                  len(registry.get_tools_for_agent("other")), registry.get_registry_stats())
                 for step in steps
             ]  # fmt: skip
@@ -248,8 +248,8 @@ class TestSideBySide:
     def output(self, module: Any, function: Any) -> Any:
         """Return everything that a decorated function tells, and what comes of running it."""
         return [
-            outcome(act)
-            for act in (
+            outcome(action)
+            for action in (
                 lambda: module.is_tool(function),
                 lambda: sorted(module.get_tool_info(function).items(), key=str),
                 lambda: function._praval_tool_name,
@@ -365,7 +365,7 @@ class TestOnOurRegistry:
             assert ["my tool"] == [one["tool_name"] for one in compat.list_tools(agent_name="ann")]
 
     def test_a_tool_may_not_register_for_another(self) -> None:
-        """Whoever runs inside of an agent acts in its name, and is reported with Praval's error class."""
+        """What runs inside of an agent runs in its name, and is reported with Praval's error class."""
 
         @praval_tools.tool("sneak", owned_by="intern")
         def sneak() -> str:

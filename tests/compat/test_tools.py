@@ -215,7 +215,7 @@ out.append([registry.get_tool("parcel").func is Parcel, registry.get_tool("pay")
 
 class TestOddDeclarations:
     def test_what_praval_takes_is_taken(self) -> None:
-        """Hints for type checkers alone, a class and a description that is no text: the same on both sides."""
+        """Hints for type checkers alone, a class and a description that is not text: the same on both sides."""
         said = []
         for module in (PRAVAL, compat):
             module.reset_tool_registry()

@@ -1,5 +1,7 @@
 """What the demo reads: the shipped data, data of the user's own, and what cannot be read."""
 
+# Tests of: input_files, question
+
 from __future__ import annotations
 
 import gzip
@@ -136,7 +138,7 @@ class TestOwnData:
     )
     def test_choice_of_columns(self, text: str, measure: str, by: str) -> None:
         """
-        The measure is the first column of numbers that is no id, the groups those of the first column of few values.
+        The measure is the first column of numbers that is not an id, the groups those of the first one of few values.
         """
         question = ask_about(text)
         collect_steps(question)
@@ -249,7 +251,7 @@ class TestBadInput:
             file.write_bytes(text.encode(encoding))
             assert read_table(file).get_column("stadt").values[0] == "Köln"
 
-    def test_same_headings_are_told_apart(self, tmp_path: Path) -> None:
+    def test_same_headings_are_distinguished(self, tmp_path: Path) -> None:
         """
         Empty and repeated headings get names of their own.
         """

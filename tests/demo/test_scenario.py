@@ -1,5 +1,7 @@
 """The scenario: what each agent does, is refused, and answers."""
 
+# Tests of: scenario, agents, app, tools, steps, plugin_scene
+
 from __future__ import annotations
 
 from demo_rig import collect_steps, empty_folder, flights, select_steps, steps  # noqa: F401
@@ -47,7 +49,7 @@ class TestPlay:
         explained = select_steps(steps, DecisionStep)[0].decision
         survey = select_steps(steps, AccessStep)[0].registry
 
-        assert (refused.name, refused.outcome, refused.decision.rule) == ("read_rows", "forbidden", "granted")
+        assert (refused.name, refused.outcome, refused.decision.rule) == ("read_rows", "forbidden", "out-of-bounds")
         assert "count" in explained.reason
         assert [one.rule for one in explained.tried][-1] == "granted"
         assert survey.state.find_grant(refused.decision.source.id).calls_left == 1

@@ -1,5 +1,7 @@
 """The figures of the demo: averages, what luck does, and how it is said."""
 
+# Tests of: statistics, phrases, table
+
 from __future__ import annotations
 
 import math

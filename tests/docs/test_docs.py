@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib import invalidate_caches
@@ -215,3 +216,38 @@ class TestReadme:
         links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text(encoding="utf-8"))
 
         assert [] == [link for link in links if "://" not in link and not (ROOT / link).is_file()]
+
+    def test_its_links_work_on_a_package_page(self) -> None:
+        """The description of the distribution has no link or picture that needs the files beside the README."""
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+        substitutions = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
+        description = (ROOT / "README.md").read_text(encoding="utf-8")
+        for substitution in substitutions:
+            description = re.sub(substitution["pattern"], substitution["replacement"], description)
+
+        assert [] == [link for link in re.findall(r"\]\(([^)]*)\)", description) if not link.startswith("https://")]
+        assert "Tutorial: from nothing to three agents" in description
+
+
+class TestThreatModel:
+    """What the threat model promises is tested."""
+
+    PAGE = ROOT / "docs" / "explanation" / "threat-model.md"
+
+    def test_every_promise_names_its_tests(self) -> None:
+        """Each row of its tables ends with tests."""
+        rows = [line for line in self.PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+        promises = [row for row in rows if not row.startswith("| promised |")]
+
+        assert 20 < len(promises)
+        assert [] == [row for row in promises if "::test_" not in row.rstrip(" |").rpartition("|")[2]]
+
+    def test_the_tests_exist(self) -> None:
+        """Each test that it names is there, in that file and class."""
+        named = re.findall(r"`(tests/[^`]+)`", self.PAGE.read_text(encoding="utf-8"))
+
+        assert [] == [name for name in named if not self._exists(*name.split("::"))]
+
+    def _exists(self, file: str, *names: str) -> bool:
+        path = ROOT / file
+        return path.is_file() and all(re.search(rf"(class|def) {name}\b", path.read_text("utf-8")) for name in names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -180,14 +181,13 @@ class TestLater:
         assert "too much" in str(result.error)
 
     def test_is_bound_to_what_was_asked(self, registry: ToolRegistry, execute: Execute, ran: list[Any]) -> None:
-        """Other arguments, another agent, another tool or id are not what was approved."""
+        """Other arguments, another agent, another tool or id are not what was approved, and use no answer up."""
         registry.grant("pay", "cid")
-        others = (call(amount=2), call(agent="cid"), call("apay"), call(call_id="2"))
-        for other in others:
-            execute(call())
-            registry.approvals.answer("1", Allow())
+        registry.approvals.answer(str(execute(call()).approval_id), Allow())
+        for other in (call(amount=2), call(agent="cid"), call("apay"), call(call_id="2")):
             assert Outcome.APPROVAL_REQUIRED is execute(other).outcome
         assert [] == ran
+        assert Outcome.OK is execute(call()).outcome
 
     def test_another_definition(self, registry: ToolRegistry, execute: Execute) -> None:
         """A tool that was replaced by another definition needs another approval."""
@@ -238,3 +238,23 @@ class TestLater:
         registry.add_policy(lambda *_: Ask("second"))
         registry.set_approval_handler(lambda _: Allow())
         assert (Outcome.OK, [("bob", 1)]) == (execute(call()).outcome, ran)
+
+
+@pytest.mark.parametrize("journal", [None, "memory"])
+def test_a_decimal_is_text_in_the_request(journal: str | None, clock: HandClock) -> None:
+    """Broken promise: a request is JSON; a tool with a `Decimal` crashed the call where it asked for an approval."""
+    registry = ToolRegistry(clock=clock, journal=journal)
+
+    @registry.tool(owned_by="ann", requires_approval=True)
+    def transfer(amount: Decimal, parts: list[Decimal], fee: Decimal = Decimal("0.10")) -> str:
+        """Transfer."""
+        return str(amount + fee)
+
+    sent = ToolCall("1", "transfer", {"amount": "1.20", "parts": ["2"]}, "ann")
+    other = ToolCall("1", "transfer", {"amount": "1.200", "parts": ["2"]}, "ann")
+    assert Outcome.APPROVAL_REQUIRED is registry.execute(sent).outcome
+    (request,) = registry.approvals.pending()
+    assert {"amount": "1.20", "parts": ["2"], "fee": "0.10"} == request.arguments
+    registry.approvals.answer(request.id, Allow())
+    assert Outcome.APPROVAL_REQUIRED is registry.execute(other).outcome
+    assert "1.30" == registry.execute(sent).result

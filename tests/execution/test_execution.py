@@ -1,4 +1,4 @@
-# Tests of: executor, pipeline, failures, policies
+# Tests of: executor, pipeline, failures, policies, results, runtime
 """Calls: every outcome by each method, on the fast path and in the pipeline; errors, interrupts, policies, closing."""
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class TestOutcomes:
         outcome, kind, error = FAILURES[name]
         call = mine(name + ending, x="no" if name == "add" else 1)
         results, caught = every_way(home, call), raised(home, call)
-        (text,) = {str(one).removesuffix(LATE) for one in (*caught, *(one.error for one in results))}
+        texts = [one.message if isinstance(one, errors.ToolAccessError) else str(one) for one in caught]
+        (text,) = {one.removesuffix(LATE) for one in (*texts, *(str(one.error) for one in results))}
 
         assert {(outcome, kind, None)} == {(one.outcome, one.error_type, one.result) for one in results}
         assert text.startswith(("oops", "the tool tried to end", f"Arguments for '{name}", f"Tool '{name}"))

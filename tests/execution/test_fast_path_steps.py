@@ -1,5 +1,7 @@
 """The fast path and the pipeline give the same answer for the same call, with policies, limits and hooks or without."""
 
+# Tests of: hooks
+
 from __future__ import annotations
 
 import asyncio
@@ -32,7 +34,9 @@ from praval_tools.registry.registry import get_runtime
 class Ward:
     """A registry with a policy, a limit and hooks, whose calls take the fast path or need the pipeline."""
 
-    def __init__(self, policy: Callable[[Ward, Any], Any], *, needs_pipeline: bool) -> None:
+    def __init__(
+        self, policy: Callable[[Ward, Any], Any], *, needs_pipeline: bool, hooks: tuple[str, ...] = ("before", "after")
+    ) -> None:
         self.registry = ToolRegistry(max_argument_depth=63 if needs_pipeline else 64, clock=HandClock())
         self.log: list[Any] = []
         for function in (two, many, extra):
@@ -42,7 +46,8 @@ class Ward:
         Agent("bob", registry=self.registry)
         self.registry.add_policy(lambda agent, tool, arguments: self._ask(policy, arguments), name="guard")
         self.registry.limits.set(agent="ann", concurrent=1, per_minute=4)
-        get_runtime(self.registry).install_hooks(CallHooks(before=(self._before,), after=(self._after,)))
+        functions = {"before": (self._before,), "after": (self._after,)}
+        get_runtime(self.registry).install_hooks(CallHooks(**{kind: functions[kind] for kind in hooks}))
 
     def _logged(self, function: Any) -> Any:
         @wraps(function)
@@ -65,7 +70,7 @@ class Ward:
     @property
     def places(self) -> list[tuple[int, int]]:
         """What is used of the limits: calls in flight, and calls begun."""
-        usages = get_runtime(self.registry).limits.list_usages("ann", "two")
+        usages = get_runtime(self.registry).limits.list_usages(("ann",), "two")
         return [(one.in_flight, len(one.recent_starts)) for one in usages]
 
 
@@ -117,17 +122,20 @@ class TestSteps:
 
         assert shown[1] == shown[0]
 
-    @given(st.sampled_from(["two", "many", "extra"]), arguments, st.sampled_from(sorted(POLICIES)))
-    def test_values_and_errors(self, name: str, given_: Any, policy: str) -> None:
+    @given(
+        st.sampled_from(["two", "many", "extra"]), arguments, st.sampled_from(sorted(POLICIES)),
+        st.sampled_from([("before",), ("after",), ("before", "after")]),
+    )  # fmt: skip
+    def test_values_and_errors(self, name: str, given_: Any, policy: str, hooks: tuple[str, ...]) -> None:
         """
-        `call` gives the same value or raises the same error.
+        `call` gives the same value or raises the same error, and its hooks are shown the same.
         """
         given_ = (
             {key: one for key, one in given_.items() if key not in ("self", "name")} if type(given_) is dict else {}
         )
         shown = []
         for needs_pipeline in (False, True):
-            ward = Ward(POLICIES[policy], needs_pipeline=needs_pipeline)
+            ward = Ward(POLICIES[policy], needs_pipeline=needs_pipeline, hooks=hooks)
             shown.append([_called(ward.registry, name, given_), ward.log, ward.places])
             ward.registry.close()
 
@@ -166,7 +174,7 @@ class TestSteps:
 
         assert {Outcome.OK, Outcome.LIMITED} == set(outcomes)
         assert 3 == max(most)
-        assert [0] == [one.in_flight for one in get_runtime(registry).limits.list_usages("ann", "stay")]
+        assert [0] == [one.in_flight for one in get_runtime(registry).limits.list_usages(("ann",), "stay")]
 
     def test_an_operators_call_takes_one_place(self) -> None:
         """

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from clocks import HandClock
 
 from praval_tools import (
     Allow,
+    Deny,
     NotOwnerError,
     Outcome,
     RetryableToolError,
@@ -23,6 +26,8 @@ from praval_tools import (
     ToolUsageError,
     current_agent,
 )
+from praval_tools.execution.hooks import CallHooks
+from praval_tools.registry.registry import get_runtime
 
 Execute = Callable[[ToolCall], ToolResult]
 
@@ -172,6 +177,46 @@ class TestTimeOuts:
 
         assert attempts == execute(call("slow")).attempts == len(tries)
 
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_every_attempt_counts(
+        self, registry: ToolRegistry, execute: Execute, is_async: bool, tmp_path: Path
+    ) -> None:
+        """A call that ran three times and timed out each time says three, in its result and in the journal."""
+        go, tries = threading.Event(), list[int]()
+        registry.journal = tmp_path / "j.db"
+
+        def slow() -> None:
+            """Be slow."""
+            tries.append(1)
+            go.wait(30)
+
+        async def slow_later() -> None:
+            """Be slow."""
+            tries.append(1)
+            await asyncio.Event().wait()
+
+        function = slow_later if is_async else slow
+        registry.tool("slow", owned_by="ann", timeout=0.02, idempotent=True, retries=2)(function)
+        result = execute(call("slow"))
+        go.set()
+        recorded = [entry.event for entry in registry.journal.read(type="agent_tool_result")]
+        registry.close()
+        assert (Outcome.TIMEOUT, 3, 3) == (result.outcome, result.attempts, len(tries))
+        assert [3] == [event.attempts for event in recorded]
+
+    def test_a_refusal_after_attempts_counts_them(self, registry: ToolRegistry, execute: Execute) -> None:
+        """What is refused while it waits for its next try says how often it ran."""
+
+        @registry.tool("taken", owned_by="ann")
+        def taken() -> None:
+            """Have itself taken away, and fail."""
+            with registry.as_operator():
+                registry.block("taken", "ann")
+            raise RetryableToolError("soon")
+
+        result = execute(call("taken"))
+        assert (Outcome.FORBIDDEN, 1) == (result.outcome, result.attempts)
+
     def test_closing_ends_the_wait(self) -> None:
         """A call that waits for its next try ends with its last error when the registry closes."""
         registry, failed = ToolRegistry(retries=1, retry_wait=3600), threading.Event()
@@ -247,6 +292,74 @@ class TestLimits:
         assert (Outcome.OK, ["handler"]) == (execute(call(name)).outcome, [one for one in seen if one == "handler"])
         assert (Outcome.LIMITED, 1) == (execute(call(name)).outcome, seen.count("handler"))
 
+    def test_of_each_member_of_a_chain(
+        self, registry: ToolRegistry, execute: Execute, clock: HandClock, name: str
+    ) -> None:
+        """A call takes a place under the limits of all for whom it is made: fresh names of delegates are no way out."""
+        boss = registry.agent("ann")
+        for limit in ({"agent": "ann"}, {"agent": "ann", "tool": name}):
+            registry.limits.set(**limit, per_minute=2)
+            delegates = [boss.delegate(f"h{at}", mode="inherit") for at in range(3)]
+            outcomes = [execute(call(name, agent)).outcome for agent in delegates]  # type: ignore[arg-type]
+            assert [Outcome.OK, Outcome.OK, Outcome.LIMITED] == outcomes
+            assert Outcome.LIMITED is execute(call(name)).outcome
+            registry.limits.set(**limit)
+            clock.seconds += 61
+        registry.limits.set(agent="ann", per_minute=1)
+        twice = boss.delegate("bob", mode="inherit").delegate("ann", mode="inherit")
+        assert Outcome.OK is execute(call(name, twice)).outcome  # type: ignore[arg-type]
+
+    def test_of_a_delegate(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
+        """The limit of the agent that calls counts too, and stops nobody else."""
+        registry.limits.set(agent="bob", concurrent=1, per_minute=1)
+        bob = registry.agent("ann").delegate("bob", mode="inherit")
+        outcomes = [execute(call(name, agent)).outcome for agent in (bob, bob, "ann")]  # type: ignore[arg-type]
+        assert [Outcome.OK, Outcome.LIMITED, Outcome.OK] == outcomes
+
+    @pytest.mark.parametrize("limit", [{"per_minute": 1}, {"per_run": 1}, {"concurrent": 1}])
+    def test_refused_and_waiting_calls_take_no_place(
+        self, registry: ToolRegistry, execute: Execute, name: str, limit: dict[str, int]
+    ) -> None:
+        """A call that waits for an approval, is denied it, or is refused at the last moment uses nothing up."""
+        registry.configure(name, requires_approval=True)
+        registry.limits.set(agent="ann", **limit)
+        assert [Outcome.APPROVAL_REQUIRED] * 2 == [execute(call(name, run="r")).outcome for _ in range(2)]
+        registry.set_approval_handler(lambda _: Deny("no"))
+        assert [Outcome.APPROVAL_DENIED] * 2 == [execute(call(name, run="r")).outcome for _ in range(2)]
+        taken: list[list[int]] = []
+
+        def take_away(_: object) -> Allow:
+            """Allow it, when it is too late."""
+            taken.append([usage.in_flight for usage in get_runtime(registry).limits.list_usages(("ann",), name)])
+            registry.block(name, "ann")
+            return Allow()
+
+        registry.set_approval_handler(take_away)
+        assert Outcome.FORBIDDEN is execute(call(name, run="r")).outcome
+        assert [[0]] == taken
+        registry.unblock(name, "ann")
+        registry.set_approval_handler(lambda _: Allow())
+        assert Outcome.OK is execute(call(name, run="r")).outcome
+        expected = Outcome.OK if "concurrent" in limit else Outcome.LIMITED
+        assert expected is execute(call(name, run="r")).outcome
+
+    def test_a_decision_that_is_out_of_date_takes_no_place(
+        self, registry: ToolRegistry, execute: Execute, name: str
+    ) -> None:
+        """A call that finds its permission gone when its function is to be entered uses nothing up."""
+        registry.limits.set(tool=name, per_minute=1)
+        registry.configure(name, retries=1)
+
+        def revoke(**_: object) -> None:
+            """Take the tool away behind the decision."""
+            registry.block(name, "ann")
+
+        get_runtime(registry).install_hooks(CallHooks(before=(revoke,)))
+        assert Outcome.FORBIDDEN is execute(call(name)).outcome
+        get_runtime(registry).install_hooks(CallHooks())
+        registry.unblock(name, "ann")
+        assert [Outcome.OK, Outcome.LIMITED] == [execute(call(name)).outcome for _ in range(2)]
+
     def test_removing(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
         """A limit set to nothing is gone, and a tighter one counts what was used."""
         registry.limits.set(tool=name, per_minute=5)
@@ -319,6 +432,27 @@ class TestConcurrent:
         assert 0 == registry.drain(timeout=30)
         outcomes = iter(lambda: registry.execute(call("slow")).outcome, Outcome.OK)
         assert all(one is Outcome.LIMITED for one in outcomes)
+
+
+class TestDrain:
+    def test_waits_for_calls_on_behalf(self, registry: ToolRegistry) -> None:
+        """Draining an agent waits for the calls that others make on its behalf."""
+        inside, go = threading.Event(), threading.Event()
+
+        @registry.tool("stay", owned_by="ann")
+        def stay() -> list[int]:
+            """Stay, and count who else is inside."""
+            inside.set()
+            go.wait(30)
+            return [registry.drain(agent=agent, timeout=0) for agent in ("ann", "bob", "cid")]
+
+        bob = registry.agent("ann").delegate("bob", mode="inherit")
+        with ThreadPoolExecutor(1) as pool:
+            job = pool.submit(bob.call, "stay")
+            inside.wait(30)
+            counts = [registry.drain(agent=agent, tool="stay", timeout=0) for agent in ("ann", "bob", "cid")]
+            go.set()
+            assert ([1, 1, 0], [0, 0, 0]) == (counts, job.result(30))
 
 
 class TestSetting:

@@ -44,21 +44,31 @@ class TestTime:
         released.set()
         assert (0, [True, True]) == (home.drain(timeout=WAIT), seen)
 
-    @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.TIMEOUT])
-    def test_a_swallowed_cancellation(self, home: ToolRegistry, body: Body, outcome: Outcome) -> None:
+    @pytest.mark.parametrize("answer", [None, ZeroDivisionError, SystemExit])
+    def test_a_swallowed_cancellation(self, home: ToolRegistry, body: Body, answer: type[BaseException] | None) -> None:
         """
-        A tool that answers its time-out by a value has finished, by an error is late; the caller stays uncancelled.
+        Broken promise: a tool that timed out is late, whatever it answers; the caller stays uncancelled.
+
+        It was `ok` where the loop waited for its value, and `timeout` where sync code gave up waiting.
         """
         home.configure("probe_later", timeout=0.01)
 
         async def stubborn() -> None:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
-            await asyncio.sleep(0, 1 / (outcome is Outcome.OK))
+            await asyncio.sleep(0)
+            if answer is not None:
+                raise answer
 
         body.append(stubborn)
-        assert (outcome, 0) == asyncio.run(awaited(home, "probe_later"))
-        assert outcome is home.execute(mine("probe_later")).outcome
+        results = [*every_way(home, mine("probe_later")), *home.execute_batch([mine("probe_later")] * 2)]
+
+        assert {Outcome.TIMEOUT} == {result.outcome for result in results}
+        assert (Outcome.TIMEOUT, 0) == asyncio.run(awaited(home, "probe_later"))
+        with pytest.raises(errors.ToolTimeoutError):
+            home.toolset("ann").call("probe_later")
+        with pytest.raises(errors.ToolTimeoutError):
+            asyncio.run(home.toolset("ann").acall("probe_later"))
 
     def test_somebody_elses_time_out(self, home: ToolRegistry, body: Body) -> None:
         """

@@ -127,7 +127,7 @@ class TestGolden:
         lambda registry, name: registry.schemas("ann", name),
         lambda registry, name: registry.schemas_json("ann", name),
         lambda registry, name: registry.agent("ann").schemas(name),
-        lambda registry, name: parse_tool_calls(name, {}),
+        lambda registry, name: parse_tool_calls(name or "", {}),  # None: the reply tells its own
         lambda registry, name: PACK.get_schema(name),
     ])  # fmt: skip
     @pytest.mark.parametrize("name", ["openai", "", None, ["anthropic"], 3])
@@ -257,7 +257,7 @@ def _small(value: int) -> int:
     return value
 
 
-def _odd(a: str) -> str:
+def _odd(a: Annotated[str, "half \ud800 of one"]) -> str:
     return a
 
 
@@ -387,10 +387,9 @@ class TestHostile:
             assert not is_strict(made)
 
     def test_what_no_wire_carries_is_replaced(self) -> None:
-        """Half of a surrogate pair in a description or an enum does not keep the other tools from the model."""
+        """Half of a surrogate pair in the hint of a parameter does not keep the other tools from the model."""
         with ToolRegistry() as registry:
-            _odd.__doc__ = "half \ud800 of one\n\nArgs:\n    a: \udfff"
-            registry.register_tool(Tool.from_function(_odd))
+            registry.register_tool(Tool.from_function(_odd, description="Odd."))
             registry.share_tool("_odd")
             for api_format in NAMES:
                 text = registry.schemas_json("ann", api_format).decode()

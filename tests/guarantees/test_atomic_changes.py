@@ -30,13 +30,13 @@ def make_registry() -> tuple[ToolRegistry, list[Any]]:
     return registry, events
 
 
-def make_tool() -> Tool[..., Any]:
-    return Tool.from_function(lambda: None, "fresh", owned_by="ann", category="new", tags=["u"], description="New.")
+def make_tool(name: str = "fresh") -> Tool[..., Any]:
+    return Tool.from_function(lambda: None, name, owned_by="ann", category="new", tags=["u"], description="New.")
 
 
 CHANGES: dict[str, Callable[[ToolRegistry], Any]] = {
     "register": lambda registry: registry.register_tool(make_tool()),
-    "replace": lambda registry: registry.register_tool(make_tool().with_metadata(tool_name="add"), replace=True),
+    "replace": lambda registry: registry.register_tool(make_tool("add"), replace=True),
     "unregister": lambda registry: registry.unregister_tool("wire"),
     "assign": lambda registry: registry.assign_tool_to_agent("add", "bob", max_calls=2, where=None),
     "lend": lambda registry: registry.grant("wire", "dan", by="ann"),
@@ -68,7 +68,7 @@ def run_with_fault(number: int, work: Callable[[], Any]) -> bool:
         code = frame.f_code
         if (
             "praval_tools" not in code.co_filename
-            or code.co_name in ("_try_publish", "_notify_subscribers")
+            or code.co_name in ("_try_publish", "deliver_events")
             or _is_notifying(frame)
         ):
             return None

@@ -132,10 +132,10 @@ class TestRevocation:
         assert Outcome.OK is get_outcome(registry, "victim")
 
     def test_of_a_misspelt_name(self, registry: ToolRegistry) -> None:
-        """A removal that names no tool warns, with near names, and shows in the problems."""
+        """A removal that names no tool warns, with near names, and records nothing for a tool that comes later."""
         with pytest.warns(UnknownToolWarning, match="victim"):
-            registry.remove_tool_from_agent("victin", "mal")
-        assert "victin" in " ".join(map(str, registry.problems()))
+            assert not registry.remove_tool_from_agent("victin", "mal")
+        assert "victin" not in " ".join(map(str, registry.problems()))
 
     def test_while_a_cancelled_call_waits(self, registry: ToolRegistry) -> None:
         """A call that was cancelled before it was admitted does not run afterwards, and spends nothing."""
@@ -206,7 +206,7 @@ class TestBounds:
         assert [Outcome.FORBIDDEN, Outcome.OK] == [get_outcome(registry, "pay", amount=one) for one in ("5000.0", "1")]
 
     def test_models_that_hide_fields(self, registry: ToolRegistry) -> None:
-        """The same for pydantic models that leave fields out or give them another name."""
+        """A pydantic model that leaves a field out where it writes itself is bounded by what it holds."""
         pydantic = pytest.importorskip("pydantic")
         Model = pydantic.create_model("Model", a=(int, pydantic.Field(0, exclude=True)))
 
@@ -216,8 +216,9 @@ class TestBounds:
 
         take.__annotations__["one"] = Model
         registry.register_tool(Tool.from_function(take))
-        with pytest.raises(GrantError, match="Model.a"):
-            registry.grant("take", "mal", where={"one": {"properties": {"a": {"maximum": 10}}, "required": []}})
+        registry.grant("take", "mal", where={"one": {"properties": {"a": {"maximum": 10}}, "required": []}})
+        assert Outcome.FORBIDDEN is get_outcome(registry, "take", one={"a": 11})
+        assert Outcome.OK is get_outcome(registry, "take", one={"a": 10})
 
     def test_defaults_that_only_the_function_knows(self, registry: ToolRegistry) -> None:
         """A default of the function behind a given schema is bounded like any other."""

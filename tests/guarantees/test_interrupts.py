@@ -160,7 +160,7 @@ def _is_step(frame: FrameType) -> bool:
 
 def _count_places(registry: ToolRegistry, tool: str) -> list[int]:
     """Return how many places are taken under each limit of ann's calls to the tool."""
-    return [usage.in_flight for usage in get_runtime(registry).limits.list_usages("ann", tool)]
+    return [usage.in_flight for usage in get_runtime(registry).limits.list_usages(("ann",), tool)]
 
 
 @pytest.fixture(params=["policy", "limit", "hook", "all"])
@@ -213,6 +213,40 @@ class TestSteps:
             assert {0} >= set(_count_places(stepped_registry, "later")), times
         assert times > 5
         assert 1.0 == asyncio.run(tools.acall("later", x=1.0))
+
+
+def _interrupting_entry(function: str) -> Trace:
+    """Return a trace function that raises once, where *function* is entered."""
+    left = [1]
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "call" and frame.f_code.co_qualname == function and left:
+            left.clear()
+            raise KeyboardInterrupt
+
+    return trace
+
+
+class TestPlaces:
+    @pytest.mark.parametrize("function", ["Limits.release", "CallProgress.release_limits"])
+    @pytest.mark.parametrize("needs_pipeline", [False, True])
+    def test_an_interrupt_before_they_are_given_back(
+        self, registry: ToolRegistry, function: str, needs_pipeline: bool
+    ) -> None:
+        """Ctrl-C on entry into what gives the places under limits back leaves none taken."""
+        registry.configure("add", retries=1 if needs_pipeline else 0)
+        registry.limits.set(agent="ann", concurrent=1)
+        tools, before = registry.toolset("ann"), sys.gettrace()
+        tools.call("add", x=1.0, y=2.0)
+        sys.settrace(_interrupting_entry(function))
+        try:
+            tools.call("add", x=1.0, y=2.0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert [0] == _count_places(registry, "add")
+        assert 3.0 == tools.call("add", x=1.0, y=2.0)
 
 
 class TestRuns:

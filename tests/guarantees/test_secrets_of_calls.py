@@ -27,7 +27,7 @@ from praval_tools import (
     ToolRegistry,
     ToolResult,
 )
-from praval_tools.errors import ReplayMismatchError
+from praval_tools.errors import RedactionKeyError, ReplayMismatchError
 from praval_tools.journal.redaction.redactor import MARKER_PATTERN
 
 pytestmark = pytest.mark.usefixtures("recording_path")
@@ -393,9 +393,9 @@ class TestReplay:
         secret_tools.call("bare", {"pin": "long enough"})
 
     def test_with_a_key_of_the_environment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """`PRAVAL_TOOLS_KEY` is used, no file is made, and under another key the secret is another one."""
+        """`PRAVAL_TOOLS_KEY` is used, no file is made, and another key is refused: it would repeat the call."""
         found = []
-        for key in ("a key of some length", "a key of some length", "another key entirely"):
+        for key in ("a key of some length", "a key of some length"):
             monkeypatch.setenv("PRAVAL_TOOLS_KEY", key)
             secret_tools = SecretTools(tmp_path)
             with secret_tools.registry.run("r"):
@@ -404,7 +404,10 @@ class TestReplay:
             assert key.encode() not in secret_tools.stored()
             secret_tools.registry.close()
 
-        assert [False, True, False] == found
+        monkeypatch.setenv("PRAVAL_TOOLS_KEY", "another key entirely")
+        with pytest.raises(RedactionKeyError, match="PRAVAL_TOOLS_KEY"):
+            SecretTools(tmp_path)
+        assert [False, True] == found
         assert [] == list(tmp_path.glob("*.key"))
 
 

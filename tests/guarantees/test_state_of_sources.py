@@ -23,10 +23,12 @@ from praval_tools import (
 from praval_tools.errors import UnknownGrantError
 from praval_tools.tools.source import Source
 
+KINDS = {"act-beats-declaration", "act-waits"}
 PROGRAM = """
 import sys
-from praval_tools import ToolRegistry
+from praval_tools import Agent, ToolRegistry
 registry = ToolRegistry(journal="runs.db")
+clerk = Agent("clerk", registry=registry)
 @registry.tool("look")
 def look() -> str:
     \"\"\"Look.\"\"\"
@@ -55,7 +57,7 @@ class TestSource:
         with ToolRegistry(journal=store) as second:
             second.tool("spend", owned_by="treasurer")(make_foreign_tool())
             assert "forbidden" == outcome(second, "spend", amount=1)
-            assert ["act-waits"] == [one.kind for one in second.problems() if one.kind.startswith("act-")]
+            assert ["act-waits"] == [one.kind for one in second.problems() if one.kind in KINDS]
         with Started(store) as third:
             assert "ok" == outcome(third, "spend", amount=1)
 
@@ -186,7 +188,7 @@ class TestSource:
             if what == "revoke":
                 second.revoke(grant)
             elif what.startswith("remove"):
-                with pytest.warns(UnknownToolWarning, match="is taken from the agent once there is one"):
+                with pytest.warns(UnknownToolWarning, match="grants that wait for the tool ended"):
                     second.remove_tool_from_agent("spend", "clerk")
             else:
                 second.retire_agent("clerk")
@@ -206,10 +208,10 @@ def _waiting(registry: ToolRegistry) -> list[Any]:
 class TestProblems:
     def of(self, registry: ToolRegistry) -> list[tuple[str, str]]:
         """Return kind and subject of the problems with changes."""
-        return [(one.kind, one.subject) for one in registry.problems() if one.kind.startswith("act-")]
+        return [(one.kind, one.subject) for one in registry.problems() if one.kind in KINDS]
 
     def test_a_change_that_beats_a_declaration(self, store: Any) -> None:
-        """Owner, sharing and configured fields that are not as declared are told, with both values; then not."""
+        """Owner, sharing and configured fields that are not as declared are reported, with both values; then not."""
         with Started(store) as first:
             first.transfer_ownership("spend", "clerk")
             first.unshare_tool("open")
@@ -226,7 +228,7 @@ class TestProblems:
             assert [] == self.of(third)
 
     def test_a_removal_of_what_is_listed(self, store: Any) -> None:
-        """An agent that lists a tool which was taken from it, or from which it is blocked, is told."""
+        """An agent that lists a tool which was taken from it, or from which it is blocked, is reported."""
         with Started(store) as first:
             first.remove_tool_from_agent("open", "reader")
             first.block("look", "reader")
@@ -293,7 +295,7 @@ class TestStartUpCode:
             assert first.assign_tool_to_agent("look", "clerk", expires=timedelta(hours=1))
             first.revoke(first.grants()[0])
         with Started(store) as second:
-            with pytest.warns(AccessWarning, match="was taken"):
+            with pytest.warns(AccessWarning, match="was removed"):
                 assert not second.assign_tool_to_agent("look", "clerk", expires=timedelta(hours=1))
             assert second.assign_tool_to_agent("look", "clerk", expires=timedelta(hours=2))
 

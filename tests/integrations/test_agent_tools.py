@@ -74,7 +74,7 @@ class TestNames:
             ]
 
     def test_a_namespace_travels_with_an_underscore(self, registry: ToolRegistry) -> None:
-        """A dot is no letter of providers: the wire name is offered, and a call under it finds the tool."""
+        """Providers take no dot in a name: the wire name is offered, and a call under it finds the tool."""
 
         @registry.tool("math.add", owned_by="analyst")
         def add(x: int, y: int) -> int:
@@ -320,7 +320,7 @@ class TestAgentsOwnTools:
         assert "run" in agents[1].tools
 
     def test_a_right_that_is_gone_is_not_given_back(self, registry: ToolRegistry) -> None:
-        """An agent's stale copy of a tool is no permission: what was revoked before `attach` stays revoked."""
+        """An agent's stale copy of a tool permits nothing: what was revoked before `attach` stays revoked."""
         with install(registry):
             grant = registry.grant("lend", "analyst")
             registry.share_tool("wire")

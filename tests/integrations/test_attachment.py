@@ -27,7 +27,7 @@ from praval_rig import (
     scripted,
 )
 
-from praval_tools import AccessWarning, Agent, Tool, ToolRegistry, ToolUsageError
+from praval_tools import AccessWarning, Agent, Tool, ToolRegistry, ToolUsageError, UnknownToolError
 from praval_tools.integrations.praval import attach, install, uninstall
 from praval_tools.journal.events import AgentToolCall
 
@@ -162,11 +162,11 @@ class TestRounds:
             agents[name] = praval.Agent(name, provider=f"script-{name}", config={"max_tool_rounds": rounds + 1})
             attach(agents[name], registry)
 
-        def talk(name: str) -> None:
+        def converse(name: str) -> None:
             gate.wait()
             agents[name].chat("go")
 
-        threads = [threading.Thread(target=talk, args=(name,)) for name in ran]
+        threads = [threading.Thread(target=converse, args=(name,)) for name in ran]
         for one in threads:
             one.start()
         gate.wait()
@@ -195,7 +195,7 @@ class TestRounds:
         assert ["night", "night"] == [one.run_id for one in registry.journal.events() if isinstance(one, AgentToolCall)]
 
 
-ACTS = st.lists(
+CHANGES = st.lists(
     st.tuples(
         st.sampled_from(["assign", "remove", "block", "unblock", "share", "unshare", "disable", "enable", "transfer"]),
         st.sampled_from(["own", "foreign", "lone"]),
@@ -206,7 +206,7 @@ ACTS = st.lists(
 
 class TestAnyHistory:
     @settings(max_examples=40, deadline=None)
-    @given(rounds=st.lists(ACTS, min_size=1, max_size=5))
+    @given(rounds=st.lists(CHANGES, min_size=1, max_size=5))
     def test_what_is_offered_is_what_can_be_called(self, rounds: list[list[tuple[str, str]]]) -> None:
         """Whatever is done between the rounds of a chat: the offer is what `explain` allows, and so is what runs."""
         with clean(), ToolRegistry() as registry:
@@ -214,17 +214,17 @@ class TestAnyHistory:
                 registry.register_tool(Tool.from_function(copied(), name=name, owned_by=owner))
             expected: list[tuple[list[str], list[bool]]] = []
 
-            def turn(acts: list[tuple[str, str]]) -> Any:
+            def turn(changes: list[tuple[str, str]]) -> Any:
                 def step() -> Any:
-                    for act, name in acts:
-                        do(registry, act, name)
+                    for change, name in changes:
+                        do(registry, change, name)
                     may = {name: registry.explain("ann", name).allowed for name in ("own", "foreign", "lone")}
                     expected.append(([name for name, yes in may.items() if yes], [not yes for yes in may.values()]))
                     return [(name, {"x": 1}) for name in may]
 
                 return step
 
-            model = scripted("script", *(turn(acts) for acts in rounds), "done")
+            model = scripted("script", *(turn(changes) for changes in rounds), "done")
             with attach(praval.Agent("ann", provider="script"), registry) as held:
                 held.theirs.chat("go")
 
@@ -232,9 +232,9 @@ class TestAnyHistory:
         assert [wrong for _, errors in expected for wrong in errors] == model.errors
 
 
-def do(registry: ToolRegistry, act: str, name: str) -> None:
-    """Do one act of the operator that concerns ann and a tool."""
-    acts: dict[str, Callable[[], Any]] = {
+def do(registry: ToolRegistry, change: str, name: str) -> None:
+    """Do one change of the operator that concerns ann and a tool."""
+    changes: dict[str, Callable[[], Any]] = {
         "assign": lambda: registry.assign_tool_to_agent(name, "ann"),
         "remove": lambda: registry.remove_tool_from_agent(name, "ann"),
         "block": lambda: registry.block(name, "ann"),
@@ -247,7 +247,7 @@ def do(registry: ToolRegistry, act: str, name: str) -> None:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccessWarning)  # assigning what is blocked
-        acts[act]()
+        changes[change]()
 
 
 class TestBeginAndEnd:
@@ -264,6 +264,22 @@ class TestBeginAndEnd:
 
         assert tools is theirs.tools
         assert (own, runtime) == (vars(theirs), vars(theirs.runtime))
+
+    def test_an_attached_agent_manages_its_tools_by_name(self, registry: ToolRegistry) -> None:
+        """`add_tool`, `remove_tool`, `list_tools` and `tool_exists` speak of what it may call, until it is detached."""
+        theirs = analyst()._praval_agent
+        with attach(theirs, registry):
+            held = theirs.list_tools()
+            assert held == list(theirs.tools)
+            assert "lend" not in held
+            theirs.add_tool("lend")
+            assert [*held, "lend"] == sorted(theirs.list_tools(), key=[*held, "lend"].index)
+            assert [True, False] == [theirs.tool_exists("lend"), theirs.tool_exists("nope")]
+            assert [True, False] == [theirs.remove_tool("lend"), theirs.tool_exists("lend")]
+            with pytest.raises(UnknownToolError, match="'lend'"):
+                theirs.add_tool("lendd")
+
+        assert not hasattr(theirs, "list_tools")
 
     def test_uninstalling_while_a_chat_runs(self, registry: ToolRegistry) -> None:
         """The attached agent's chat goes on through the registry that it was attached to."""

@@ -176,7 +176,7 @@ class TestChangedByOthers:
         assert runtime == vars(agent.runtime)
 
     def test_a_tool_that_is_taken_while_the_entries_are_gone_through(self, registry: ToolRegistry) -> None:
-        """Praval goes through an agent's tools when a chat begins; what is taken meanwhile is no error."""
+        """Praval goes through an agent's tools when a chat begins; what is taken meanwhile raises no error."""
         agent = clerk("mine")
         with attach(agent, registry):
             values, items = iter(agent.tools.values()), iter(agent.tools.items())
@@ -282,7 +282,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
     def test_what_ends_a_program_ends_the_chat(self, registry: ToolRegistry, kind: type[BaseException]) -> None:
-        """What is no `Exception` reaches the caller of the chat, as in Praval, and is in the journal."""
+        """What is not an `Exception` reaches the caller of the chat, as in Praval, and is in the journal."""
 
         @registry.tool("ends", owned_by="clerk")
         def ends(x: int) -> str:

@@ -1,6 +1,6 @@
 """Events: their JSON is stable, reads back as it was, and whatever else is refused by name."""
 
-# Tests of: codec, value_codec
+# Tests of: codec, value_codec, recorded_decisions
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ from praval_tools.journal.events import (
     EventSubject,
     EventType,
     JournalEvent,
-    RecordedDecision,
     get_subject,
-    to_recorded_decision,
 )
+from praval_tools.journal.recorded_decisions import RecordedDecision, to_recorded_decision
 from praval_tools.journal.value_codec import OpaqueValue, pack_value, unpack_value
 
 GOLDEN = Path(__file__).parent / "golden_events.jsonl"

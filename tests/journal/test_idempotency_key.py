@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from praval_tools import Agent, ToolCall, ToolContext, ToolRegistry
+from praval_tools import Agent, RetryableToolError, ToolCall, ToolContext, ToolRegistry
 
 
 @pytest.fixture
@@ -52,3 +52,57 @@ class TestKey:
 
         assert len(keys) == 2
         assert len(set(keys)) == 1
+
+    def test_is_that_of_the_entry_in_a_run(self, registry: ToolRegistry, keys: list[str]) -> None:
+        """
+        A call that an older version recorded runs again with the key that it had: the run, and the id there.
+        """
+        with registry.run("today"):
+            registry.execute(ToolCall("call_0", "pay", {"amount": 5}, "clerk"))
+
+        assert ["today/call_0"] == keys
+
+
+class TestKeyOutsideOfRuns:
+    @pytest.mark.parametrize(("journal", "run_id"), [(None, None), (None, "claimed"), ("memory", None)])
+    def test_is_of_one_call(self, journal: str | None, run_id: str | None) -> None:
+        """
+        Two principals, tools or arguments never share a key, whatever ids and runs their models name; sent again, the
+        same call has the same key.
+        """
+        keys, registry = list[str](), ToolRegistry(journal=journal)
+
+        def pay(amount: int, context: ToolContext) -> None:
+            """Pay an amount."""
+            keys.append(context.idempotency_key)
+
+        for name in ("pay", "refund"):
+            registry.tool(name, shared=True)(pay)
+        for tool, amount in (("pay", 1), ("pay", 2), ("refund", 1)):
+            for agent, delegators in (("ann", ()), ("bob", ()), ("ann", ("bob",))):
+                for _ in range(2):
+                    call = ToolCall("call_0", tool, {"amount": amount}, agent, run_id, delegators)
+                    assert registry.execute(call).success
+        registry.close()
+
+        assert keys[::2] == keys[1::2]
+        assert 9 == len(set(keys))
+
+    @pytest.mark.parametrize("journal", [None, "memory"])
+    def test_stays_when_the_call_is_tried_again(self, journal: str | None) -> None:
+        """
+        A call that is retried has the key of its first attempt, also where nobody gave it an id.
+        """
+        keys, registry = list[str](), ToolRegistry(journal=journal, retry_wait=0)
+
+        @registry.tool("pay", shared=True, retries=1, idempotent=True)
+        def pay(context: ToolContext) -> int:
+            """Pay."""
+            keys.append(context.idempotency_key)
+            if len(keys) == 1:
+                raise RetryableToolError("try again")
+            return len(keys)
+
+        assert 2 == registry.agent("ann").call("pay")
+        registry.close()
+        assert keys[0] == keys[1]

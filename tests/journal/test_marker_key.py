@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from praval_tools import ToolRegistry
 from praval_tools.errors import RedactionKeyError
 from praval_tools.journal.redaction.marker_key import KEY_VARIABLE, load_key
 
@@ -102,3 +105,106 @@ class TestKey:
         """Where the file cannot be created the error says where, and what else can be done."""
         with pytest.raises(RedactionKeyError, match="cannot be created"):
             load_key(tmp_path / "none" / "x", environ={})
+
+
+class TestMissingKey:
+    """
+    Broken promise: at most once, also after a restart.
+
+    A missing key file was replaced in silence: no recorded call with a secret matched, and the effect came twice.
+    """
+
+    def test_beside_markers(self, tmp_path: Path) -> None:
+        """A journal that holds markers is refused without its key, and accepted again with it; nothing runs twice."""
+        path, key = tmp_path / "runs.db", tmp_path / "runs.db.key"
+        effects: list[str] = []
+        _pay(path, effects)
+        kept = key.read_bytes()
+        key.unlink()
+
+        with pytest.raises(RedactionKeyError, match="is missing, and the journal holds secrets.*Restore it") as caught:
+            _pay(path, effects)
+        assert KEY_VARIABLE in str(caught.value) and not key.exists()
+
+        key.write_bytes(kept)
+        key.chmod(0o600)
+        _pay(path, effects)
+        assert ["paid"] == effects
+
+    def test_without_markers(self, tmp_path: Path) -> None:
+        """A journal without secrets gets a new key: nothing in it depends on the old one."""
+        for _ in range(2):
+            with ToolRegistry(journal=tmp_path / "runs.db"):
+                (tmp_path / "runs.db.key").unlink()
+
+
+class TestAnotherKey:
+    """
+    Broken promise: at most once, also after a restart.
+
+    The key of another journal, or a changed `PRAVAL_TOOLS_KEY`, was taken without a word: the effect came twice.
+    """
+
+    def test_the_file_of_another_journal(self, tmp_path: Path) -> None:
+        """A journal is refused with a key that did not make its markers, and accepted again with its own."""
+        path, key = tmp_path / "runs.db", tmp_path / "runs.db.key"
+        effects: list[str] = []
+        _pay(path, effects)
+        _pay(tmp_path / "other.db", [])
+        own = key.read_bytes()
+        key.write_bytes((tmp_path / "other.db.key").read_bytes())
+
+        with pytest.raises(RedactionKeyError, match="is not the one that hides the secrets.*Use the one of before"):
+            _pay(path, effects)
+        key.write_bytes(own)
+        _pay(path, effects)
+        assert ["paid"] == effects
+
+    def test_another_value_of_the_variable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """So is one whose `PRAVAL_TOOLS_KEY` was changed; the error names the variable, and no key."""
+        path = tmp_path / "runs.db"
+        effects: list[str] = []
+        monkeypatch.setenv(KEY_VARIABLE, "a key of sixteen characters")
+        _pay(path, effects)
+        monkeypatch.setenv(KEY_VARIABLE, "some other key of that length")
+
+        with pytest.raises(RedactionKeyError, match=KEY_VARIABLE) as caught:
+            _pay(path, effects)
+        assert "some other" not in str(caught.value)
+        monkeypatch.setenv(KEY_VARIABLE, "a key of sixteen characters")
+        _pay(path, effects)
+        assert ["paid"] == effects
+
+    def test_a_journal_of_before(self, tmp_path: Path) -> None:
+        """A journal that does not know its key yet is opened, and knows it from the next marker on."""
+        path = tmp_path / "runs.db"
+        _pay(path, [])
+        with closing(sqlite3.connect(path)) as connection, connection:
+            assert 1 == connection.execute("DELETE FROM journal_uses WHERE grant_id LIKE 'redaction key %'").rowcount
+        _pay(path, [], run="weekly")
+        (tmp_path / "runs.db.key").unlink()
+        load_key(path, environ={})
+
+        with pytest.raises(RedactionKeyError, match="is not the one"):
+            _pay(path, [])
+
+    def test_without_markers(self, tmp_path: Path) -> None:
+        """A journal without secrets takes any key."""
+        with ToolRegistry(journal=tmp_path / "runs.db"):
+            (tmp_path / "runs.db.key").write_text("00" * 32)
+        with ToolRegistry(journal=tmp_path / "runs.db"):
+            pass
+
+
+def _pay(path: Path, effects: list[str], run: str = "nightly") -> None:
+    """Make one call with a secret in a run of the journal at *path*."""
+    with ToolRegistry(journal=path) as registry:
+
+        @registry.tool("pay", owned_by="ann")
+        def pay(password: str) -> str:
+            """Pay."""
+            effects.append("paid")
+            return "done"
+
+        with registry.run(run):
+            registry.agent("ann").call("pay", password="swordfish")  # the secret of the test

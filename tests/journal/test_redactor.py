@@ -1,6 +1,6 @@
 """Redaction: no secret is stored in any form, equal secrets have equal markers, and all else stays as it is."""
 
-# Tests of: secret_tree, secret_search
+# Tests of: secret_tree
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from type_strategies import ask
 
 from praval_tools import Outcome, Problem, Secret, Tool
 from praval_tools.journal.codec import from_json, to_json
-from praval_tools.journal.events import AgentToolResult, CallRefused, EventType, RecordedDecision
+from praval_tools.journal.events import AgentToolResult, CallRefused, EventType
+from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.journal.redaction.redactor import MARKER_PATTERN, Redactor
 from praval_tools.schema.coercion import Repair
 

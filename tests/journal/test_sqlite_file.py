@@ -59,7 +59,7 @@ class TestOpening:
         with SqlStore(tmp_path / "a b?#%.db") as one:
             assert 4 == len(_ids(one))
 
-    @pytest.mark.parametrize("where", ["postgresql://me:secret@host/db", "", ":memory:", "sqlite:///"])
+    @pytest.mark.parametrize("where", ["postgresql://me:secret@host/db", "", ":memory:", "memory:", "sqlite:///"])
     def test_what_is_no_place(self, where: str) -> None:
         """Other databases and nameless files are refused with what to write instead, without telling a password."""
         with pytest.raises(ToolUsageError, match="memory") as caught:

@@ -118,7 +118,7 @@ class TestCounting:
 
     @given(st.lists(every_event, max_size=5))
     def test_every_event_is_taken(self, recorded: list[Any]) -> None:
-        """Any event may be passed; only ends of calls count, and a late result is no end."""
+        """Any event may be passed; only ends of calls count, and a late result is not an end."""
         stats = UsageStats()
         stats.rebuild(recorded)
         ends = [one for one in recorded if isinstance(one, AgentToolResult | CallRefused)]
@@ -148,7 +148,7 @@ class TestCounting:
 
     @pytest.mark.parametrize("duration", [-1.0, -1e-9, float("nan"), float("inf"), -float("inf")])
     def test_clocks_that_go_astray(self, duration: float) -> None:
-        """A duration that cannot be is no reason to fail a call that has ended; the figures stay finite."""
+        """An impossible duration does not fail a call that has ended; the figures stay finite."""
         stats = counted([("ann", "add", Outcome.OK, duration, NOON)])
         found = stats.get_stats("add")
 

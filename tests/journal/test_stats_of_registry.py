@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from praval_tools import Allow, Deny, Outcome, RetryableToolError, ToolCall, ToolContext, ToolRegistry
+from praval_tools.errors import ToolUsageError
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.memory import MemoryStore
 
@@ -157,7 +158,7 @@ class TestLiveAndRebuilt:
             assert expected == figures(registry.journal.stats())
 
     def test_replays_count_nothing(self, store: Any) -> None:
-        """A result that is given back is no use of the tool, live or rebuilt."""
+        """A result that is given back does not count as a use of the tool, live or rebuilt."""
         load = Load(journal=store)
         with load.registry as registry:
             for _ in range(3):
@@ -261,7 +262,7 @@ class TestWithoutAJournal:
         load.registry.close()
 
     def test_calls_under_way_when_it_is_switched_on(self) -> None:
-        """Prepared short roads do not pass it by: the very next call counts."""
+        """Prepared fast paths do not pass it by: the very next call counts."""
         load = Load()
         with load.registry as registry:
             tools = registry.agent("ann").tools
@@ -325,3 +326,31 @@ class TestToolInfo:
         """None, as the seed says."""
         with ToolRegistry() as registry:
             assert registry.get_tool_info("nope") is None
+
+
+class TestStorage:
+    def test_a_file_named_by_text_is_loaded_and_saved(self, tmp_path: Path) -> None:
+        """
+        `storage_path` takes a text: counts are saved on close, in a folder made for them, and there at the next start.
+
+        Broken before: a text was stored as it was and failed when statistics were saved.
+        """
+        path = str(tmp_path / "new" / "x.json")
+        for uses in (1, 2):
+            with ToolRegistry() as registry:
+                registry.tool("add", shared=True, description="Add.")(lambda: 1)
+                registry.stats.storage_path = path
+                registry.stats.track_usage = True
+                registry.execute(ToolCall(name="add"))
+                assert registry.stats.get_stats("add")["uses"] == uses
+
+
+class TestJournalOptions:
+    @pytest.mark.parametrize("options", [{"durability": "half"}, {"journal_errors": "ignore"}])
+    @pytest.mark.parametrize("journal", [None, "memory"])
+    def test_checked_with_and_without_a_journal(self, options: dict[str, Any], journal: str | None) -> None:
+        """
+        A value that means nothing is refused, also where no journal needs it yet.
+        """
+        with pytest.raises(ToolUsageError, match="use durability='full' or 'intent'"):
+            ToolRegistry(journal=journal, **options)

@@ -281,7 +281,7 @@ class TestReading:
         assert expected == _ids(filled, **filters)
 
     def test_many_records_come_in_order(self, store: Store) -> None:
-        """However many there are, and by whatever they are looked for, nothing is left out or told twice."""
+        """However many there are, and by whatever they are looked for, nothing is left out or returned twice."""
         for at in range(0, 2_500, 500):
             store.append([note(str(one), run_id="ab"[one % 2], call_id="c") for one in range(at, at + 500)])
 

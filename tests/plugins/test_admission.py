@@ -119,7 +119,7 @@ def _constant(name: str, value: int) -> Any:
 
 class TestGranting:
     def test_installed_is_not_granted(self, site: Site, registry: ToolRegistry) -> None:
-        """Owner, sharing and category are wishes: nobody gets a tool by them, listing and granting do."""
+        """Owner, sharing and category are requests: nobody gets a tool by them, listing and granting do."""
         site.good()
         analyst = Agent("analyst", tool_categories=["sql"], registry=registry)
         lister = Agent("lister", tools=["acme_query"], registry=registry)
@@ -146,7 +146,7 @@ class TestGranting:
         assert ["acme_query", "acme_count"] == ann.list_tools()
 
     def test_no_agent_can_be_called_like_an_owner(self, registry: ToolRegistry) -> None:
-        """`plugin:acme` is no name for an agent."""
+        """`plugin:acme` is not a valid name for an agent."""
         with pytest.raises(InvalidNameError):
             Agent("plugin:acme", registry=registry)
 
@@ -166,7 +166,7 @@ def ask() -> str:
         assert ["helper"] == registry.agents
         assert "hidden" == sys.modules["acme"].helper()
 
-    def test_agents_of_a_plugin_are_wishes(self, site: Site, registry: ToolRegistry) -> None:
+    def test_agents_of_a_plugin_are_requests(self, site: Site, registry: ToolRegistry) -> None:
         """Without trust an agent that a plugin declares is none, and calls nothing."""
         agent_ = "@agent('helper', tools=[one])\ndef helper():\n    return helper.call('one')\n"
         site.install("acme", write_tool("one") + agent_)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Any
 
 import pytest
+from hook_rig import HEAD, TRUSTED, call, log, registry  # noqa: F401
 from plugin_rig import Site, loaded, names, site  # noqa: F401
 
 from praval_tools import (
@@ -19,39 +19,6 @@ from praval_tools import (
     plugin_reports,
 )
 from praval_tools.execution.hooks import NO_HOOKS
-
-HEAD = "from praval_tools import hookimpl, tool, Tool, Allow, Ask, Deny\nlog = []\n"
-
-
-TRUSTED = {"plugins": {"acme": {"trust": True}}}
-
-
-@pytest.fixture
-def registry() -> ToolRegistry:
-    """A registry with a tool of the user's, shared."""
-    made = ToolRegistry()
-
-    @made.tool("add", shared=True)
-    def add(x: int, y: int = 1) -> int:
-        """Add."""
-        return x + y
-
-    @made.tool("wire", shared=True, requires_approval=True)
-    def wire(amount: int) -> int:
-        """Wire."""
-        return amount
-
-    return made
-
-
-def call(registry: ToolRegistry, name: str = "add", **arguments: Any) -> Any:
-    """Run a call of ann's and return the result."""
-    return registry.execute(ToolCall("c1", name, arguments or {"x": 1}, "ann"))
-
-
-def log() -> list[Any]:
-    """Return what the plugin noted."""
-    return sys.modules["acme"].log
 
 
 class TestAuthorize:
@@ -88,7 +55,7 @@ def praval_tools_authorize(agent, tool, arguments):
         assert (Outcome.FORBIDDEN, "policy") == (result.outcome, result.decision.rule)
         assert Outcome.FORBIDDEN is asyncio.run(registry.aexecute(ToolCall("2", "add", {"x": 1}, "ann"))).outcome
 
-    def test_it_acts_in_its_own_name(self, site: Site, registry: ToolRegistry) -> None:
+    def test_it_runs_in_its_own_name(self, site: Site, registry: ToolRegistry) -> None:
         """A hook that changes what is not its plugin's is refused, and so is the call."""
         registry.tool("spare", shared=False)(_one)
         site.install("acme", HEAD + '''
@@ -117,6 +84,20 @@ def praval_tools_authorize(tool):
 
         assert ["ann"] == log()
 
+    def test_delegation_leads_around_no_hook(self, site: Site, registry: ToolRegistry) -> None:
+        """A hook is asked for those on whose behalf a call is made, too, and may look at the whole principal."""
+        site.install(
+            "acme",
+            HEAD + "@hookimpl\ndef praval_tools_authorize(agent, principal):\n"
+            "    log.append((agent, principal.chain))\n    return 'no' if agent == 'ann' else None\n",
+        )
+        load_plugins(registry)
+        helper = registry.agent("ann").delegate("helper", mode="inherit")
+        result = helper.execute(ToolCall(name="add", arguments={"x": 1}))
+
+        assert Outcome.FORBIDDEN is result.outcome
+        assert [("helper", ("ann",)), ("ann", ("ann",))] == log()
+
 
 class TestNoting:
     SOURCE = (
@@ -137,7 +118,7 @@ def praval_tools_after_call(call, tool, result):
         """Whichever way a call takes, before and after are reported once; the arguments are a copy."""
         site.install("acme", self.SOURCE)
         ann = registry.agent("ann")
-        assert 2 == ann.call("add", x=1) == ann.tools["add"](x=1)  # short roads are made before the hooks come
+        assert 2 == ann.call("add", x=1) == ann.tools["add"](x=1)  # fast paths are made before the hooks come
         load_plugins(registry)
         assert 2 == {
             "call": lambda: ann.call("add", x=1),
@@ -258,7 +239,7 @@ def praval_tools_approve(request):
         assert ["c7"] == [one.tool_call_id for one in registry.approvals.pending()]
 
     def test_an_installed_one_is_not_asked(self, site: Site, registry: ToolRegistry) -> None:
-        """Answering approvals is granting: a wish, until the operator trusts the plugin."""
+        """Answering approvals is granting: a request, until the operator trusts the plugin."""
         site.install("acme", self.SOURCE)
         (report,) = load_plugins(registry)
 

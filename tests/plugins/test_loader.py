@@ -73,7 +73,7 @@ def praval_tools_register_tools():
         assert ("first", "third", "sums-add") == report.tools
         assert (True, False, "loaded", None) == (report.loaded, report.failed, report.stage, report.error)
         assert 3 == registry.execute_tool("sums-add", x=2)
-        assert [] == names(praval_tools.get_tool_registry())
+        assert [] == list(praval_tools.get_tool_registry().state.tools)
 
     def test_order_is_by_distribution_then_entry_point(self, site: Site, registry: ToolRegistry) -> None:
         """In whatever order packages were installed, tools and reports are in one order."""
@@ -412,7 +412,7 @@ class TestZoo:
         assert isinstance(caught.value.exceptions[0], PluginError)
 
     def test_ctrl_c_passes(self, site: Site, registry: ToolRegistry) -> None:
-        """What is no `Exception` and no exit is nobody's to keep: Ctrl-C ends the loading."""
+        """What is neither an `Exception` nor an exit is nobody's to keep: Ctrl-C ends the loading."""
         site.install("stopping", "raise KeyboardInterrupt")
         with pytest.raises(KeyboardInterrupt):
             load_plugins(registry)

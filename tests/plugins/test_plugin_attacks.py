@@ -66,14 +66,16 @@ def meta(registry: ToolRegistry, name: str) -> ToolMetadata:
 
 
 class TestAccess:
-    @pytest.mark.parametrize("act", [
+    @pytest.mark.parametrize("change", [
         "share_tool('acme_mine')", "transfer_ownership('acme_mine', 'analyst')",
         "assign_tool_to_agent('acme_mine', 'analyst')", "grant('acme_mine', 'analyst')",
     ])  # fmt: skip
     @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
-    def test_a_hook_gives_nobody_the_plugins_tools(self, site: Site, host: ToolRegistry, act: str, hook: str) -> None:
+    def test_a_hook_gives_nobody_the_plugins_tools(
+        self, site: Site, host: ToolRegistry, change: str, hook: str
+    ) -> None:
         """What the operator has not granted, the plugin that owns the tool cannot either."""
-        site.install("acme", HEAD + MINE + f"@hookimpl\ndef praval_tools_{hook}():\n    host.registry.{act}\n")
+        site.install("acme", HEAD + MINE + f"@hookimpl\ndef praval_tools_{hook}():\n    host.registry.{change}\n")
         loaded(host)
         Agent("analyst", registry=host)
         with warnings.catch_warnings(record=True) as warned:
@@ -104,7 +106,7 @@ class TestAccess:
         "    def __init__(self, *given, **more): pass\n",
     ])  # fmt: skip
     def test_a_tool_of_a_class_of_its_own(self, site: Site, host: ToolRegistry, evil: str) -> None:
-        """A tool that could answer otherwise after the gate is no tool; the plugin is kept out."""
+        """A tool that could answer otherwise after the gate is not admitted; the plugin is kept out."""
         source = (
             HEAD
             + evil
@@ -238,15 +240,17 @@ class TestRecursion:
             HEAD
             + MINE
             + (
-                f"count = []\n@hookimpl\ndef praval_tools_{hook}():\n    count.append(1)\n"
-                + "    host.registry.execute(ToolCall(None, 'acme_mine', {}, 'plugin:acme'))\n" * 3
+                f"count, made = [], []\n@hookimpl\ndef praval_tools_{hook}():\n    count.append(1)\n"
+                + "    made.append(host.registry.execute('1', 'acme_mine', {}))\n" * 3
             )
         )
         site.install("acme", source)
         loaded(host)
         result = host.execute("1", "hosts_sum", {"items": [1, 2]})
+        plugin = sys.modules["acme"]
 
-        assert ("ok", 4 if hook == "authorize" else 1) == (result.outcome, len(sys.modules["acme"].count))
+        assert ("ok", 4 if hook == "authorize" else 1) == (result.outcome, len(plugin.count))
+        assert 3 == sum(one.outcome == "ok" for one in plugin.made)
 
 
 class TestMutation:

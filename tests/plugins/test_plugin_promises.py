@@ -1,5 +1,7 @@
 """What is promised of plugins together: one harms no other, nothing of a failed one stays, swaps are seen whole."""
 
+# Tests of: probe
+
 from __future__ import annotations
 
 import sys
@@ -142,7 +144,7 @@ class TestFailures:
 
 class TestChecking:
     def test_one_that_brings_much_is_no_hanging_one(self, site: Site) -> None:
-        """`plugins check` takes a report of any length: thousands of tools, each with a wish."""
+        """`plugins check` takes a report of any length: thousands of tools, each with a request."""
         source = HEAD + (
             "def one() -> int:\n    'One.'\n    return 1\n"
             "@hookimpl\ndef praval_tools_register_tools():\n"
@@ -259,7 +261,7 @@ class TestUsersTools:
         assert ("clash", 1) == (report.stage, registry.execute_tool("acme_count"))
 
     def test_leaving_it_out_does_not_take_what_the_user_put_there(self, site: Site, registry: ToolRegistry) -> None:
-        """What is not the plugin's any more stays; what is gone already is no error."""
+        """What is not the plugin's any more stays; what is gone already raises no error."""
         site.good()
         load_plugins(registry)
         for name in ("acme_count", "acme_query"):

@@ -1,5 +1,7 @@
 """`plugins new`: what it writes is a whole plugin, which installs alone, passes its own tests, and works."""
 
+# Tests of: cli/plugin_template
+
 from __future__ import annotations
 
 import os

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Generator
 from functools import wraps
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -183,3 +184,58 @@ class TestFunction:
         other = tool_registry.toolset("bob")
 
         assert other is ann("?", other)
+
+
+class _Lazy:
+    """Attacks when it is awaited or read."""
+
+    def __init__(self, attack: Any) -> None:
+        self.attack = attack
+
+    def __await__(self) -> Any:
+        self.attack()
+        return iter(())
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> int:
+        self.attack()
+        raise StopAsyncIteration
+
+
+class TestWhatRunsLater:
+    @pytest.mark.parametrize("kind", ["map", "chain", "await", "async for", "method"])
+    def test_runs_as_the_agent(self, tool_registry: ToolRegistry, kind: str) -> None:
+        """Iterators, awaitables and async iterators that a function returns run as the agent, never as the operator."""
+        mal = Agent("mal", registry=tool_registry, function=lambda: returned)
+        running: list[Any] = []
+
+        def look(*_: object) -> list[object]:
+            running.append(current_agent())
+            return []
+
+        async def use(value: Any) -> None:
+            if kind == "await":
+                await value
+            elif kind == "async for":
+                assert [] == [item async for item in value]
+            elif kind == "method":
+                value.attack()
+            else:
+                assert [[], []] == list(value) if kind == "map" else not list(value)
+
+        sources: dict[str, Any] = {
+            "map": lambda: map(look, [1, 2]), "chain": lambda: chain.from_iterable(map(look, [1, 2])),
+        }  # fmt: skip
+        returned = sources.get(kind, lambda: _Lazy(look))()
+        asyncio.run(use(mal()))
+
+        assert running and {"mal"} == {getattr(agent, "name", agent) for agent in running}
+
+    def test_what_it_is_stays(self, tool_registry: ToolRegistry) -> None:
+        """An iterator does not become awaitable by that, keeps its attributes, and a complete value is itself."""
+        items, value = [1], iter([1, 2])
+        assert Agent("a", registry=tool_registry, function=lambda: items)() is items
+        kept = Agent("b", registry=tool_registry, function=lambda: value)()
+        assert not isinstance(kept, Awaitable) and 2 == kept.__length_hint__() and [1, 2] == list(kept)

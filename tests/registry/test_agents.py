@@ -309,7 +309,7 @@ CHANGES: list[Change] = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-class TestAgentsActAsThemselves:
+class TestAgentsCallAsThemselves:
     def test_in_another_registry(self, tool_registry: ToolRegistry, change: Change) -> None:
         """
         An agent that reaches for another registry, or forks its own, is there the same agent and not the operator.

@@ -169,12 +169,13 @@ class TestProblems:
             "listed": {"owned_by": "ann"},
             "asked": {"category": "money"},
             "shared": {"shared": True},
-            "private_shared": {"shared": True, "private": True},
+            "private_shared": {"private": True},
             "off": {},
         }
         for name, metadata in declared.items():
             registry.register_tool(Tool.from_function(function, name, **metadata))
         registry.grant("granted", "bob")
+        registry.share_tool("private_shared")
         registry.disable(tool="off")
         found = [one.subject for one in registry.problems() if one.kind == "unreachable"]
         assert ["hidden", "shut", "private_shared"] == found
@@ -187,6 +188,7 @@ class TestProblems:
         def once() -> None:
             """Run once."""
 
+        Agent("bob", registry=registry)
         registry.grant("once", "bob", max_calls=1)
         assert [] == registry.problems()
         registry.agent("bob").call("once")

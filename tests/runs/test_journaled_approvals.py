@@ -1,5 +1,7 @@
 """What can go wrong with a journaled call: approvals, time-outs, cancellation, odd results; sync and async."""
 
+# Tests of: approval_recording
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

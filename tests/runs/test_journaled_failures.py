@@ -1,5 +1,7 @@
 """What can go wrong with a journaled call: approvals, time-outs, cancellation, odd results; sync and async."""
 
+# Tests of: call_writer
+
 from __future__ import annotations
 
 import asyncio
@@ -17,8 +19,11 @@ from journaled_rig import (
 )
 
 from praval_tools import (
+    Agent,
     Outcome,
     ToolCall,
+    ToolRegistry,
+    ToolUsageError,
 )
 from praval_tools.journal.events import AgentToolCall, AgentToolResult, CallRefused, LateResult
 
@@ -71,7 +76,7 @@ class TestTimeouts:
         assert (Outcome.TOOL_ERROR, "no rows") == (late.outcome, late.error)
 
     def test_a_tool_that_swallows_cancellation(self, tmp_path: Path) -> None:
-        """An async tool that answers its time-out by a value has finished; that is recorded, and nothing is late."""
+        """An async tool that answers its time-out by a value timed out, here as elsewhere, and has ended."""
         rig = JournaledRig(tmp_path / "runs.db", "async")
         ended = threading.Event()
 
@@ -87,7 +92,7 @@ class TestTimeouts:
         result = rig.call("deaf")
 
         assert ended.is_set()
-        assert (Outcome.OK, "after all") == (result.outcome, result.result)
+        assert (Outcome.TIMEOUT, None) == (result.outcome, result.result)
         assert ["agent_tool_call", "agent_tool_result"] == rig.types()
         rig.registry.close()
 
@@ -119,6 +124,37 @@ class TestCancellation:
 
         asyncio.run(play())
         assert [Outcome.CANCELLED] == [event.outcome for event in rig.events(AgentToolResult)]
+        registry.close()
+
+
+class TestResolutions:
+    def test_calls_are_resolved_as_they_are_recorded(self, tmp_path: Path) -> None:
+        """An entry of `in_doubt` resolves like its id; one of another run, or no call at all, is refused by name."""
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("die", shared=True)
+        def die() -> str:
+            """Die."""
+            raise KeyboardInterrupt
+
+        ann = Agent("ann", registry=registry)
+        for run_id in ("one", "two"):
+            with pytest.raises(KeyboardInterrupt), registry.run(run_id):
+                ann.call("die")
+        with registry.run("one") as run:
+            (one,) = run.in_doubt
+            journal = registry.journal
+            assert journal is not None
+            with registry.run("two") as other, pytest.raises(ToolUsageError, match=r"belongs to run 'one'") as refused:
+                other.resolve(one, result="lived")
+            assert "not-in-doubt" == refused.value.code
+            with pytest.raises(TypeError, match=r"an entry of run.in_doubt"):
+                run.resolve({}, result="lived")  # type: ignore[arg-type]
+            run.resolve(one, result="lived")
+            assert "lived" == ann.call("die")
+        (two,) = journal.calls("two")
+        journal.resolve("two", two, error="died")
+        assert [Outcome.TOOL_ERROR] == [call.outcome for call in journal.calls("two")]
         registry.close()
 
 

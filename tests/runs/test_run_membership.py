@@ -1,5 +1,7 @@
 """Runs under concurrency, and what repeats a recorded call: one result per call id, one place per run."""
 
+# Tests of: run
+
 from __future__ import annotations
 
 import asyncio

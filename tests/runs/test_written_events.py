@@ -1,5 +1,7 @@
 """Records of calls: the fast path writes the same as the codec."""
 
+# Tests of: call_records, fast_recording
+
 from __future__ import annotations
 
 from typing import Any

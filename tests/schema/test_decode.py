@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, AnyStr, Literal, TypeVar
 from uuid import UUID
 
 import pytest
@@ -345,3 +345,19 @@ class TestAnyBytes:
         raw = b'{"value":"' + inside + b'"}'
 
         assert ask(echo(Any), raw).outcome in (Outcome.OK, Outcome.INVALID_ARGUMENTS)
+
+
+class TestTypeVariables:
+    @pytest.mark.parametrize(
+        ("variable", "fitting", "wrong"),
+        [(TypeVar("Number", int, float), 3, "3.5x"), (AnyStr, "text", 5), (TypeVar("Small", bound=int), 3, [3])],
+        ids=["constraints", "AnyStr", "bound"],
+    )
+    def test_constraints_and_bounds_are_checked(self, variable: Any, fitting: Any, wrong: Any) -> None:
+        """
+        Broken promise: what the schema says of a type is what is accepted; a type variable accepted anything.
+        """
+        tool = echo(variable)
+
+        assert fitting == ask(tool, {"value": fitting}).result
+        assert Outcome.INVALID_ARGUMENTS is ask(tool, {"value": wrong}).outcome

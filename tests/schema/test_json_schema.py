@@ -1,4 +1,4 @@
-# Tests of: json_schema, codegen
+# Tests of: json_schema, codegen, signature
 """What the schema accepts, strict structuring accepts, and the reverse."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # Tests of: validator
-"""Arguments that fit no parameter: refused, with every problem at once, in words that a model can act on."""
+"""Arguments that fit no parameter: refused, with every problem at once, in words that a model can use."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from type_classes import Even
 from type_strategies import ask, echo, given_tool
 
 from praval_tools import Outcome, Problem, Tool, ToolArgumentsError, ToolResult
+from praval_tools.schema import validator
+from praval_tools.schema.json_values import to_equality_text
+from praval_tools.schema.validator import iter_errors
 
 
 class Currency(Enum):
@@ -340,3 +343,55 @@ class TestGivenSchema:
     def test_errors_are_the_same(self, arguments: Any, paths: list[str]) -> None:
         """A tool with a given schema refuses with the same errors, all at once."""
         assert paths == [one.path for one in problems_of(ask(given_tool(GIVEN), arguments))]
+
+
+class TestCostOfReports:
+    @pytest.mark.parametrize("keys", [int, float, UUID, Currency], ids=lambda kind: kind.__name__)
+    def test_wrong_keys_are_one_error_of_the_validator(self, keys: type, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: nothing freezes; each of 2,000 wrong keys made an error that held the whole object."""
+        errors: list[object] = []
+
+        def count_errors(*args: Any) -> Any:
+            errors.extend(found := list(iter_errors(*args)))
+            return found
+
+        monkeypatch.setattr(validator, "iter_errors", count_errors)
+        many: dict[str, Any] = dict.fromkeys(map("key {}".format, range(2000)), 1)
+
+        found = problems_of(ask(echo(dict[keys, int]), {"value": many}))  # type: ignore[valid-type]
+
+        assert 1 == len(errors)
+        assert 201 == len(found) and "more" in found[-1].reason
+        assert "$.value['key 0']" == found[0].path and "has a name that is not allowed" == found[0].reason
+
+    def test_wrong_keys_beside_other_problems(self) -> None:
+        """Keys are reported with everything else, in supplied schemas too."""
+        schema = {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "o": {"propertyNames": {"enum": ["a", "b"]}}},
+            "unevaluatedProperties": False,
+        }
+
+        found = problems_of(ask(given_tool(schema), {"n": "x", "o": {"a": 1, "c": 2, "d": 3}}))
+
+        assert ["$.n", "$.o.c", "$.o.d"] == [one.path for one in found]
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_each_item_of_a_set_is_looked_at_once(self, nested: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: nothing freezes; integers of more than 64 bits were compared with each other, one by one."""
+        looked_at: list[object] = []
+
+        def count_items(value: Any) -> str:
+            looked_at.append(value)
+            return to_equality_text(value)
+
+        monkeypatch.setattr(validator, "to_equality_text", count_items)
+        numbers = [2**70 + number for number in range(300)]
+        items: list[Any] = [[number] for number in numbers] if nested else list(numbers)
+        check = validator.Validator({"properties": {"a": {"uniqueItems": True}}})
+
+        assert check.is_valid({"a": items})
+        assert 300 == len(looked_at)
+        assert not check.is_valid({"a": [*items, items[0]]})
+        assert not check.is_valid({"a": [1, 1.0]}) and not check.is_valid({"a": [0, -0.0]})
+        assert check.is_valid({"a": [1, True, "1", None, "None", [1], 1.5]}) and check.is_valid({"a": "11"})

@@ -34,7 +34,8 @@ def declare(registry: ToolRegistry, name: str, **said: Any) -> Agent:
 def private(registry: ToolRegistry) -> None:
     """Put a private `pay` in the place of the open one."""
     registry.unregister_tool("pay")
-    registry.register_tool(Tool.from_function(pay, owned_by="bank", category="money", private=True, shared=True))
+    registry.register_tool(Tool.from_function(pay, owned_by="bank", category="money", private=True))
+    registry.share_tool("pay")
 
 
 def closed(registry: ToolRegistry, name: str, **said: Any) -> Agent:

@@ -58,6 +58,18 @@ class Grant:
     parent: str | None
     key: str | None
     live: bool = True
+    made: int = 0
+
+    def narrower(
+        self, until: int | None, most: int | None, bound: str | None, delegable: bool
+    ) -> tuple[int | None, int | None, str | None, bool]:
+        """Return its terms with those of a later declaration that are narrower."""
+        ends = [one for one in (self.until, until) if one is not None]
+        counts = [one for one in (self.most, most) if one is not None]
+        return (
+            min(ends, default=None), min(counts, default=None), bound if self.bound is None else self.bound,
+            self.delegable and delegable,
+        )  # fmt: skip
 
     def says(self) -> tuple[Any, ...]:
         """Return what makes another grant of the same tool and agent identical."""
@@ -131,10 +143,20 @@ class World:
         """A tool was added to the agent's list."""
         self.agents.setdefault(agent, Agent()).lists.add(tool)
 
-    def do_grant(self, *said: Any) -> None:
+    def do_grant(self, *said: Any, made: int) -> None:
         """A grant was made."""
-        made = Grant(*said)
-        self.grants[made.id] = made
+        grant = Grant(*said, made=made)
+        self.grants[grant.id] = grant
+
+    def do_narrow(self, old: str, new: str, terms: tuple[Any, ...]) -> None:
+        """A grant was declared with less by its key: it is another one now, the youngest, with what is left."""
+        one = self.grants[new] = self.grants.pop(old)
+        spent = 0 if one.most is None or one.left is None else one.most - one.left
+        one.id, (one.until, one.most, one.bound, one.delegable) = new, terms
+        one.left = None if one.most is None else max(0, one.most - spent)
+        for other in self.grants.values():
+            if other.parent == old:
+                other.parent = new
 
     def do_revoke(self, grant: str) -> None:
         """A grant ended, and what came from it."""
@@ -258,7 +280,7 @@ class World:
         if (way := self.taken(who, tool, now, x)) is not None:
             return "allowed", way.rule
         others = any(self.taken(who, tool, now, other) for other in XS)
-        return "forbidden", "granted" if others else "none"
+        return "forbidden", "out-of-bounds" if others else "none"
 
     def may_list(self, who: Who, tool: str, now: int) -> bool:
         """Tell whether some call would be admitted."""

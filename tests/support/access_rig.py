@@ -181,7 +181,7 @@ class Catalogue(Base):
         self, owner: str | None, shared: bool, private: bool, second: str | None, mode: Any, parent: str, sub: str
     ) -> None:
         """Start with some tools, so that short histories have something to change."""
-        self.register("alpha", OPERATOR, False, owner, shared, private, "text", "slow", False)
+        self.register("alpha", OPERATOR, False, owner, shared, private and not shared, "text", "slow", False)
         self.register("beta", OPERATOR, False, second, False, False, "general", "", False)
         self.register("math-sum", OPERATOR, False, "ann", True, False, "files", "", False)
         self.handles[(sub, (mode, (parent, None), None))] = self.registry.agent(parent).delegate(sub, None, mode)
@@ -199,6 +199,7 @@ class Catalogue(Base):
         holder = self.clashing(name)
         if holder is not None:
             private = world.tools[holder].private
+        shared = shared and not private  # both is refused
         tool = self.made(
             name, owned_by=owner, shared=shared, private=private, category=category, tags=[tag] * bool(tag)
         )

@@ -38,6 +38,7 @@ JOBS = {
     "persistent_map": "Immutable map",
     "lazy_regex": "Patterns",
     "lazy_import": "Late imports",
+    "forks": "Forks, locks",
 }
 """What each package and root module is for, in the words of the picture."""
 
@@ -72,7 +73,11 @@ STEPS = (
         "With a journal: a recorded call is replayed; a new one is written before and after it runs.",
     ),
     Step("Access", ("access.rules:resolve_access",), "The one resolver: which rule permits the call, or refuses it."),
-    Step("Arguments", ("execution.pipeline:bind_arguments",), "Checked against the schema, repaired, converted."),
+    Step(
+        "Arguments",
+        ("tools.implementation:ToolImplementation.bind_coerced",),
+        "Checked against the schema, repaired, converted.",
+    ),
     Step("Bounds", ("access.rules:choose_path",), "The first permission whose bounds the arguments meet."),
     Step("Policies", ("execution.policies:ask_policies",), "Functions of the host may refuse, or ask for an approval."),
     Step("Limits", ("execution.limits:Limits.acquire",), "How many calls at once, in a minute, in a run."),
@@ -122,7 +127,7 @@ def read_layers() -> list[list[str]]:
     """Return the packages of each layer, top to bottom, as import-linter checks them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contract = settings["tool"]["importlinter"]["contracts"][0]
-    return [[name.strip() for name in layer.split(":")] for layer in contract["layers"]]
+    return [[name.strip() for name in layer.replace("|", ":").split(":")] for layer in contract["layers"]]
 
 
 def _svg(width: int, height: int, title: str, parts: list[str]) -> str:

@@ -31,10 +31,10 @@ def fresh() -> Iterator[None]:
     compat.reset_tool_registry()
 
 
-def outcome(act: Callable[[], Any]) -> Any:
+def outcome(action: Callable[[], Any]) -> Any:
     """Return what a call gives, in a form that both packages share: an error by the names of its classes."""
     try:
-        return shared(act())
+        return shared(action())
     except Exception as error:
         cause = None if error.__cause__ is None else (type(error.__cause__).__name__, str(error.__cause__))
         return type(error).__name__, str(error), cause

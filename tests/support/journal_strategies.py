@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from praval_tools import Block, Grant, Outcome, Problem
 from praval_tools.access import events as facts
+from praval_tools.access.drift import ToolSnapshot
 from praval_tools.journal import events
-from praval_tools.journal.events import EVENT_CLASSES, EventType, RecordedDecision
+from praval_tools.journal.events import EVENT_CLASSES, EventType
+from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.journal.value_codec import OpaqueValue
 from praval_tools.schema.coercion import Repair
 
@@ -68,18 +70,25 @@ repairs = st.lists(st.builds(Repair, path=texts, given=texts, became=texts, reas
 problems = st.lists(st.builds(Problem, path=texts, reason=texts, given=texts, wanted=texts), max_size=2).map(tuple)
 names = st.lists(texts, max_size=3).map(tuple)
 
+snapshots = st.builds(
+    ToolSnapshot, parameters=names, required=names, requires_approval=st.booleans(),
+    risk_level=st.sampled_from(["low", "critical"]), destructive=st.none() | st.booleans(),
+)  # fmt: skip
+
 _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "id": ids, "time": moments, "process": texts, "tool_call_id": ids, "tool_name": texts, "agent": maybe,
-    "run_id": maybe, "arguments": values, "decision": st.none() | notes, "chain": names, "parent_id": maybe,
-    "fingerprint": texts, "attempt": st.integers(1), "attempts": st.integers(0), "repairs": repairs,
+    "run_id": maybe, "arguments": values, "decision": st.none() | notes, "chain": names, "principal": texts,
+    "parent_id": maybe, "fingerprint": texts, "attempt": st.integers(1), "attempts": st.integers(0), "repairs": repairs,
     "outcome": st.sampled_from(Outcome), "result": values, "error": maybe, "error_type": maybe, "error_base": maybe,
     "latency_ms": st.none() | st.floats(0, allow_infinity=False), "problems": problems, "risk_level": texts,
     "reason": texts, "expires": st.none() | aware, "answer": st.sampled_from(["allow", "deny"]), "by": texts,
     "plugin": ids, "distribution": texts, "version": texts, "tools": names, "stage": texts, "tool": texts,
+    "snapshot": st.none() | snapshots,
     "grant": grants, "block": blocks, "setter": maybe, "to": maybe, "kind": texts, "name": texts,
     "changes": st.dictionaries(keys, values, max_size=3), "grants": names, "stored": st.booleans(), "digest": texts,
     "given": texts, "detail": maybe, "fingerprints": names, "toolcall_reason": texts, "input": values,
     "loop_id": texts, "step": st.integers(1), "reply": values, "masked": st.booleans(), "model": texts,
+    "before_start": st.booleans(), "secret_arguments": names, "approval_id": texts,
 }  # fmt: skip
 
 

@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, "application/json", json.dumps(_WRITERS[self.path][0](reply)).encode())
 
     def _send(self, status: int, kind: str, text: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
+        self.send_response_only(status)  # without a date of its own
         for name, value in {"content-type": kind, "content-length": str(len(text)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()

@@ -196,7 +196,7 @@ _whole = st.integers(-1000, 1000)
 _ATOMS: dict[Any, st.SearchStrategy[Any]] = {
     str: text,
     int: st.one_of(integers, _whole.map(float), st.just(1e300)),
-    float: st.one_of(numbers, integers, st.just(10**400)),
+    float: st.one_of(numbers, integers, st.just(10**300)),
     bool: st.booleans(), None: st.none(), type(None): st.none(), Any: anything,
     bytes: st.binary(max_size=9).map(lambda data: base64.b64encode(data).decode()),
     datetime: st.builds("{}T{}{}".format, dates, clocks, _offset),

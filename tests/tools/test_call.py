@@ -16,7 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from praval_tools import Ask, Deny, Outcome, Tool, ToolAccessError, ToolCall, ToolError, ToolRegistry, ToolResult
-from praval_tools.errors import RetryableToolError
+from praval_tools.errors import (
+    ReplayMismatchError,
+    RetryableToolError,
+    RunBusyError,
+    ToolInDoubtError,
+    UnusedCallsError,
+)
 from praval_tools.schema.encode import to_json_bytes
 from praval_tools.tools.truncation import truncate_json
 
@@ -215,6 +221,26 @@ class TestErrors:
         with pytest.warns(RuntimeWarning, match="Unsayable"):
             registry.share_tool("odd")
 
+    def test_masked_arguments_of_inner_calls(self) -> None:
+        """
+        Broken promise: masked errors hide what a tool did not say on purpose; arguments of an inner call were shown.
+        """
+        registry = ToolRegistry(errors="masked")
+
+        @registry.tool(shared=True)
+        def inner(amount: int) -> int:
+            """Take."""
+            return amount
+
+        @registry.tool(shared=True)
+        def outer() -> int:
+            """Call."""
+            return registry.agent("intern").tools.call("inner", amount="secret")
+
+        result = registry.execute(ToolCall("1", "outer", {}, "intern"))
+
+        assert Outcome.TOOL_ERROR is result.outcome and "secret" not in result.for_model()
+
     def test_masked(self) -> None:
         """`errors="masked"` hides what was not raised on purpose, and shows what was."""
         registry = ToolRegistry(errors="masked")
@@ -339,3 +365,31 @@ def test_explain_never_raises_for_the_arguments_sake() -> None:
         assert (False, "invalid-arguments") == (decision.allowed, decision.rule)
     assert registry.explain("ann", "add", '{"x": "1.5"}').allowed
     assert "'add'" in registry.explain("ann", "ad").remedy
+
+
+class TestIds:
+    def test_errors_name_runs_and_calls_alike(self) -> None:
+        """Each error about a run or a call has `run_id` and `call_id`, after pickling too; the old names stay."""
+        for error in (
+            RunBusyError("r", "here"),
+            ReplayMismatchError("r", "c", "this", "that"),
+            ToolInDoubtError("unknown", "r", "c"),
+        ):
+            again = pickle.loads(pickle.dumps(error))
+            assert ("r", "r") == (again.run_id, again.run)
+            assert getattr(again, "call", None) == getattr(again, "call_id", None)
+        unused = UnusedCallsError("r", ["c"])
+        assert ("r", ("c",), ("c",)) == (unused.run_id, unused.call_ids, unused.calls)
+
+
+class TestEmptyDelegate:
+    def test_its_toolset_says_why_it_is_empty(self) -> None:
+        """A delegate's empty toolset shows which of the two may call nothing."""
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(lambda: None, "pay", "Pay.", owned_by="ann"))
+        ann, bob = registry.agent("ann"), registry.agent("bob")
+
+        assert "'sub' itself may call nothing; assign it tools, or delegate with" in repr(ann.delegate("sub").tools)
+        assert "'bob', for which it acts, may call nothing" in repr(bob.delegate("ann").tools)
+        assert "mode='inherit' and tools= leave nothing" in repr(ann.delegate("sub", [], "inherit").tools)
+        assert "empty>" in repr(bob.tools)

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import inspect
+import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +23,9 @@ from praval_tools import (
     ToolDefinitionError,
     ToolDefinitionWarning,
     ToolError,
+    ToolMetadata,
     ToolRegistry,
+    ToolUsageError,
     ToolValidationError,
     tool,
 )  # fmt: skip
@@ -320,3 +325,58 @@ class TestKinds:
 
         assert {"number": {}, "other": {"default": 3}} == made.parameters["properties"]
         assert ["x", 3] == ask(made, {"number": "x"}).result
+
+
+async def wait(number: int) -> int:
+    """Wait."""
+    return number
+
+
+class TestNames:
+    def test_accepts_the_fields_of_tiny_agent(self) -> None:
+        """`Tool(name, fn=, doc=, signature=)` makes a tool; another signature is refused."""
+        made = Tool("plus", fn=add, doc="Add two numbers.", signature=inspect.signature(add))
+
+        assert ("plus", "Add two numbers.", "Add two numbers.") == (made.name, made.doc, made.description)
+        assert (add, inspect.signature(add)) == (made.fn, made.signature)
+        assert [AsyncTool, AsyncTool] == [type(Tool("wait", fn=wait)), type(Tool("wait", "Wait.", None, wait))]
+        with pytest.raises(ToolDefinitionError, match="signature= is not that of the function"):
+            Tool("plus", fn=add, signature=inspect.signature(wait))
+        with pytest.raises(ToolUsageError, match="names of one thing"):
+            Tool("plus", fn=add, func=wait)
+
+    def test_metadata_never_renames_a_tool(self) -> None:
+        """Metadata may have no name, or another one: the tool keeps its own; `with_metadata` says how to rename."""
+        named, nameless = ToolMetadata("other", tags=["a"]), ToolMetadata(tags=["a"])
+
+        for metadata in (named, nameless):
+            made = Tool.from_function(add, metadata=metadata)
+            assert ("add", "add", ("a",)) == (made.name, made.metadata.tool_name, made.metadata.custom_tags)
+        assert "plus" == Tool("plus", callable=add, metadata=named).metadata.tool_name
+        with pytest.raises(ToolUsageError, match="does not rename the tool 'add'"):
+            made.with_metadata(tool_name="plus")
+        with pytest.raises(ToolDefinitionError, match="it has no name"):
+            Tool("", fn=add)
+
+    def test_aliases_of_metadata_are_read_only(self) -> None:
+        """ToolRegistry's names of fields read ours, and nothing can be set by them."""
+        metadata = Tool.from_function(wait, tags=["a"], concurrency_safe=False).metadata
+
+        assert (True, False, ("a",)) == (metadata.is_async, metadata.is_concurrency_safe, metadata.custom_tags)
+        assert False is Tool.from_function(add).metadata.is_async
+        with pytest.raises(ToolDefinitionError, match="unknown keyword 'custom_tags'"):
+            Tool.from_function(add, custom_tags=["a"])
+
+    def test_async_tools_are_coroutine_functions(self) -> None:
+        """asyncio, and `inspect` where Python has a mark for it, take an async tool for what it is."""
+        made, plain = Tool.from_function(wait), Tool.from_function(add)
+        with warnings.catch_warnings():  # deprecated from Python 3.14 on
+            warnings.simplefilter("ignore", DeprecationWarning)
+            assert [True, False] == [asyncio.iscoroutinefunction(made), asyncio.iscoroutinefunction(plain)]
+        if hasattr(inspect, "markcoroutinefunction"):
+            assert [True, False] == [inspect.iscoroutinefunction(made), inspect.iscoroutinefunction(plain)]
+
+    def test_shared_and_private_contradict_each_other(self) -> None:
+        """A tool cannot be declared as both."""
+        with pytest.raises(ToolDefinitionError, match="shared and private contradict each other"):
+            Tool.from_function(add, shared=True, private=True)

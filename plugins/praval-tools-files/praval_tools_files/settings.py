@@ -89,7 +89,7 @@ class FilesSettings:
     Args:
         roots: The folders that the tools may use; without any, each tool says how to declare one.
         approve_writes: Whether a person approves each write.
-        refuse_hard_links: Whether files with a second name are refused; that name may lie outside of the folders.
+        refuse_hard_links: Whether files with a second name are refused; that name may lie outside the folders.
         max_read_bytes: How much `files_read` gives at once, in bytes.
         max_write_bytes: How large a written text may be, in bytes.
         max_entries: How many entries of one folder are looked at.

@@ -131,8 +131,11 @@ class Database:
             fix = "Give it in parameters; where the colon belongs to a text, write \\: instead."
             raise Problem("statement", f"The statement has a parameter :{missing[0][:60]} without a value", fix)
         if unknown := sorted(set(given) - wanted):
-            fix = f"Write :{unknown[0][:60]} where it belongs, without quotes around it, or leave it out."
-            raise Problem("statement", f"The statement has no parameter :{unknown[0][:60]}", fix)
+            name = unknown[0][:60]
+            fix = f"Write :{name} where it belongs, without quotes around it, or leave it out."
+            if f":{name}::" in self._request["sql"]:
+                fix = f"A parameter cannot stand directly before '::'; write CAST(:{name} AS …) instead of :{name}::…"
+            raise Problem("statement", f"The statement has no parameter :{name}", fix)
         return statement, given
 
     def _encode_result(self, result: CursorResult[Any]) -> Answer:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -254,15 +255,20 @@ class TestStopping:
         assert [[2]] == ann.call("sql_query", sql="SELECT count(*) FROM people").rows
         assert ["people", "pets", "names"] == [one.name for one in ann.call("sql_tables").tables]
 
-    def test_a_locked_database(self, make: Make, file: Path, refused: Refused) -> None:
-        """A lock that somebody else holds ends in an error within the time-out."""
-        agent = make(url=f"sqlite:///{file}", timeout=0.5)
-        with sqlite3.connect(file) as other:
+    def test_a_cast_by_two_colons(self, make: Make, file: Path, refused: Refused) -> None:
+        """A parameter before `::` is not found; the fix says how to write the cast."""
+        agent = make(url=f"sqlite:///{file}")
+
+        assert "CAST(:x AS" in refused("SqlStatementError", agent, sql="SELECT :x::int", parameters={"x": 1})
+
+    @pytest.mark.parametrize(("do", "sql"), [("query", "SELECT * FROM people"), ("write", "DELETE FROM people")])
+    def test_a_locked_database(self, file: Path, do: str, sql: str) -> None:
+        """A lock that somebody else holds is waited for until the time-out, and named."""
+        with closing(sqlite3.connect(file)) as other:
             other.execute("BEGIN EXCLUSIVE")
-            assert "locked" in refused("SqlLimitError", agent, sql="SELECT * FROM people")
-            assert "locked" in refused("SqlLimitError", agent, "sql_write", sql="DELETE FROM people")
-            other.rollback()
-        other.close()
+            with pytest.raises(Problem, match="locked") as caught:
+                tried(file, sql, do=do, timeout=0.5)
+        assert "limit" == caught.value.kind
 
 
 _KILLED = """

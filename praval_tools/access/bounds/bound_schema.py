@@ -3,7 +3,7 @@ The JSON Schema of a bound: the keywords it may use, why it is refused, and its 
 
 JSON Schema passes what a keyword does not apply to: `maximum` says nothing about text, `properties` nothing about an
 absent property. A caller could get around such a bound, so here a keyword implies its type, and naming a property makes
-it required; inside of `not`, keywords mean what the standard says. Only keywords for which this is certain are allowed.
+it required; inside `not`, keywords mean what the standard says. Only keywords for which this is certain are allowed.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def is_restrictive(bound: object) -> bool:
 
 
 def make_strict(schema: Any, *, inside_not: bool = False) -> Any:
-    """Return *schema* with the types and the required properties that its keywords imply; not inside of a `not`."""
+    """Return *schema* with the types and the required properties that its keywords imply; not inside a `not`."""
     if not isinstance(schema, dict):
         return schema
     plain = {key: value for key, value in schema.items() if key not in _ANNOTATION_KEYWORDS and key != "not"}

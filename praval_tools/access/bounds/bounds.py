@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -21,6 +20,7 @@ from praval_tools.access.bounds.bound_schema import (
 )
 from praval_tools.access.bounds.satisfiability import can_all_hold, find_property_schema
 from praval_tools.errors import GrantError
+from praval_tools.forks import first_use_property
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
 from praval_tools.schema.json_values import to_canonical_json
@@ -85,7 +85,7 @@ class Bounds:
             raise GrantError(tool, ["where: no arguments meet these bounds"])
         return bounds
 
-    @cached_property
+    @first_use_property
     def _validator(self) -> Validator:
         return compile_schema(lift_to_given_and_filled(self.arguments_schema))
 
@@ -107,7 +107,7 @@ class Bounds:
             if self._validator.is_valid(value):
                 return ()
             errors = islice(iter_errors(self._validator, value), _MAX_REASONS)
-            return tuple(dict.fromkeys(map(_describe_error, errors))) or ("the arguments are outside of the bounds",)
+            return tuple(dict.fromkeys(map(_describe_error, errors))) or ("the arguments are outside the bounds",)
         except Exception as error:  # what cannot be checked is refused, and the reason says so
             return (f"the bounds cannot be checked ({type(error).__name__}: {shorten_repr(str(error))})",)
 
@@ -260,6 +260,8 @@ def _describe_error(error: ValidationError) -> str:
         return f"{_format_path(steps)} is not {shorten_repr(getattr(kind, 'expected_value', None))}"
     if kind.name == "enum":
         return f"{_format_path(steps)} is none of {shorten_repr(getattr(kind, 'options', ''))}"
+    if kind.name == "pattern":
+        return f"{_format_path(steps)} does not match {shorten_repr(getattr(kind, 'pattern', ''))}"
     return f"{_format_path(steps)} {describe_reason(error)}"
 
 

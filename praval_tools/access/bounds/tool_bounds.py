@@ -10,6 +10,7 @@ from praval_tools.errors import GrantError
 from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass
 from praval_tools.schema.type_hints import Hint, is_union, unwrap_hint
 from praval_tools.schema.type_lookup import find_type_handler
+from praval_tools.schema.value_reader import is_stored_field
 from praval_tools.tools.implementation import ToolImplementation
 
 
@@ -41,23 +42,9 @@ def _iter_write_only_fields(hint: Hint, enclosing: list[Hint]) -> Iterator[str]:
     if any(outer is inner for outer in enclosing):
         return
     enclosing = [*enclosing, inner]
-    if isinstance(inner, type) and hasattr(inner, "model_fields"):
-        yield from _iter_write_only_model_fields(inner, enclosing)
-        return
     if is_attrs_or_dataclass(inner):
-        yield from (f"{inner.__name__}.{item.key}" for item in get_fields(inner) if not item.readable)
+        yield from (f"{inner.__name__}.{item.key}" for item in get_fields(inner) if not is_stored_field(inner, item))
     handler = find_type_handler(inner)
     parts = get_args(inner) if is_union(inner) else handler.get_inner_hints(inner) if handler is not None else ()
     for part in parts:
         yield from _iter_write_only_fields(part, enclosing)
-
-
-def _iter_write_only_model_fields(model: Any, enclosing: list[Hint]) -> Iterator[str]:
-    by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
-    for name, item in model.model_fields.items():
-        taken = item.validation_alias or item.alias or name
-        written = item.serialization_alias or item.alias or name
-        is_hidden = item.exclude or getattr(item, "exclude_if", None) is not None
-        if is_hidden or taken != written or (by_name and name != written):
-            yield f"{model.__name__}.{name}"
-        yield from _iter_write_only_fields(item.annotation, enclosing)

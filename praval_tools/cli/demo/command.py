@@ -9,16 +9,28 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from praval_tools.cli.common import EXIT_PROBLEM, EXIT_USAGE, CommandError, UsageError, sanitize_text, traceback_option
+from praval_tools.cli.common import (
+    EXIT_PROBLEM,
+    EXIT_USAGE,
+    CommandError,
+    UsageError,
+    format_count,
+    sanitize_text,
+    traceback_option,
+)
 from praval_tools.cli.demo.files import JOURNAL_FILE, REPORT_FILE, DemoFiles, prepare_files
 from praval_tools.cli.demo.processes import CRASH_POINTS, ConsoleSettings, ProcessTask, run_in_subprocess
 from praval_tools.cli.demo.terminal import StepPrinter, show_spinner
 from praval_tools.cli.output import make_console
+from praval_tools.demo.effects import EffectLog
 from praval_tools.demo.input_files import UnreadableDataError
 from praval_tools.demo.plugin_scene import PACKAGE_NAME, is_package_available
 from praval_tools.demo.question import Question, load_question
+from praval_tools.demo.run_report import build_run_report
+from praval_tools.demo.scenario import RUN_ID
 from praval_tools.demo.steps import ClosingStep, CrashStep, ResumeStep
 from praval_tools.errors import ToolUsageError
+from praval_tools.journal import open_journal
 
 _PIPE_WIDTH = 80
 _MIN_SPINNER_ROWS = 50_000
@@ -47,7 +59,8 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
         question = _load_question(path, measure=measure, by=by)
     with prepare_files(out) as files:
         with show_spinner(console, "The agents are at work", is_enabled=len(question.table) > _MIN_SPINNER_ROWS):
-            _run_processes(console, printer, question, files)
+            kill_count = _run_processes(console, printer, question, files)
+        closing_lines = _build_closing_lines(files, kill_count)
         files.move_to_target()
     missing_package = "" if is_package_available() else PACKAGE_NAME
     printer(ClosingStep(question, has_own_data=path is not None, missing_package=missing_package))
@@ -56,10 +69,30 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
         ("Report:  ", REPORT_FILE),
     ):  # unwrapped, so that they can be copied
         console.out(f"{title}{sanitize_text(files.target_folder / name, keep_line_breaks=True)}", highlight=False)
+    console.print()
+    for line in closing_lines:
+        console.print(sanitize_text(line), highlight=False, markup=False)
 
 
-def _run_processes(console: Console, printer: StepPrinter, question: Question, files: DemoFiles) -> None:
-    """Run one process after the other, each of which resumes the run, until one finishes."""
+def _build_closing_lines(files: DemoFiles, kill_count: int) -> tuple[str, str, str]:
+    """Return what was answered, what was refused, and what the kills did, from the journal and the effects."""
+    with open_journal(files.journal) as journal:
+        run_report = build_run_report(journal, RUN_ID, EffectLog(files.effects).read_all())
+    published = [
+        call.record for call in run_report.calls if call.record.tool_name == "publish" and call.outcome == "ok"
+    ]
+    refused = [call for call in run_report.calls if call.outcome == "forbidden"]
+    repeated = format_count(run_report.repeated_effects, "repeated effect")
+    return (
+        f"Answered: {published[-1].arguments['headline']}",
+        f"Refused: {', '.join(f'{call.record.tool_name} to {call.agent}' for call in refused)}.",
+        f"{format_count(kill_count, 'kill')}, {repeated}.",
+    )
+
+
+def _run_processes(console: Console, printer: StepPrinter, question: Question, files: DemoFiles) -> int:
+    """Run one process after the other, each of which resumes the run, until one finishes; return how many died."""
+    kill_count = 0
     for number, crash_point in enumerate((*CRASH_POINTS, None), start=1):
         if number > 1:
             printer(ResumeStep(number))
@@ -68,7 +101,9 @@ def _run_processes(console: Console, printer: StepPrinter, question: Question, f
             for line in lines:
                 console.out(line, end="", highlight=False)
         if crash_point is not None:
+            kill_count += 1  # its exit code was that of a kill
             printer(CrashStep(crash_point.tool))
+    return kill_count
 
 
 def _load_question(path: Path | None, *, measure: str | None, by: str | None) -> Question:

@@ -26,6 +26,7 @@ from praval_tools.cli.output import (
     to_cell,
 )
 from praval_tools.demo import phrases, steps
+from praval_tools.demo.run_report import RunReport
 
 _MAX_WIDTH = 100
 _EXAMPLE_COMMAND = "praval-tools --app praval_tools.demo:registry why analyst read_rows count=21"
@@ -143,7 +144,7 @@ class StepPrinter:
 
     @render.register
     def _render_picture(self, step: steps.PictureStep) -> Iterator[RenderableType]:
-        yield _indent(Text(f"A picture of {len(step.png):,} bytes, for the report.", style="dim"))
+        yield _indent(Text(f"A picture of {len(step.png):,} bytes for the report.", style="dim"))
 
     @render.register
     def _render_approval(self, step: steps.ApprovalStep) -> Iterator[RenderableType]:
@@ -151,29 +152,31 @@ class StepPrinter:
         agent, verb = to_cell(request.agent or "operator", "bold"), "allows" if isinstance(answer, Allow) else "refuses"
         tool, risk = to_cell(request.tool), f", risk {request.risk_level}"
         yield _indent(Text.assemble(("? ", "bold yellow"), agent, " needs an approval: ", tool, risk), 1)
-        yield _indent(Text(f"The {answer.by}, played by the demo, {verb} it: {answer.reason}.", "dim"))
+        yield _indent(Text(f"The demo, acting as the {answer.by}, {verb} it: {answer.reason}.", "dim"))
 
     @render.register
     def _render_crash(self, step: steps.CrashStep) -> Iterator[RenderableType]:
-        text = f"Killed by SIGKILL inside of {step.tool}: its effect is there, its result is not."
+        text = f"SIGKILL during {step.tool}: it took effect, its result is not recorded."
         yield _indent(Text(f"{self._glyphs.no} {text}", "bold red"), 1)
 
     @render.register
     def _render_resume(self, step: steps.ResumeStep) -> Iterator[RenderableType]:
         yield ""
         yield _indent(
-            Text(f"Process {step.process_number} opens the run again, and starts from the beginning.", "bold")
+            Text(f"Process {step.process_number} opens the run again and starts the program from the top.", "bold")
         )
 
     @render.register
     def _render_doubt(self, step: steps.InDoubtStep) -> Iterator[RenderableType]:
         tool, agent = to_cell(step.call.tool_name, "bold"), to_cell(step.call.agent)
-        yield _indent(Text.assemble("In doubt: ", tool, " by ", agent, " began, and its end is not recorded."))
+        yield _indent(Text.assemble("In doubt: ", tool, " by ", agent, " started, and its result was not recorded."))
         yield _indent(Text(describe_doubt(step), style="dim"))
 
     @render.register
     def _render_replay(self, step: steps.ReplayStep) -> Iterator[RenderableType]:
         text = f"{step.replayed_count} calls get their results from the journal; none of them runs again."
+        if step.replayed_count == 1:
+            text = "1 call gets its result from the journal; it does not run again."
         yield _indent(Text(text, "cyan"))
 
     @render.register
@@ -183,7 +186,7 @@ class StepPrinter:
         yield _indent(text_charts.build_calls_table(step.run_report, self._glyphs), 2)
         yield ""
         yield _heading("What the calls did")
-        yield _indent(Text(step.run_report.effects_text), 2)
+        yield _indent(Text(describe_effects(step.run_report)), 2)
 
     @render.register
     def _render_access(self, step: steps.AccessStep) -> Iterator[RenderableType]:
@@ -195,7 +198,7 @@ class StepPrinter:
 
     @render.register
     def _render_closing(self, step: steps.ClosingStep) -> Iterator[RenderableType]:
-        package_hint = f"With a package of tools, which draws the answer:\n  pip install {step.missing_package}"
+        package_hint = f"For a chart of the answer, install a package of tools:\n  pip install {step.missing_package}"
         hints = (
             f"Data: {step.question.credits}" if step.question.credits else "",
             "" if step.has_own_data else "Your own data, a CSV file or a folder of text:\n  praval-tools demo PATH",
@@ -209,10 +212,27 @@ class StepPrinter:
 def describe_doubt(step: steps.InDoubtStep) -> str:
     """Return what is done about a call in doubt, in words."""
     if step.is_idempotent:
-        return "It is idempotent, so it runs again with the same key; it finds that key done, and writes nothing."
+        return "It is idempotent, so it runs again with the same key; that key is done, so it writes nothing."
     if step.has_effect:
-        return "It is not idempotent, so it does not run again. The operator finds its effect, and resolves the call."
-    return "It is not idempotent. The operator finds no effect of it, and lets it run again."
+        return (
+            "It is not idempotent, so it is not run again. "
+            "The operator sees that it took effect, and resolves the call."
+        )
+    return "It is not idempotent. The operator sees that it took no effect, and lets it run again."
+
+
+def describe_effects(run_report: RunReport) -> str:
+    """Say how many effects there were, and whether each happened once."""
+    effects = run_report.effects
+    tools, keys = sorted({effect.tool for effect in effects}), {effect.key for effect in effects}
+    text = (
+        f"{format_count(run_report.process_count, 'process', 'processes')} made "
+        f"{format_count(len(run_report.calls), 'call')}. Those of {' and '.join(tools)} have an effect, a line in "
+        f"effects.jsonl: {format_count(len(effects), 'line')} of {format_count(len(keys), 'call')}."
+    )
+    if run_report.repeated_effects or run_report.missing_effects:
+        return f"{text} Happened twice: {run_report.repeated_effects}. Missing: {run_report.missing_effects}."
+    return f"{text} Nothing happened twice, nothing is missing."
 
 
 def _fit_arguments(arguments: dict[str, object], room: int) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
 from attrs import define, field
 
 from praval_tools.access.records import AccessRecord
+from praval_tools.access.state import AccessState
 from praval_tools.compat.praval.conversion import (
     JsonObject,
     PravalRegistration,
@@ -53,15 +54,26 @@ class PravalCatalogue:
 
     def find_tool(self, name: str) -> AnyTool | None:
         """Return the tool that has *name* in Praval."""
+        return self.find_declared_tool(name) or self._find_tool(name, self.registry.get_tool)
+
+    def find_declared_tool(self, name: str) -> AnyTool | None:
+        """Return the tool that has *name* in Praval, if it was declared already; no plugin is loaded for that."""
+        tools = self._get_state().tools
+        return self._find_tool(name, lambda candidate: tools[candidate].tool if candidate in tools else None)
+
+    def _find_tool(self, name: str, get_tool: Callable[[str], AnyTool | None]) -> AnyTool | None:
         for candidate in (to_registry_name(name), make_fallback_name(name)):
-            tool = self.registry.get_tool(candidate)
+            tool = get_tool(candidate)
             if tool is not None and get_praval_name(tool) == name:
                 return tool
         return None
 
+    def _get_state(self) -> AccessState:
+        return get_runtime(self.registry).access_store.get_current_state()
+
     def get_access(self, tool: str, agent: str) -> AccessRecord:
         """Return what is recorded of an agent and a tool, both by their names in the registry."""
-        return get_runtime(self.registry).access_store.get_current_state().get_access(agent, tool)
+        return self._get_state().get_access(agent, tool)
 
     def register(
         self, tool: Tool, name: str, parameters: JsonObject | None = None, entry: Mapping[str, object] | None = None
@@ -80,7 +92,7 @@ class PravalCatalogue:
             try:
                 self.registry.register_tool(converted)
             except DuplicateToolError as error:
-                if self.find_tool(name) is not None:  # another thread was first
+                if self.find_declared_tool(name) is not None:  # another thread was first
                     raise make_tool_error(f"Tool '{name}' is already registered") from error
             except ToolError as error:
                 raise make_tool_error(str(error)) from error
@@ -152,8 +164,8 @@ def get_catalogue(registry: ToolRegistry) -> PravalCatalogue:
     catalogue: PravalCatalogue | None = registry.__dict__.get(_CATALOGUE_ATTRIBUTE)
     if catalogue is None:
         fresh = PravalCatalogue(registry)
-        for tool in registry.list_all_tools():
-            if (registration := get_registration(tool)) is not None:
+        for record in registry.state.tools.values():
+            if (registration := get_registration(record.tool)) is not None:
                 fresh.remember(registration)
         catalogue = registry.__dict__.setdefault(_CATALOGUE_ATTRIBUTE, fresh)
     return catalogue

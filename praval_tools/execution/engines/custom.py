@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.foreign import run_as_owner
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import describe_error, shorten_repr
 from praval_tools.tools.call import Outcome
@@ -45,7 +46,7 @@ def submit_call(runtime: Runtime, run: RunTool) -> Job:
     try:
         engine.submit(lambda: job.run() if job.claim() else None)
     except Exception as error:  # the seam to a plugin's engine: the result names the failure
-        job.refuse(
-            EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {describe_error(error)}")
-        )
+        with run_as_owner(engine):  # its text may be code of the plugin
+            text = describe_error(error)
+        job.refuse(EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {text}"))
     return job

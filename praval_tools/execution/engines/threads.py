@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +10,7 @@ from contextvars import copy_context
 from typing import Any, Final
 
 from praval_tools.execution.failures import StaleDecisionError
+from praval_tools.forks import handle_forks
 
 _IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
@@ -114,10 +114,10 @@ class ThreadEngine:
         self._size, self._cap = size, cap
         self._closed = False
         self._reset_after_fork()
+        handle_forks(self, in_child=ThreadEngine._reset_after_fork)
 
     def _reset_after_fork(self) -> None:
         """Begin without threads; in a forked process those of its parent are gone."""
-        self._process = os.getpid()
         self._jobs: deque[Job] = deque()
         self._condition = threading.Condition()
         self._threads = self._idle = self._blocked = 0
@@ -126,8 +126,6 @@ class ThreadEngine:
     def submit(self, work: Callable[[], Any]) -> Job:
         """Queue *work*; its job ends in `NoFreeThreadError` or `StaleDecisionError` where no thread can run it."""
         job = Job(work)
-        if self._process != os.getpid():
-            self._reset_after_fork()
         with self._condition:
             if not self._closed:
                 self._jobs.append(job)

@@ -13,7 +13,7 @@ from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build
 from praval_tools.integrations.praval.migration import Collisions, ToolMigrator, build_entry_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.names import fold_name, to_wire_name
-from praval_tools.registry.agents import Agent
+from praval_tools.registry.agents import Agent, AgentTool
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow
 from praval_tools.tools.tool import AnyTool
@@ -127,11 +127,11 @@ class AgentTools:
 
     def _forward_approval(self, result: ToolResult) -> bool:
         """Give the approval of a person in Praval to the registry, where the call waits for one."""
-        if result.outcome is not Outcome.APPROVAL_REQUIRED:
+        if result.outcome is not Outcome.APPROVAL_REQUIRED or result.approval_id is None:
             return False
         with self.registry.as_operator():
             approval = Allow(by="Praval", reason="a person approved the intervention in Praval")
-            self.registry.approvals.answer(str(result.tool_call_id), approval)
+            self.registry.approvals.answer(result.approval_id, approval)
         return True
 
     def _to_praval_result(self, result: ToolResult) -> object:
@@ -152,9 +152,21 @@ class AgentTools:
                 migrator.assign_tool(registered, self.agent.name)
         self.praval_agent._registry_tools[name] = entry["function"]  # its close() unregisters it
 
-    def remove_tool(self, name: str) -> None:
-        """Remove a tool from the agent."""
-        self.registry.remove_tool_from_agent(self.names()[name], self.agent.name)
+    def add_tool(self, tool: AgentTool) -> None:
+        """Give the agent a tool by its name, or a tool or function that is registered first; see `Agent.add_tool`."""
+        self.agent.add_tool(tool)
+
+    def list_tools(self) -> list[str]:
+        """Return the declared names of the tools that the agent may call now."""
+        return list(self.names())
+
+    def tool_exists(self, name: str) -> bool:
+        """Tell whether the agent may call a tool of this name now."""
+        return name in self.names()
+
+    def remove_tool(self, name: str) -> bool:
+        """Take a tool from the agent and tell whether the agent could call it before."""
+        return bool(self.registry.remove_tool_from_agent(self.names().get(name, name), self.agent.name))
 
 
 def _get_declared_name(tool: AnyTool | None) -> str | None:
@@ -208,6 +220,8 @@ class AgentToolEntries(MutableMapping[str, dict[str, Any]]):
         self.deleted.discard(name)
 
     def __delitem__(self, name: str) -> None:
+        if not self._tools.tool_exists(name):
+            raise KeyError(name)
         self._tools.remove_tool(name)
         self.written.pop(name, None)
         self.deleted.add(name)

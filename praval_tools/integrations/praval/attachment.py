@@ -104,7 +104,8 @@ def attach(
     Let an agent of Praval's have exactly the tools that it may call now, and call them through the registry.
 
     What it holds is brought along and stays its own; from then on the registry decides, before every round of a
-    chat what is offered, and at every call what runs. Every call is checked, and journaled with its agent.
+    chat what is offered, and at every call what runs. Every call is checked, and journaled with its agent. Until it is
+    detached, the agent has `add_tool`, `remove_tool`, `list_tools` and `tool_exists`, as agents of this package have.
 
     Args:
         agent: An agent, or a function decorated with Praval's `@agent`.

@@ -19,14 +19,16 @@ from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject
 Method = Callable[..., Any]
 
 _MISSING: Any = object()
+ADDED_METHODS = ("add_tool", "remove_tool", "list_tools", "tool_exists")
+"""The methods of `AgentTools` that an attached agent has, where Praval gives it none of the name."""
 
 
 def patch_agent(tools: AgentTools) -> Callable[[], None]:
     """
-    Replace the methods of an agent and its runtime.
+    Replace the methods of an agent and its runtime, and add those that manage its tools.
 
     Returns:
-        A function that restores them.
+        A function that restores and removes them.
 
     Raises:
         ToolUsageError: This Praval lacks some of the methods.
@@ -52,10 +54,15 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
             "untested-version",
         )
     patched = [_PatchedMethod(owner, name, replace) for owner, name, replace in patches]
+    added = {name: getattr(tools, name) for name in ADDED_METHODS if not hasattr(praval_agent, name)}
+    praval_agent.__dict__.update(added)
 
     def restore_all() -> None:
         for method in patched:
             method.restore()
+        for name, method in added.items():
+            if praval_agent.__dict__.get(name) == method:
+                del praval_agent.__dict__[name]
 
     return restore_all
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,11 +12,16 @@ from typing import Final
 
 from praval_tools.errors import RedactionKeyError
 from praval_tools.journal.storage.atomic_files import write_atomically
+from praval_tools.journal.storage.protocol import Record, Store
 
 KEY_VARIABLE: Final = "PRAVAL_TOOLS_KEY"
 _MIN_KEY_LENGTH: Final = 16
 _NEW_KEY_LENGTH: Final = 32
 _MAX_KEY_LENGTH: Final = 64
+_MARKER: Final = re.compile(rb"\[secret [0-9a-f]{32}\]")
+_KEY_ID_PREFIX: Final = "redaction key "
+_KEY_ID_DOMAIN: Final = b"praval-tools/key-id/1"
+_KEY_ID_DIGITS: Final = 32
 _VARIABLE_FIX: Final = (
     f"Or set {KEY_VARIABLE} to 16 characters or more, the same for every process that uses the store."
 )
@@ -23,6 +30,7 @@ _VARIABLE_FIX: Final = (
 def load_key(
     store: str | os.PathLike[str] | None,
     *,
+    holds_markers: Callable[[], bool] = lambda: False,
     environ: Mapping[str, str] = os.environ,
     random: Callable[[int], bytes] = os.urandom,
 ) -> bytes:
@@ -34,12 +42,13 @@ def load_key(
 
     Args:
         store: The file of the store, beside which `<store>.key` lies; None: a key for this process alone.
+        holds_markers: Tells whether the store holds markers, for which a new key would be a wrong one.
         environ: Where `PRAVAL_TOOLS_KEY` is looked for first.
         random: Makes the bytes of a new key.
 
     Raises:
-        RedactionKeyError: The variable is too short; the file is readable for others, of another owner, damaged,
-            or cannot be created.
+        RedactionKeyError: The variable is too short; the file is missing beside a store with markers, readable for
+            others, of another owner, damaged, or cannot be created.
     """
     text = environ.get(KEY_VARIABLE)
     if text is not None:
@@ -55,8 +64,53 @@ def load_key(
     try:
         return _read_key_file(path)
     except FileNotFoundError:
-        _create_key_file(path, random)
-    return _read_key_file(path)
+        if not holds_markers():
+            _create_key_file(path, random)
+    try:
+        return _read_key_file(path)
+    except FileNotFoundError:  # looked for twice: another process may have created it, and written markers, in between
+        fix = "Restore it from a backup: with a new one a replay would not find those calls, and would run them again."
+        raise RedactionKeyError(
+            str(path), "it is missing, and the journal holds secrets hidden with it", f"{fix} {_VARIABLE_FIX}"
+        ) from None
+
+
+def load_store_key(store: Store) -> bytes:
+    """
+    Return the key for the markers of *store*; see `load_key`.
+
+    Raises:
+        RedactionKeyError: It is also another key than the one of the store's markers.
+    """
+    if is_private(store):
+        return load_key(None)
+    key = load_key(store.name, holds_markers=lambda: any(map(has_marker, store.read())))
+    key_ids = read_key_ids(store)
+    if key_ids and compute_key_id(key) not in key_ids:
+        place = KEY_VARIABLE if KEY_VARIABLE in os.environ else f"{store.name}.key"
+        fix = "Use the one of before: with this one a replay would not find those calls, and would run them again."
+        raise RedactionKeyError(place, f"it is not the one that hides the secrets in {store.name!r}", fix)
+    return key
+
+
+def is_private(store: Store) -> bool:
+    """Tell whether a store ends with this process, and needs no key that another could read."""
+    return store.name == "memory"
+
+
+def has_marker(record: Record) -> bool:
+    """Tell whether a record holds a marker."""
+    return _MARKER.search(record.body) is not None
+
+
+def compute_key_id(key: bytes) -> str:
+    """Return what stands for a key among the counts of a store, from its first marker on."""
+    return f"{_KEY_ID_PREFIX}{hmac.digest(key, _KEY_ID_DOMAIN, 'sha256').hex()[:_KEY_ID_DIGITS]}"
+
+
+def read_key_ids(store: Store) -> set[str]:
+    """Return the ids of the keys with which the markers of a store were made; none where an older release wrote it."""
+    return {use.grant_id for use in store.state().uses if use.grant_id.startswith(_KEY_ID_PREFIX)}
 
 
 def _create_key_file(path: Path, random: Callable[[int], bytes]) -> None:

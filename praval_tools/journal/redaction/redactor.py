@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 import msgspec
 
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, EventBase, JournalEvent
+from praval_tools.journal.redaction.marker_key import compute_key_id
 from praval_tools.journal.redaction.secret_names import (
     DEFAULT_SECRET_NAMES,
     HARMLESS_VALUES,
@@ -44,9 +46,10 @@ from praval_tools.journal.redaction.secret_tree import (
     is_wrong_container,
 )
 from praval_tools.journal.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
-from praval_tools.schema.json_values import to_canonical_json, to_compact_json
+from praval_tools.schema.json_values import reject_constant, to_canonical_json, to_compact_json
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
+_WHOLE_DIGEST_DOMAIN: Final = b"praval-tools/digest/1\0"
 _DIGEST_DIGITS: Final = 32
 MARKER_PATTERN: Final = re.compile(r"\[secret [0-9a-f]{32}\]")
 _MAX_JSON_NESTING: Final = 100
@@ -55,6 +58,8 @@ _MAX_JSON_NESTING: Final = 100
 _NAME_KEYS: Final = ("name", "key", "header")
 _SIZED_TYPES: Final = (str, bytes, list, dict, tuple, set, frozenset)
 _JSON_OPENERS: Final = ("{", "[", '"')
+
+_MAX_REFUSED_SECRET_LENGTH: Final = 16_384
 
 _Nodes = tuple[SecretNode, ...]
 QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)
@@ -99,8 +104,22 @@ class Redactor:
         text = to_canonical_json(pack_value(value)).encode("utf-8", "surrogatepass")
         return f"[secret {hmac.digest(self._key, _DIGEST_DOMAIN + text, 'sha256').hex()[:_DIGEST_DIGITS]}]"
 
+    @property
+    def key_id(self) -> str:
+        """What stands for its key in the store."""
+        return compute_key_id(self._key)
+
+    def make_digest(self, text: bytes) -> str:
+        """Return a digest of *text* that nobody can guess without the key."""
+        return hmac.digest(self._key, _WHOLE_DIGEST_DOMAIN + text, "sha256").hex()
+
     def redact(
-        self, value: PythonValue, secrets: SecretMarkers = NO_SECRETS, nodes: _Nodes = UNKNOWN_NODES
+        self,
+        value: PythonValue,
+        secrets: SecretMarkers = NO_SECRETS,
+        nodes: _Nodes = UNKNOWN_NODES,
+        *,
+        max_secret_length: float = math.inf,
     ) -> tuple[PythonValue, SecretMarkers]:
         """
         Return *value* without its secrets, and *secrets* with those that were in it; *value* itself where it has none.
@@ -111,6 +130,7 @@ class Redactor:
             value: Anything; what has no JSON form is returned as its text.
             secrets: Other secrets that may occur in it.
             nodes: What its schema says.
+            max_secret_length: Where its secrets are longer than this, together, all of it is one secret.
         """
         if not is_plain_json(value):
             value = normalize_value(value)
@@ -122,6 +142,9 @@ class Redactor:
                 for text in iter_secret_texts(secret, _parse_json)
                 if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES
             }
+            if sum(map(len, texts)) > max_secret_length:
+                marker = self.make_marker(value)
+                return marker, secrets | SecretMarkers(whole_marker=marker)
             secrets |= SecretMarkers({text: self.make_marker(text) for text in texts})
         elif not secrets:
             return value, secrets
@@ -158,7 +181,7 @@ def _parse_json(text: str, level: int = 0) -> PythonValue:
     if text[:64].lstrip()[:1] not in _JSON_OPENERS or level > _MAX_JSON_NESTING:
         return text
     try:
-        value = json.loads(text, object_pairs_hook=_build_unique_dict, parse_constant=_reject_constant)
+        value = json.loads(text, object_pairs_hook=_build_unique_dict, parse_constant=reject_constant)
     except (ValueError, RecursionError):
         return text
     return value if is_plain_json(value) else text
@@ -183,10 +206,6 @@ def _build_unique_dict(pairs: list[tuple[str, PythonValue]]) -> dict[str, Python
     if len(members) != len(pairs):
         raise ValueError("a repeated key")
     return members
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 class _SecretFinder:
@@ -301,20 +320,24 @@ class RedactionPlan:
         self._textless_names = {name for name, member in parameters.members.items() if member.textless}
 
     def redact_arguments(
-        self, arguments: PythonValue, *, is_validated: bool = True
+        self, arguments: PythonValue, secrets: SecretMarkers = NO_SECRETS, *, is_validated: bool = True
     ) -> tuple[PythonValue, SecretMarkers]:
         """
-        Return the arguments without secrets, and the secrets.
+        Return the arguments without secrets, and *secrets* with those that were in them.
 
         Args:
             arguments: What a call passes.
-            is_validated: They fit the tool's schema; False: they may be anything.
+            secrets: Other secrets that may occur in them: edited arguments may quote those of the request.
+            is_validated: They fit the tool's schema; False: they may be anything, and are one marker where their
+                secrets are so many that a caller who may not call at all could take up time with them.
         """
         if not is_validated:
             if self._unvalidated_nodes[0].container_type:
                 arguments = _parse_nested_json(arguments)
-            return self._redactor.redact(arguments, nodes=self._unvalidated_nodes)
-        if type(arguments) is dict:
+            return self._redactor.redact(
+                arguments, secrets, self._unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
+            )
+        if type(arguments) is dict and not secrets:
             if self._are_arguments_textless:
                 return arguments, NO_SECRETS
             for name in arguments:
@@ -322,7 +345,19 @@ class RedactionPlan:
                     break
             else:
                 return arguments, NO_SECRETS
-        return self._redactor.redact(arguments, nodes=self._parameter_nodes)
+        return self._redactor.redact(arguments, secrets, self._parameter_nodes)
+
+    def find_secret_arguments(self, arguments: Mapping[str, PythonValue]) -> tuple[str, ...]:
+        """Return the names of the arguments that are or hold secrets, or may do so by the schema or by their names."""
+        clean = self.redact_arguments(arguments)[0]
+        names = {name for name, value in arguments.items() if clean.get(name) is not value}
+        for name, value in arguments.items():  # what takes the place of an empty value may be secret
+            if self._redactor.is_secret_member(name, value if type(value) in (int, float) else "text", ()):
+                names.add(name)
+        for step, member in self._parameter_nodes[0].members.items():
+            if any(node.secret or node.secret_keys or node.contains_secrets for node in member.closure):
+                names.add(str(step))
+        return tuple(sorted(names))
 
     def redact_result(self, result: PythonValue, secrets: SecretMarkers = NO_SECRETS) -> PythonValue:
         """Return a result without secrets: its own, by the names of keys, and those that were passed to the call."""
@@ -349,8 +384,7 @@ class RedactionPlan:
         changes: dict[str, PythonValue] = {}
         if (arguments := getattr(event, "arguments", None)) is not None:
             is_validated = isinstance(event, AgentToolCall | ApprovalAsked)
-            changes["arguments"], own_secrets = self.redact_arguments(arguments, is_validated=is_validated)
-            secrets |= own_secrets
+            changes["arguments"], secrets = self.redact_arguments(arguments, secrets, is_validated=is_validated)
         if (result := getattr(event, "result", None)) is not None:
             changes["result"] = self.redact_result(result, secrets)
         for name in ("error", "detail", "reason", "toolcall_reason"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus
@@ -16,12 +17,54 @@ MIN_SECRET_LENGTH: Final = 4
 """Shorter secrets are not searched for elsewhere: every text would hold them by chance."""
 
 _MAX_SEARCHED_END: Final = 2_048
+_MAX_PIECE_LENGTH: Final = 2_048
 _URLSAFE_TRANSLATION: Final = str.maketrans("+/", "-_")
 _PAIR_SEPARATOR: Final = re.compile("[;&]")
-_AUTH_SCHEMES: Final = frozenset({"bearer", "basic", "digest", "token"})
+_AUTH_SCHEMES: Final = re.compile(r"(?:(?:bearer|basic|digest|token)\s+)+", re.IGNORECASE)
 
 MarkedSpan = tuple[int, int, str]
 """Start and end of a secret in a text, and its marker."""
+
+
+class _TextIndex:
+    """
+    Texts to be found in others, all in one pass, each with a marker; every text has four characters or more.
+
+    Where several begin at one place, the longest is found. A long text is searched for piece by piece: the pieces
+    touch, so that it is replaced as a whole.
+    """
+
+    __slots__ = ("_beginnings", "_markers", "_prefixes", "_texts")
+
+    def __init__(self, markers: Mapping[str, str]) -> None:
+        self._markers = {piece: marker for text, marker in markers.items() for piece in _split_into_pieces(text)}
+        self._texts = sorted(self._markers)
+        self._beginnings = {text[:MIN_SECRET_LENGTH] for text in self._texts}
+        self._prefixes: list[int] = []  # for each text, the longest other one with which it begins; -1: none
+        for number, text in enumerate(self._texts):
+            prefix = number - 1
+            while prefix >= 0 and not text.startswith(self._texts[prefix]):
+                prefix = self._prefixes[prefix]
+            self._prefixes.append(prefix)
+
+    def find_spans(self, text: str) -> Iterator[MarkedSpan]:
+        """Yield the spans of *text* that hold one of the texts."""
+        beginnings, texts = self._beginnings, self._texts
+        for start in range(len(text) - MIN_SECRET_LENGTH + 1):
+            if text[start : start + MIN_SECRET_LENGTH] in beginnings:
+                number = bisect_right(texts, text[start : start + _MAX_PIECE_LENGTH]) - 1
+                while number >= 0 and not text.startswith(texts[number], start):
+                    number = self._prefixes[number]
+                if number >= 0:
+                    yield start, start + len(texts[number]), self._markers[texts[number]]
+
+
+def _split_into_pieces(text: str) -> Iterator[str]:
+    """Yield pieces of *text* that cover it; the last has the full length, too, so that it is not found by chance."""
+    for start in range(0, max(1, len(text) - _MAX_PIECE_LENGTH), _MAX_PIECE_LENGTH):
+        yield text[start : start + _MAX_PIECE_LENGTH]
+    if len(text) > _MAX_PIECE_LENGTH:
+        yield text[-_MAX_PIECE_LENGTH:]
 
 
 class SecretMarkers:
@@ -29,23 +72,29 @@ class SecretMarkers:
     The secrets of one call, each with its marker.
 
     Immutable; false where there are none.
+
+    Args:
+        markers: The marker of each secret.
+        whole_marker: Replaces any text as a whole, where there are too many secrets to search for them.
     """
 
-    __slots__ = ("_markers_by_fragment", "_markers", "_markers_by_form")
+    __slots__ = ("_form_index", "_markers", "_markers_by_fragment", "_whole_marker")
 
-    def __init__(self, markers: Mapping[str, str] | None = None) -> None:
-        self._markers = dict(markers or {})
-        self._markers_by_form: dict[str, str] | None = None
+    def __init__(self, markers: Mapping[str, str] | None = None, whole_marker: str = "") -> None:
+        self._markers, self._whole_marker = dict(markers or {}), whole_marker
+        self._form_index: _TextIndex | None = None
         self._markers_by_fragment: dict[str, str] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._markers)
+        return bool(self._markers or self._whole_marker)
 
     def __repr__(self) -> str:
         return f"<{len(self._markers)} secrets>"
 
     def __or__(self, other: SecretMarkers) -> SecretMarkers:
-        return SecretMarkers({**self._markers, **other._markers}) if other._markers else self
+        if not other:
+            return self
+        return SecretMarkers({**self._markers, **other._markers}, self._whole_marker or other._whole_marker)
 
     def get_marker(self, text: str) -> str | None:
         """Return the marker of *text* if it is one of the secrets."""
@@ -53,11 +102,14 @@ class SecretMarkers:
 
     def find_spans(self, text: str) -> Iterator[MarkedSpan]:
         """Yield the spans of *text* that hold a secret in any of its written forms."""
-        if self._markers_by_form is None:
-            self._markers_by_form = {
-                form: marker for secret, marker in self._markers.items() for form in build_written_forms(secret)
-            }
-        return _find_occurrences(text, self._markers_by_form)
+        if self._whole_marker:
+            return iter([(0, len(text), self._whole_marker)])
+        if self._form_index is None:
+            secrets = sorted(self._markers.items())  # two may have a form in common: the same one's marker, always
+            self._form_index = _TextIndex(
+                {form: marker for secret, marker in secrets for form in build_written_forms(secret)}
+            )
+        return self._form_index.find_spans(text)
 
     def find_fragments(self, text: str) -> Iterator[MarkedSpan]:
         """Yield the spans of *text* that hold four characters of a secret in a row; error texts are often shortened."""
@@ -68,18 +120,13 @@ class SecretMarkers:
                 for form in map(_keep_ends, build_written_forms(secret))
                 for start in range(len(form) - MIN_SECRET_LENGTH + 1)
             }
-        return _find_occurrences(text, self._markers_by_fragment)
+        for start in range(len(text) - MIN_SECRET_LENGTH + 1):
+            fragment = text[start : start + MIN_SECRET_LENGTH]
+            if fragment in self._markers_by_fragment:
+                yield start, start + MIN_SECRET_LENGTH, self._markers_by_fragment[fragment]
 
 
 NO_SECRETS: Final = SecretMarkers()
-
-
-def _find_occurrences(text: str, markers: Mapping[str, str]) -> Iterator[MarkedSpan]:
-    for needle, marker in markers.items():
-        start = text.find(needle)
-        while start >= 0:
-            yield start, start + len(needle), marker
-            start = text.find(needle, start + 1)
 
 
 def replace_spans(text: str, spans: Iterable[MarkedSpan]) -> str:
@@ -97,17 +144,22 @@ def replace_spans(text: str, spans: Iterable[MarkedSpan]) -> str:
 
 def build_written_forms(secret: str) -> set[str]:
     """Return the forms in which *secret* is commonly written, without those of fewer than four characters."""
-    escaped = json.dumps(secret)[1:-1]
-    plain = json.dumps(secret, ensure_ascii=False)[1:-1]
-    forms = {secret, escaped, plain, json.dumps(escaped)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]}
-    forms.update((repr(secret)[1:-1], ascii(secret)[1:-1], repr(f"{secret}'\"")[1:-1].removesuffix("\\'\"")))
     data = secret.encode("utf-8", "surrogatepass")
-    for quoted in (quote(data, safe=""), quote(data), quote_plus(data, safe=""), quote_plus(data, safe="/")):
-        forms.update((quoted, _lowercase_hex_escapes(quoted)))
+    forms = {secret} if secret.isascii() and secret.isalnum() else {secret, *_iter_escaped_forms(secret, data)}
     for core in (b64encode(data).decode(), *_iter_base64_cores(data)):
         forms.update((core, core.translate(_URLSAFE_TRANSLATION)))
     forms.update((data.hex(), data.hex().upper()))
     return {form for form in forms if len(form) >= MIN_SECRET_LENGTH}
+
+
+def _iter_escaped_forms(secret: str, data: bytes) -> Iterator[str]:
+    """Yield what JSON, Python and URLs make of a secret that has more than letters and digits."""
+    escaped = json.dumps(secret)[1:-1]
+    plain = json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield from (escaped, plain, json.dumps(escaped)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1])
+    yield from (repr(secret)[1:-1], ascii(secret)[1:-1], repr(f"{secret}'\"")[1:-1].removesuffix("\\'\""))
+    for quoted in (quote(data, safe=""), quote(data), quote_plus(data, safe=""), quote_plus(data, safe="/")):
+        yield from (quoted, _lowercase_hex_escapes(quoted))
 
 
 def _keep_ends(form: str) -> str:
@@ -142,9 +194,8 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
             yield part
             if "=" in part:  # cookies, and the query of a URL
                 yield from (pair.partition("=")[2].strip() for pair in _PAIR_SEPARATOR.split(part))
-            scheme, _, rest = part.partition(" ")
-            if scheme.lower() in _AUTH_SCHEMES and rest:
-                stack.append(rest.strip())
+            if (schemes := _AUTH_SCHEMES.match(part)) is not None:
+                stack.append(part[schemes.end() :].strip())
             elif (inner := parse(part)) is not part:
                 stack.append(inner)
         elif isinstance(part, dict):

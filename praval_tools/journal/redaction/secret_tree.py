@@ -52,12 +52,12 @@ UNKNOWN_NODES: Final = (SecretNode(),)
 
 
 def get_member_nodes(nodes: Iterable[SecretNode], step: str | int) -> tuple[SecretNode, ...]:
-    """Return the nodes of the member *step* of a value that any of *nodes* may describe."""
-    members: list[SecretNode] = []
-    for node in _iter_closures(nodes):
+    """Return the nodes of the member *step* of a value that any of *nodes* may describe, each once."""
+    members: dict[SecretNode, None] = {}
+    for node in dict.fromkeys(_iter_closures(nodes)):  # else their number would grow at every level of a value
         member = node.members.get(step) or (node.items if type(step) is int else node.additional)
         if member is not None:
-            members += member.closure
+            members.update(dict.fromkeys(member.closure))
     return tuple(members)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from praval_tools.errors import JournalError, RunBusyError
+from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.storage.file_locks import read_holder, remove_lock, try_lock
 
@@ -39,7 +39,7 @@ class RunLeases:
 
     def __init__(self) -> None:
         self._open_leases: dict[str, RunLease] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def open(self, run_id: str) -> RunLease:
         """
@@ -118,7 +118,7 @@ class FileRunLeases(RunLeases):
 
     def reset_after_fork(self) -> None:
         """Forget the parent's leases in a child; its copies of the descriptors would outlive the parent."""
-        leases, self._open_leases, self._lock = self._open_leases, {}, threading.Lock()
+        leases, self._open_leases = self._open_leases, {}
         for lease in leases.values():
             os.close(lease.descriptor)
 

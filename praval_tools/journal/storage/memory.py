@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 import msgspec
 
 from praval_tools.errors import JournalClosedError, JournalError
+from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.storage.leases import RunLease, RunLeases
 from praval_tools.journal.storage.protocol import (
     INTENT,
@@ -62,13 +62,13 @@ class MemoryStore:
     A journal in memory, of at most *capacity* records; see `Store` for what it does.
 
     When it is full, it deletes the oldest runs that are neither open nor in doubt, as a whole, and the oldest records
-    outside of runs; where nothing may be deleted, appending raises `JournalError`.
+    outside runs; where nothing may be deleted, appending raises `JournalError`.
     """
 
     def __init__(self, capacity: int = 100_000) -> None:
         self.name = _STORE_NAME
         self._capacity = capacity
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._leases = RunLeases()
         self._records: dict[int, Record] = {}
         self._runs: dict[str, _StoredRun] = {}

@@ -56,6 +56,6 @@ def parse_store_path(where: str | Path) -> Path | None:
             f"to use {kind!r}, load a plugin for it first.",
             "journal-url",
         )
-    if text in ("", ":memory:"):
+    if text in ("", ":memory:", "memory:"):
         raise ToolUsageError("A journal in memory is called 'memory'; one in a file needs its path.", "journal-url")
     return Path(text)

@@ -33,7 +33,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         agent: Who called.
         tool: What was called.
         attempt: What it is to its call: `INTENT`, n for the result of the n-th attempt, None for neither.
-            In a run there is one record of each attempt of a call; outside of runs ids of calls may repeat.
+            In a run there is one record of each attempt of a call; outside runs ids of calls may repeat.
         seq: Its number in the store, assigned when it is stored: unique, increasing.
         run_seq: Its number in its run, assigned when it is stored: from 1 without gaps.
     """

@@ -1,4 +1,4 @@
-"""Pruning: old runs and records outside of runs are deleted, in steps that block no writer for long."""
+"""Pruning: old runs and records outside runs are deleted, in steps that block no writer for long."""
 
 from __future__ import annotations
 

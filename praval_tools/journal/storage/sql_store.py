@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
@@ -15,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from praval_tools.errors import JournalClosedError
+from praval_tools.forks import handle_forks
 from praval_tools.journal.storage import query
 from praval_tools.journal.storage.leases import FileRunLeases, RunLease
 from praval_tools.journal.storage.protocol import (
@@ -57,7 +57,12 @@ class SqlStore:
         self._closed = False
         # also at the interpreter's end: what was submitted and not waited for is written then
         self._finalizer = weakref.finalize(self, _close_all, self._writer, self._leases, self._database)
-        _register_fork_hooks(self)
+        handle_forks(
+            self,
+            before=SqlStore._pause_for_fork,
+            in_parent=SqlStore._resume_after_fork,
+            in_child=SqlStore._reset_after_fork,
+        )
 
     @property
     def name(self) -> str:
@@ -146,6 +151,12 @@ class SqlStore:
         except SQLAlchemyError as error:
             raise self._database.translate_error(error) from error
 
+    def _pause_for_fork(self) -> None:
+        self._writer.pause_for_fork()
+
+    def _resume_after_fork(self) -> None:
+        self._writer.resume_after_fork()
+
     def _reset_after_fork(self) -> None:
         self._leases.reset_after_fork()
         self._database.reset_after_fork()
@@ -161,22 +172,3 @@ def _close_all(writer: WriterThread, leases: FileRunLeases, database: SqliteData
     writer.close()
     leases.close()
     database.close()
-
-
-def _register_fork_hooks(store: SqlStore) -> None:
-    """Call *store* around each fork, as long as it lives; a registered hook cannot be taken back."""
-    reference = weakref.ref(store)
-
-    def make_hook(method: Callable[[SqlStore], None]) -> Callable[[], None]:
-        def run_hook() -> None:
-            living_store = reference()
-            if living_store is not None:
-                method(living_store)
-
-        return run_hook
-
-    os.register_at_fork(
-        before=make_hook(lambda living_store: living_store._writer.pause_for_fork()),
-        after_in_parent=make_hook(lambda living_store: living_store._writer.resume_after_fork()),
-        after_in_child=make_hook(SqlStore._reset_after_fork),
-    )

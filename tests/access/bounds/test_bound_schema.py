@@ -1,4 +1,4 @@
-# Tests of: bound_schema, satisfiability, tool_bounds, schema_tree
+# Tests of: bound_schema, satisfiability, tool_bounds
 """Bounds that cannot be enforced are refused when the grant is made, and no value gets around those that can."""
 
 from __future__ import annotations

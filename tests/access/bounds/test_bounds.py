@@ -46,6 +46,11 @@ OUTSIDE: list[tuple[dict[str, Any], Any]] = [
 ]  # fmt: skip
 
 
+def wire(to: str) -> str:
+    """Wire money."""
+    return to
+
+
 class TestCallsOutside:
     @pytest.mark.parametrize(("where", "arguments"), OUTSIDE, ids=lambda one: str(one)[:50])
     def test_are_forbidden_and_do_not_run(self, where: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -73,7 +78,7 @@ class TestCallsOutside:
 
     def test_the_reason_names_the_argument(self) -> None:
         """
-        A model can act on the refusal: it names the argument and the limit.
+        A model can react to the refusal: it names the argument and the limit.
         """
         registry, _ = make_payments()
         registry.grant("pay", "intern", where={"amount": {"maximum": 100}})
@@ -81,6 +86,14 @@ class TestCallsOutside:
         result = registry.execute(ToolCall("1", "pay", {**ALLOWED, "amount": 200}, "intern"))
 
         assert "amount is larger than 100" in str(result.error)
+
+    def test_the_reason_says_the_pattern(self) -> None:
+        """Whoever reads why a text is outside reads the pattern that it does not match."""
+        registry = ToolRegistry()
+        registry.tool("wire", owned_by="bank")(wire)
+        registry.grant("wire", "clerk", where={"to": {"pattern": "^UK[0-9]+$"}})
+
+        assert "to does not match '^UK[0-9]+$'" in registry.explain("clerk", "wire", {"to": "XX1"}).reason
 
     def test_a_parameter_left_out_counts_by_its_default(self) -> None:
         """

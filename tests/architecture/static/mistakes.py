@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from praval_tools import Agent, ToolCall, ToolRegistry, tool
+from praval_tools import Agent, ToolCall, ToolContext, ToolRegistry, Toolset, tool
 
 registry = ToolRegistry()
 
@@ -50,3 +50,35 @@ registry.configure("add", risk_level="hihg")  # E: arg-type
 ToolRegistry(engine="bogus")  # E: arg-type
 ToolCall("1", 3)  # E: arg-type
 add.name = "other"  # E: misc
+
+
+class Bank:
+    """What tools of a bank need."""
+
+
+class Shop:
+    """What tools of a shop need."""
+
+
+@registry.tool
+def pay(context: ToolContext[Bank], amount: int) -> str:
+    """Pay."""
+    return str(context.deps.missing)  # E: attr-defined
+
+
+@registry.tool
+def look(context: ToolContext) -> str:
+    """Look."""
+    return str(context.deps.missing)  # E: attr-defined
+
+
+def use_bank(toolset: Toolset[Bank]) -> None:
+    """Use one."""
+
+
+registry.toolset("ann", deps=Bank())[pay](amount="3")  # E: arg-type
+registry.toolset("ann", deps=Shop())[pay](amount=3)  # E: call-arg
+registry.toolset("ann")[pay](amount=3)  # E: call-arg
+use_bank(registry.toolset("ann", deps=Shop()))  # E: arg-type
+use_bank(registry.toolset("ann"))  # E: arg-type
+pay(ToolContext(deps=Shop()), 3)  # E: arg-type

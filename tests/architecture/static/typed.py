@@ -13,6 +13,7 @@ from praval_tools import (
     Grant,
     Tool,
     ToolCall,
+    ToolContext,
     ToolRegistry,
     ToolResult,
     Toolset,
@@ -65,6 +66,61 @@ def owned(q: int) -> bool:
     return bool(q)
 
 
+class Bank:
+    """What tools of a bank need."""
+
+    balance: int = 0
+
+
+class OpenBank(Bank):
+    """A bank that is open."""
+
+
+@registry.tool
+def pay(context: ToolContext[Bank], amount: int) -> str:
+    """Pay."""
+    assert_type(context.deps, Bank)
+    return str(context.deps.balance - amount)
+
+
+@registry.tool
+async def pay_later(context: ToolContext[Bank | None], amount: int) -> str:
+    """Pay."""
+    assert_type(context.deps, Bank | None)
+    return str(amount)
+
+
+@registry.tool
+def look(context: ToolContext, amount: int) -> str:
+    """Look."""
+    assert_type(context, ToolContext[object])
+    return describe(context)
+
+
+def describe(context: ToolContext) -> str:
+    """Say whose call it is."""
+    return str(context.agent)
+
+
+def use_bank(toolset: Toolset[Bank]) -> None:
+    """Toolsets with deps know whose tools fit."""
+    assert_type(toolset[pay](amount=3), str)
+    assert_type(toolset[look](amount=3), str)
+    assert_type(toolset[plain](x=3), float)
+    assert_type(toolset.call("pay", amount=3), Any)
+
+
+async def pay_async() -> None:
+    """Await it."""
+    assert_type(await registry.toolset("ann", deps=Bank())[pay_later](amount=3), str)
+
+
+use_bank(registry.toolset("ann", deps=Bank()))
+use_bank(registry.toolset("ann", deps=OpenBank()))
+assert_type(registry.toolset("ann", deps=Bank()), Toolset[Bank])
+assert_type(registry.toolset("ann"), Toolset)
+assert_type(registry.toolset("ann")[look](3), str)
+assert_type(pay(ToolContext(deps=Bank()), 3), str)
 assert_type(counted(3), int)
 assert_type(owned(3), bool)
 

@@ -73,7 +73,7 @@ class TestFolder:
 
     def test_is_not_read_as_data(self, tmp_path: Path) -> None:
         """
-        What an earlier demo left in a folder is no part of what the next one reads there.
+        What an earlier demo left in a folder is not a part of what the next one reads there.
         """
         (tmp_path / "a.md").write_text("some words\n")
         (tmp_path / "praval-demo").mkdir()

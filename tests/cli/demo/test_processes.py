@@ -22,8 +22,8 @@ class TestSurvival:
         """
         Two processes are killed, in a call that may run again and in one that may not; the third comes to the end.
         """
-        assert re.findall(r"Killed by SIGKILL inside of (\w+):", demo_output.out) == ["note", "publish"]
-        assert re.findall(r"In doubt: (\w+) by (\w+) began", demo_output.out) == [
+        assert re.findall(r"SIGKILL during (\w+):", demo_output.out) == ["note", "publish"]
+        assert re.findall(r"In doubt: (\w+) by (\w+) started", demo_output.out) == [
             ("note", "statistician"),
             ("publish", "reporter"),
         ]
@@ -43,6 +43,17 @@ class TestSurvival:
         assert len({one["key"] for one in demo_output.effects}) == len(made)
         assert "Nothing happened twice, nothing is missing." in " ".join(demo_output.out.split())
 
+    def test_ends_with_three_lines(self, demo_output: DemoOutput) -> None:
+        """
+        The last lines say what was answered, what was refused, and what the kills did, from the journal.
+        """
+        closing = re.split(r"(?=Answered: |Refused: |2 kills, )", " ".join(demo_output.out.split()))[-3:]
+        answered, refused, kills = (line.strip() for line in closing)
+
+        assert answered.startswith("Answered: JetBlue Airways stands out")
+        assert refused == "Refused: read_rows to analyst, publish to reporter, publish to analyst."
+        assert kills == "2 kills, 0 repeated effects."
+
     def test_journal_tells_it_afterwards(self, demo_output: DemoOutput) -> None:
         """
         The journal is readable: three processes, refusals with their rule, the approval, and nothing in doubt.
@@ -52,7 +63,7 @@ class TestSurvival:
 
         assert len({one.process for one in events}) == 3
         assert [(one.agent, one.tool_name, one.decision.rule) for one in calls if one.outcome == "forbidden"] == [
-            ("analyst", "read_rows", "granted"),
+            ("analyst", "read_rows", "out-of-bounds"),
             ("reporter", "publish", "no-way"),
             ("analyst", "publish", "no-way"),
         ]

@@ -63,7 +63,7 @@ class TestReport:
         for text in (
             "JetBlue Airways stands out: 46.9% cancelled",
             "granted (1 left)",
-            "The arguments are outside of the grant: count is larger than 20.",
+            "The arguments are outside the grant: count is larger than 20.",
             "operator: allow, the figures are checked",
             "again, same key",
             "in doubt, resolved",

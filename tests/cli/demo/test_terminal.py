@@ -1,5 +1,7 @@
 """What the demo prints, in pipes and in terminals of any width."""
 
+# Tests of: terminal, text_charts
+
 from __future__ import annotations
 
 import re

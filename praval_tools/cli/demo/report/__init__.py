@@ -1,1 +1,1 @@
-"""The demo's report: one HTML file without scripts, links or network access."""
+"""The demo's report: the answer, the crashes and the effects, with the charts that every report has."""

@@ -9,19 +9,20 @@ from string import Template
 
 from attrs import define, field
 
-from praval_tools.cli.demo.report import access_charts, run_charts
-from praval_tools.cli.demo.report.markup import (
+from praval_tools.cli.demo.report.comparison import render_comparison
+from praval_tools.cli.report import access_charts, call_sections, run_charts
+from praval_tools.cli.report.markup import (
     Markup,
     build_code,
     build_element,
     build_row,
-    escape_text,
     join_markup,
 )
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
-from praval_tools.demo.run_report import DemoCall, RunReport
+from praval_tools.demo.run_report import RunReport
 from praval_tools.demo.steps import AccessStep, AnswerStep, PictureStep, RunReportStep, Step
+from praval_tools.journal.history import HistoryCall
 
 _RECOVERY_TEXTS = {
     "again": "in doubt. The tool is idempotent, so it ran again with the same key, found that key in the file, and "
@@ -48,7 +49,7 @@ class ReportBuilder:
         elif isinstance(step, RunReportStep):
             self._run_report = step.run_report
         elif isinstance(step, AccessStep):
-            self._survey = access_charts.survey_access(step)
+            self._survey = access_charts.survey_access(step.registry, step.agents)
         elif isinstance(step, PictureStep):
             self._picture = step
 
@@ -60,7 +61,7 @@ class ReportBuilder:
             _build_answer(answer)
             | _build_run(run_report)
             | {
-                "style": Markup(_read_file("style.css")),
+                "style": call_sections.read_style(),
                 "tiles": join_markup(*_iter_tiles(run_report, survey)),
                 "picture": None if self._picture is None else _build_picture(self._picture),
                 "matrix": access_charts.render_matrix(survey),
@@ -84,7 +85,7 @@ def _build_answer(step: AnswerStep) -> dict[str, object]:
         "unit": table.unit,
         "headline": step.report.headline,
         "findings": join_markup(*(build_element("li", finding) for finding in findings)),
-        "comparison": run_charts.render_comparison(question, step.groups),
+        "comparison": render_comparison(question, step.groups),
         "expectation": phrases.describe_expectation(question),
         "credits": build_element("p", f"Data: {question.credits}") if question.credits else None,
     }
@@ -92,21 +93,22 @@ def _build_answer(step: AnswerStep) -> dict[str, object]:
 
 def _build_run(run_report: RunReport) -> dict[str, object]:
     is_exact = not run_report.repeated_effects and not run_report.missing_effects
+    build_dim_cell = call_sections.build_dim_cell
     effects = enumerate(run_report.effects, start=1)
     return {
-        "timeline": run_charts.render_timeline(run_report),
+        "timeline": run_charts.render_timeline(run_report, process_end="killed"),
         "doubts": join_markup(*(_build_doubt(call) for call in run_report.calls if call.recovery)),
         "effects_title": f"{len(run_report.effects)} effects, "
         + ("each exactly once" if is_exact else "and something is wrong"),
         "effects": join_markup(
-            *(build_row(_build_dim_cell(number), effect.tool, effect.by, effect.text) for number, effect in effects)
+            *(build_row(build_dim_cell(number), effect.tool, effect.by, effect.text) for number, effect in effects)
         ),
-        "refusals": join_markup(*_iter_refusals(run_report)),
-        "approvals": join_markup(*_iter_approvals(run_report)),
+        "refusals": join_markup(*call_sections.iter_refusals(run_report)),
+        "approvals": join_markup(*call_sections.iter_approvals(run_report)),
         "outcomes": run_charts.render_outcomes(run_report),
         "calls_per_agent": run_charts.render_calls_per_agent(run_report),
         "latencies": run_charts.render_latencies(run_report),
-        "calls": join_markup(*map(_build_call_row, run_report.calls)),
+        "calls": join_markup(*map(call_sections.build_call_row, run_report.calls)),
     }
 
 
@@ -124,7 +126,7 @@ def _iter_tiles(run_report: RunReport, survey: access_charts.AccessSurvey) -> It
         yield build_element("li", build_element("b", number, class_=class_), build_element("span", text))
 
 
-def _build_doubt(call: DemoCall) -> Markup:
+def _build_doubt(call: HistoryCall) -> Markup:
     tool = build_code(call.record.tool_name)
     return build_element("li", build_element("b", call.agent), " ", tool, ": ", _RECOVERY_TEXTS[call.recovery])
 
@@ -139,53 +141,3 @@ def _build_picture(step: PictureStep) -> Markup:
         build_element("p", text, class_="lead"),
         build_element("figure", picture, build_element("figcaption", step.caption, class_="fine")),
     )
-
-
-def _build_card(agent: str, code: Markup, *lines: object, class_: str | None = None) -> Markup:
-    title = build_element("p", build_element("b", agent), " → ", build_code(code))
-    return build_element("li", title, *lines, class_=class_)
-
-
-def _iter_refusals(run_report: RunReport) -> Iterator[Markup]:
-    for call in run_report.calls:
-        decision = call.record.decision
-        if decision is not None and not decision.allowed:
-            rule = build_element("p", f"rule: {decision.rule} · outcome: {call.outcome}", class_="fine")
-            yield _build_card(call.agent, _format_call(call), build_element("p", decision.reason), rule)
-
-
-def _iter_approvals(run_report: RunReport) -> Iterator[Markup]:
-    answers = {call.record.tool_call_id: call.approval_answer for call in run_report.calls}
-    for request in run_report.approval_requests:
-        answer = answers.get(request.tool_call_id)
-        text = "nobody answered" if answer is None else f"{answer.by}: {answer.answer}, {answer.reason}"
-        risk = build_element("p", f"Risk {request.risk_level}. {text}.")
-        yield _build_card(request.agent or "operator", escape_text(request.tool_name), risk, class_="asked")
-
-
-def _build_dim_cell(content: object) -> Markup:
-    return build_element("td", content, class_="dim")
-
-
-def _build_call_row(call: DemoCall) -> Markup:
-    record = call.record
-    outcome_class = f"chip {run_charts.get_outcome_class(call.outcome)}"
-    latency = "–" if record.latency_ms is None else f"{record.latency_ms:.1f}"
-    return build_row(
-        _build_dim_cell(call.number),
-        _build_dim_cell(call.process_number),
-        call.agent,
-        build_element("td", build_code(_format_call(call)), class_="inside" if call.depth else None),
-        record.decision.rule if record.decision else "–",
-        build_element("span", call.outcome, class_=outcome_class),
-        build_element("td", latency, class_="number"),
-        build_element("td", call.recovery_text, class_="doubtful" if call.recovery else "dim"),
-        class_="even" if call.process_number % 2 == 0 else None,
-    )
-
-
-def _format_call(call: DemoCall) -> Markup:
-    arguments = call.record.arguments
-    is_object = isinstance(arguments, dict)
-    text = phrases.format_arguments(arguments, max_length=60) if is_object else str(arguments)
-    return escape_text(f"{call.record.tool_name}({text})", max_length=160)

@@ -1,4 +1,4 @@
-"""The report's charts of access: the matrix, and who owns and may call each tool."""
+"""A report's charts of access: the matrix, and who owns and may call each tool."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from praval_tools import ToolRegistry
-from praval_tools.cli.demo.report.markup import Markup, build_code, build_element, build_row, join_markup
-from praval_tools.cli.demo.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
 from praval_tools.cli.matrix import AccessMatrix, build_access_matrix
 from praval_tools.cli.output import NO_ACCESS_RULES
-from praval_tools.demo.steps import AccessStep
+from praval_tools.cli.report.markup import Markup, build_code, build_element, build_row, join_markup
+from praval_tools.cli.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
 
 _AGENTS_X, _TOOLS_X, _ROW_HEIGHT = 190, 500, 40
 _RULES = ("owner", "listed", "category", "shared", "granted")
@@ -25,10 +24,10 @@ class AccessSurvey:
     owners: dict[str, tuple[str | None, ...]]
 
 
-def survey_access(step: AccessStep) -> AccessSurvey:
+def survey_access(registry: ToolRegistry, agents: Sequence[str]) -> AccessSurvey:
     """Ask the registry while it is open."""
-    matrix = build_access_matrix(step.registry, agents=step.agents, tools=step.registry.list_all_tools())
-    return AccessSurvey(matrix, {tool: _list_owners(step.registry, tool) for tool in matrix.tools})
+    matrix = build_access_matrix(registry, agents=agents, tools=registry.list_all_tools())
+    return AccessSurvey(matrix, {tool: _list_owners(registry, tool) for tool in matrix.tools})
 
 
 def _list_owners(registry: ToolRegistry, tool: str) -> tuple[str | None, ...]:

@@ -1,12 +1,12 @@
-"""The report's charts of the answer and of the run: comparison, timeline, outcomes, latencies."""
+"""A report's charts of calls: timeline, outcomes, calls per agent, latencies."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from praval_tools.cli.demo.report.markup import Markup, join_markup
-from praval_tools.cli.demo.report.svg import (
+from praval_tools.cli.report.markup import Markup, join_markup
+from praval_tools.cli.report.svg import (
     CHART_WIDTH,
     Scale,
     draw_bar,
@@ -17,13 +17,11 @@ from praval_tools.cli.demo.report.svg import (
     draw_line,
     find_decades,
 )
-from praval_tools.demo import phrases
-from praval_tools.demo.question import Question
-from praval_tools.demo.run_report import RunReport
-from praval_tools.demo.statistics import Comparison, select_shown_groups
+from praval_tools.journal.history import History
 
-_MAX_GROUPS = 16
-_ROW_HEIGHT, _TOP = 28, 12
+ROW_HEIGHT, TOP = 28, 12
+"""Height of a row of a chart, and space above the first."""
+
 _AGENT_HEIGHT = 46
 _OUTCOME_CLASSES = {"ok": "good", "in_doubt": "doubt", "approval_required": "doubt"}
 
@@ -33,50 +31,33 @@ def get_outcome_class(outcome: str) -> str:
     return _OUTCOME_CLASSES.get(outcome, "bad")
 
 
-def render_comparison(question: Question, groups: Sequence[Comparison]) -> Markup:
-    """Return what was observed and expected in each group; those that stand out in colour."""
-    shown = select_shown_groups(groups, _MAX_GROUPS)
-    values = [value for group in shown for value in (group.observed, group.expected)] or [0.0]
-    margin = (max(values) - min(values)) * 0.06 or 0.5
-    scale = Scale(min(values) - margin, max(values) + margin, 210, CHART_WIDTH - 24)
-    bottom = _TOP + _ROW_HEIGHT * len(shown)
-    shapes = list(_draw_axis(scale, bottom, lambda tick: phrases.format_mean(question, tick)))
-    for number, group in enumerate(shown):
-        y, class_ = _TOP + _ROW_HEIGHT * (number + 0.5), "good" if group.verdict == "stands out" else "calm"
-        tooltip = (
-            f"{group.group}: {phrases.format_measure(question, group.observed)}, "
-            f"expected {phrases.format_mean(question, group.expected)}, {group.rows:,} {question.table.unit}, "
-            f"{group.verdict}"
-        )
-        shapes += [
-            draw_label(200, y + 4, group.group, anchor="end", class_="strong" if class_ == "good" else None),
-            draw_line(scale(group.expected), y, scale(group.observed), y, f"link {class_}"),
-            draw_dot(scale(group.expected), y, 4.5, "expected"),
-            draw_dot(scale(group.observed), y, 6, class_, tooltip),
-        ]
-    chart = draw_chart(bottom + 28, *shapes, title=f"{question.measure} by {question.by}: observed and expected")
-    return join_markup(chart, draw_legend(("good", "stands out"), ("calm", "within luck"), ("expected", "expected")))
-
-
-def _draw_axis(scale: Scale, bottom: float, format_tick: Callable[[float], str]) -> Iterator[Markup]:
+def draw_axis(scale: Scale, bottom: float, format_tick: Callable[[float], str]) -> Iterator[Markup]:
+    """Yield lines and labels for round values of *scale*."""
     for tick in scale.iter_ticks():
         x = scale(tick)
         yield draw_line(x, 8, x, bottom, "grid")
         yield draw_label(x, bottom + 18, format_tick(tick), anchor="middle", class_="small")
 
 
-def render_timeline(run_report: RunReport) -> Markup:
-    """Return the calls from left to right, a row per agent, and a line through all rows at each crash."""
-    agents = list(dict.fromkeys(call.agent for call in run_report.calls))
-    scale = Scale(0.5, len(run_report.calls) + 0.5, 128, CHART_WIDTH - 12)
+def render_timeline(history: History, *, process_end: str) -> Markup:
+    """
+    Return the calls from left to right, a row per agent, and a line through all rows where another process goes on.
+
+    Args:
+        history: The calls.
+        process_end: What is written at such a line.
+    """
+    agents = list(dict.fromkeys(call.agent for call in history.calls))
+    numbers = [call.number for call in history.calls]
+    scale = Scale(min(numbers, default=1) - 0.5, max(numbers, default=1) + 0.5, 128, CHART_WIDTH - 12)
     heights = {agent: 34 + _AGENT_HEIGHT * (number + 0.5) for number, agent in enumerate(agents)}
     bottom = 34 + _AGENT_HEIGHT * len(agents)
     shapes: list[Markup] = []
     for agent, y in heights.items():
         shapes += [draw_label(112, y + 4, agent, anchor="end"), draw_line(122, y, CHART_WIDTH - 12, y, "grid")]
-    shapes += _draw_crashes(run_report, scale, bottom)
+    shapes += _draw_process_ends(history, scale, bottom, process_end)
     places: dict[str | None, tuple[float, float]] = {}
-    for call in run_report.calls:
+    for call in history.calls:
         x, y = places[call.record.tool_call_id] = scale(call.number), heights[call.agent] + 14 * call.depth
         if call.record.parent_id in places:
             shapes.append(draw_line(*places[call.record.parent_id], x, y, "thin"))
@@ -89,24 +70,24 @@ def render_timeline(run_report: RunReport) -> Markup:
     return join_markup(chart, draw_legend(("good", "ran"), ("bad", "refused"), ("ring", "in doubt after a crash")))
 
 
-def _draw_crashes(run_report: RunReport, scale: Scale, bottom: float) -> Iterator[Markup]:
-    calls = run_report.calls
+def _draw_process_ends(history: History, scale: Scale, bottom: float, text: str) -> Iterator[Markup]:
+    calls = history.calls
     for before, after in zip(calls, calls[1:], strict=False):
         if before.process_number != after.process_number:
-            yield from _draw_crash((scale(before.number) + scale(after.number)) / 2, bottom, "middle")
-    if calls and calls[-1].process_number != run_report.process_count:  # it crashed in the last call
-        yield from _draw_crash(scale(len(calls) + 0.5), bottom, "end")
+            yield from _draw_process_end((scale(before.number) + scale(after.number)) / 2, bottom, "middle", text)
+    if calls and calls[-1].process_number != history.process_count:  # it crashed in the last call
+        yield from _draw_process_end(scale(calls[-1].number + 0.5), bottom, "end", text)
 
 
-def _draw_crash(x: float, bottom: float, anchor: str) -> Iterator[Markup]:
+def _draw_process_end(x: float, bottom: float, anchor: str, text: str) -> Iterator[Markup]:
     yield draw_line(x, 26, x, bottom, "death")
-    yield draw_label(x, 18, "killed", anchor=anchor, class_="small bad")
+    yield draw_label(x, 18, text, anchor=anchor, class_="small bad")
 
 
-def render_calls_per_agent(run_report: RunReport) -> Markup:
+def render_calls_per_agent(history: History) -> Markup:
     """Return how many calls each agent made, and how they ended."""
     agents: dict[str, Counter[str]] = {}
-    for call in run_report.calls:
+    for call in history.calls:
         agents.setdefault(call.agent, Counter())[call.outcome] += 1
     scale = Scale(0, max((counts.total() for counts in agents.values()), default=1), 128, CHART_WIDTH - 60)
     shapes: list[Markup] = []
@@ -122,11 +103,11 @@ def render_calls_per_agent(run_report: RunReport) -> Markup:
     return draw_chart(12 + 36 * len(agents), *shapes, title="Calls per agent")
 
 
-def render_outcomes(run_report: RunReport) -> Markup:
+def render_outcomes(history: History) -> Markup:
     """Return how all calls ended, as one bar."""
-    scale = Scale(0, max(len(run_report.calls), 1), 0, CHART_WIDTH)
+    scale = Scale(0, max(len(history.calls), 1), 0, CHART_WIDTH)
     done, shapes = 0, []
-    for outcome, calls in run_report.outcome_counts.most_common():
+    for outcome, calls in history.outcome_counts.most_common():
         left, right = scale(done), scale(done + calls)
         shapes.append(draw_bar(left + 1, 0, right - left - 2, 34, get_outcome_class(outcome), f"{outcome}: {calls}"))
         shapes.append(draw_label(left + 12, 22, f"{outcome} {calls}", class_="inside"))
@@ -134,18 +115,18 @@ def render_outcomes(run_report: RunReport) -> Markup:
     return draw_chart(36, *shapes, title="How the calls ended")
 
 
-def render_latencies(run_report: RunReport) -> Markup:
+def render_latencies(history: History) -> Markup:
     """Return how long each call took, a row per tool, the slowest at the top."""
     tools: dict[str, list[float]] = {}
-    for call in run_report.calls:
+    for call in history.calls:
         if call.record.latency_ms is not None:
             tools.setdefault(call.record.tool_name, []).append(call.record.latency_ms)
     decades = find_decades([latency for latencies in tools.values() for latency in latencies])
     scale = Scale(*decades, 150, CHART_WIDTH - 24, is_logarithmic=True)
-    bottom = _TOP + _ROW_HEIGHT * len(tools)
-    shapes = list(_draw_axis(scale, bottom, lambda tick: f"{tick:g} ms"))
+    bottom = TOP + ROW_HEIGHT * len(tools)
+    shapes = list(draw_axis(scale, bottom, lambda tick: f"{tick:g} ms"))
     for number, (tool, latencies) in enumerate(sorted(tools.items(), key=lambda pair: -max(pair[1]))):
-        y = _TOP + _ROW_HEIGHT * (number + 0.5)
+        y = TOP + ROW_HEIGHT * (number + 0.5)
         shapes.append(draw_label(138, y + 4, tool, anchor="end", class_="mono"))
         shapes += [draw_dot(scale(latency), y, 6, "speed", f"{tool}: {latency:.2f} ms") for latency in latencies]
     return draw_chart(bottom + 28, *shapes, title="How long each call took")

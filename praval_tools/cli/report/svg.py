@@ -1,4 +1,4 @@
-"""Drawing the report's charts: shapes, labels, legends and scales as SVG."""
+"""Drawing a report's charts: shapes, labels, legends and scales as SVG."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from praval_tools.cli.demo.report.markup import Markup, build_element, escape_text, join_markup
+from praval_tools.cli.report.markup import Markup, build_element, escape_text, join_markup
 
 CHART_WIDTH = 720
+_MIN_LOGARITHMIC = 0.001
 
 
 def draw_chart(height: float, *shapes: object, title: str) -> Markup:
@@ -77,7 +78,8 @@ class Scale:
     def __call__(self, value: float) -> float:
         """Return the coordinate of *value*."""
         low, high, here = (
-            math.log10(number) if self.is_logarithmic else number for number in (self.low, self.high, value)
+            math.log10(max(number, _MIN_LOGARITHMIC)) if self.is_logarithmic else number
+            for number in (self.low, self.high, value)
         )
         share = (here - low) / (high - low) if high > low else 0.5
         return self.left + min(1.0, max(0.0, share)) * (self.right - self.left)
@@ -99,5 +101,5 @@ class Scale:
 def find_decades(values: Sequence[float]) -> tuple[float, float]:
     """Return the powers of ten around *values*."""
     low, high = min(values, default=1.0), max(values, default=1.0)
-    first = math.floor(math.log10(max(low, 0.001)))
-    return 10.0**first, 10.0 ** max(math.ceil(math.log10(max(high, 0.001))), first + 1)
+    first = math.floor(math.log10(max(low, _MIN_LOGARITHMIC)))
+    return 10.0**first, 10.0 ** max(math.ceil(math.log10(max(high, _MIN_LOGARITHMIC))), first + 1)

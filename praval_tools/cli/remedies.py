@@ -1,0 +1,64 @@
+"""Writing remedies as commands of the command line, where the package names the methods of a registry."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+
+from praval_tools import Block, Decision
+
+_COMMANDS = {
+    "assign_tool_to_agent": "assign",
+    "grant": "assign",
+    "remove_tool_from_agent": "unassign",
+    "unblock": "unblock",
+    "enable": "enable",
+    "share_tool": "share",
+    "transfer_ownership": "transfer",
+    "revoke": "revoke",
+    "explain": "why",
+}
+"""Method of a registry → the command that does the same."""
+
+_METHOD_CALL = re.compile(rf"(?:\b[\w.]+\.)?\b({'|'.join(_COMMANDS)})\(([^()]*)\)")
+
+
+def write_as_commands(text: str) -> str:
+    """Return *text* with each call of a registry's method written as a command; what is none stays as it is."""
+    return _METHOD_CALL.sub(_write_as_command, text)
+
+
+def _write_as_command(match: re.Match[str]) -> str:
+    try:
+        call = ast.parse(f"call({match[2].replace('…', '...')})", mode="eval").body
+    except SyntaxError:
+        return match[0]
+    assert isinstance(call, ast.Call)
+    words = ["praval-tools", _COMMANDS[match[1]], *map(_write_word, call.args)]
+    for keyword in call.keywords:
+        words.append(_write_word(keyword.value))
+        if match[1] == "enable" and keyword.arg not in (None, "tool"):
+            words += ["--kind", str(keyword.arg)]
+    return " ".join(words)
+
+
+def _write_word(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):  # a placeholder
+        return node.id.upper()
+    if isinstance(node, ast.Constant):
+        return "AGENT" if node.value is ... else shlex.quote(str(node.value))
+    return shlex.quote(ast.unparse(node))
+
+
+def format_remedy(decision: Decision) -> str:
+    """Return what would change a refusal, with the command that does it; an empty text where nothing would."""
+    remedy, source = decision.remedy.rstrip("."), decision.source
+    if decision.allowed or not remedy:
+        return ""
+    if isinstance(source, Block):
+        return f"{remedy}: praval-tools unblock {shlex.quote(source.tool)} {shlex.quote(source.agent)}."
+    if decision.rule == "disabled" and (kind := getattr(source, "kind", None)) is not None:
+        option = "" if kind == "tool" else f" --kind {kind}"
+        return f"{remedy}: praval-tools enable {shlex.quote(getattr(source, 'name', ''))}{option}."
+    return write_as_commands(decision.remedy)

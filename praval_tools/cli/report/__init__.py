@@ -1,0 +1,1 @@
+"""Reports: HTML files without scripts, links or network access."""

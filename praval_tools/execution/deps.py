@@ -1,0 +1,79 @@
+"""The deps of calls: what the program passes to tools that declare `ToolContext[Deps]`, and nobody else is shown."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+from praval_tools.execution.context import SCOPE, Frame, get_current_frame, iter_active_frames
+from praval_tools.execution.runtime import Runtime
+from praval_tools.names import OPERATOR
+from praval_tools.tools.context import NO_DEPS
+
+NOT_GIVEN: Final = object()
+"""Stands for a `deps=` that was left out, where None may be an argument of the tool."""
+
+
+class _PassedDeps:
+    """Deps, with the registry and the frame in which they were passed; shows nothing of itself."""
+
+    __slots__ = ("deps", "frame", "outer", "registry")
+
+    def __init__(self, registry: object, deps: object, outer: _PassedDeps | None) -> None:
+        self.registry, self.deps, self.outer = registry, deps, outer
+        self.frame: Frame | None = get_current_frame()
+
+
+_current_deps: ContextVar[_PassedDeps | None] = ContextVar("praval_tools_deps", default=None)
+
+
+class use_deps:  # used as a function; a class costs a third of a generator
+    """Pass *deps* to the calls of *registry* in this context, and to those made from them; None passes nothing new."""
+
+    __slots__ = ("_deps", "_registry", "_token")
+
+    def __init__(self, registry: object, deps: object) -> None:
+        self._registry, self._deps = registry, deps
+
+    def __enter__(self) -> None:
+        outer = _current_deps.get()
+        passed = None if self._deps is None else _PassedDeps(self._registry, self._deps, outer)
+        self._token = None if passed is None else _current_deps.set(passed)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            try:
+                _current_deps.reset(self._token)
+            except ValueError:  # collected with its loop, in another context
+                pass
+
+
+def get_deps(registry: object) -> object:
+    """
+    Return the deps of a call of *registry* in this context: passed to it, or to the call whose tool makes it.
+
+    Policies and plugins are no part of the call that they are asked about: calls that they make inherit nothing.
+
+    Returns:
+        The deps; `NO_DEPS` where there are none.
+    """
+    passed = _current_deps.get()
+    while passed is not None and passed.registry is not registry:
+        passed = passed.outer
+    if passed is None:
+        return NO_DEPS
+    for frame in iter_active_frames():
+        if frame is passed.frame:
+            break
+        if frame[SCOPE].principal is None and frame[SCOPE].actor != OPERATOR:
+            return NO_DEPS
+    return passed.deps
+
+
+def add_own_deps(runtime: Runtime, name: object, deps: object, arguments: dict[str, object]) -> bool:
+    """Add *deps* to the arguments of a tool that has a parameter of this name; return whether it has."""
+    record = runtime.access_store.state.find_tool_record(str(getattr(name, "name", name)))
+    if record is None or "deps" not in record.tool.implementation.argument_names:
+        return False
+    arguments["deps"] = deps
+    return True

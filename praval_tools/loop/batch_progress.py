@@ -1,0 +1,79 @@
+"""Runs a batch of calls and yields the progress that their tools report meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextvars import copy_context
+from queue import SimpleQueue
+
+from praval_tools.execution.engines.threads import NoFreeThreadError
+from praval_tools.names import has_type
+from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.context import ToolProgress, progress_listener
+
+
+def has_context_parameter(toolset: Toolset, name: object) -> bool:
+    """Tell whether the tool of this name, if the agent has one, takes a `ToolContext`."""
+    state = get_executor(toolset).runtime.access_store.state
+    record = state.find_tool_record(state.resolve_tool_name(name)) if isinstance(name, str) else None
+    return record is not None and bool(record.tool.implementation.context_parameters)
+
+
+def stream_batch(
+    toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int
+) -> Generator[ToolProgress, None, list[ToolResult]]:
+    """
+    Run *calls* in a thread of the registry, and yield their progress as it comes; returns the results.
+
+    Whoever stops reading waits until the calls have ended, since threads cannot be stopped.
+    """
+    runtime, queue = get_executor(toolset).runtime, SimpleQueue[ToolProgress | None]()
+    context = copy_context()
+    context.run(progress_listener.set, queue.put)
+    results: list[ToolResult] = []
+    job = context.run(runtime.threads.submit, lambda: results.extend(toolset.execute_batch(calls, max_parallel)))
+    job.add_done_callback(lambda: queue.put(None))
+    try:
+        while (progress := _wait_for_item(toolset, queue)) is not None:
+            yield progress
+    finally:
+        job.wait(None)
+    if has_type(job.error, NoFreeThreadError):
+        return toolset.execute_batch(calls, max_parallel)
+    if job.error is not None:
+        raise job.error
+    return results
+
+
+def _wait_for_item(toolset: Toolset, queue: SimpleQueue[ToolProgress | None]) -> ToolProgress | None:
+    with get_executor(toolset).runtime.threads.release_thread():
+        return queue.get()
+
+
+async def astream_batch(
+    toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int
+) -> AsyncGenerator[ToolProgress | list[ToolResult]]:
+    """Run *calls* in a task, and yield their progress as it comes, and the results last; ends them when closed."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    queue = asyncio.Queue[ToolProgress | None]()
+
+    def put_item(item: ToolProgress | None) -> None:  # from any thread; the end comes after all progress
+        loop.call_soon_threadsafe(queue.put_nowait, item)
+
+    async def run_batch() -> list[ToolResult]:
+        progress_listener.set(put_item)
+        return await toolset.aexecute_batch(calls, max_parallel)
+
+    task = asyncio.create_task(run_batch())
+    task.add_done_callback(lambda _: put_item(None))
+    try:
+        while (item := await queue.get()) is not None:
+            yield item
+        yield task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])

@@ -1,0 +1,160 @@
+"""
+Python values → JSON values for those who judge a call: by what the values hold, and by code of ours alone.
+
+A class may write its values as it likes, so what it writes says nothing about what a tool gets. Here fields are read
+where they are stored. A value that can only be read by its own code has no form here, and cannot be judged.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import namedtuple
+from collections.abc import Iterable, Iterator, Mapping, Set
+from decimal import Decimal
+from enum import Enum
+from types import MemberDescriptorType, WrapperDescriptorType
+from typing import Any, Final
+
+from praval_tools.names import shorten_repr
+from praval_tools.schema.class_fields import ClassField, get_fields, has_class_fields, is_pydantic_model
+from praval_tools.schema.encode import Encoder
+from praval_tools.schema.json_values import sort_json_items, to_key_text
+from praval_tools.schema.type_handler import EncodeHook, Unencodable, collect_items
+from praval_tools.schema.type_hints import Hint, UnresolvedHintError
+from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
+
+_TUPLE_FIELD: Final = type(vars(namedtuple("_Pair", "first"))["first"])
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
+_PAYLOAD_TYPES: Final = (str, bytes, int, float, list, dict, set, frozenset)
+_TEXT_MODULES: Final = frozenset({"ipaddress", "pydantic.networks", "pydantic_core._pydantic_core"})
+"""Modules of addresses, whose text is all that they are."""
+
+
+class ValueReader:
+    """
+    Reads values; one per tool, because it remembers the classes that it has seen.
+
+    Args:
+        keep_decimal: Leave `Decimal` as it is, for exact comparison.
+    """
+
+    def __init__(self, *, keep_decimal: bool = True) -> None:
+        self._keep_decimal = keep_decimal
+        self._readers: dict[type, EncodeHook] = {}
+
+    def read(self, value: object) -> object:
+        """
+        Return *value* as JSON.
+
+        Raises:
+            Unencodable: Something in it can only be read by its own code, or has no JSON form; naming its place.
+        """
+        try:
+            return self._read(value)
+        except RecursionError:
+            raise Unencodable("is nested too deeply, or inside itself") from None
+
+    def _read(self, value: object) -> object:
+        kind = type(value)
+        reader = self._readers.get(kind)
+        if reader is None:
+            reader = self._readers[kind] = self._make_reader(kind)
+        return reader(value)
+
+    def _make_reader(self, kind: type) -> EncodeHook:
+        if kind is dict:
+            return self._read_mapping
+        if kind in _CONTAINERS:
+            return self._read_items
+        if kind is Decimal and self._keep_decimal:
+            return _keep_decimal
+        if kind.__module__ in _TEXT_MODULES and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind:
+            return str
+        if has_only_builtin_types(kind) or issubclass(kind, Enum):
+            return get_type_handler(kind).make_encode_hook(kind, Encoder())
+        if problem := _find_class_problem(kind):
+            raise Unencodable(problem)
+        return self._read_model if is_pydantic_model(kind) else self._make_class_reader(kind)
+
+    def _read_items(self, value: Iterable[object]) -> list[object]:
+        items = collect_items(map(self._read, value))
+        return sort_json_items(items) if isinstance(value, Set) else items
+
+    def _read_mapping(self, value: Mapping[object, object]) -> dict[str, object]:
+        key: object = None
+        read: dict[str, object] = {}
+        try:
+            for key, item in value.items():
+                read[key if type(key) is str else to_key_text(self._read(key))] = self._read(item)
+        except Unencodable as error:
+            raise error.prepend_step(str(key)) from None
+        return read
+
+    def _make_class_reader(self, kind: type) -> EncodeHook:
+        names = {item.key: item.attribute for item in get_fields(kind)}
+
+        def read_class(value: object) -> dict[str, object]:
+            try:
+                return self._read_mapping({key: object.__getattribute__(value, name) for key, name in names.items()})
+            except AttributeError as error:
+                raise Unencodable(f"{kind.__qualname__} cannot be read: {error}") from None
+
+        return read_class
+
+    def _read_model(self, value: object) -> object:
+        kind = type(value)
+        if getattr(kind, "__pydantic_root_model__", False):
+            return self._read(vars(value)["root"])
+        members: dict[object, object] = {}
+        for key, member in _iter_model_members(value):
+            if key in members:  # one of them would hide the other
+                raise Unencodable(f"{kind.__qualname__} holds two values under the key {shorten_repr(key)}")
+            members[key] = member
+        return self._read_mapping(members)
+
+
+def _iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
+    """Yield what a model holds: its fields, by the names of its schema, and its extra keys."""
+    stored, kind = vars(model), type(model)
+    by_alias = kind.model_config.get("validate_by_alias") is not False
+    for name, item in kind.model_fields.items():
+        yield (find_model_key(item, name) or name if by_alias else name), stored[name]
+    yield from (model.__pydantic_extra__ or {}).items()
+
+
+def _keep_decimal(value: object) -> object:
+    get_type_handler(Decimal).make_encode_hook(Decimal, Encoder())(value)  # refuses what has no JSON form
+    return value
+
+
+def _find_class_problem(kind: type) -> str:
+    """Return why values of *kind* cannot be read without code of their own; empty where they can."""
+    if has_class_fields(kind):
+        try:
+            hidden = next((item.key for item in get_fields(kind) if not is_stored_field(kind, item)), None)
+        except UnresolvedHintError as error:
+            return f"{kind.__qualname__} has an unresolved type hint: {error}"
+        if hidden is not None:
+            return f"{kind.__qualname__}.{hidden} is not stored, so it cannot be read back from what the tool gets"
+    elif not is_pydantic_model(kind):
+        return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
+    if issubclass(kind, _PAYLOAD_TYPES) or type(kind.__getattribute__) is not WrapperDescriptorType:
+        return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
+    return ""
+
+
+def is_stored_field(kind: Hint, item: ClassField) -> bool:
+    """Tell whether instances of *kind* hold the value of a field, so that it is read without code of the class."""
+    descriptor = inspect.getattr_static(kind, item.attribute, None)
+    is_plain = isinstance(descriptor, MemberDescriptorType | _TUPLE_FIELD) or not hasattr(type(descriptor), "__set__")
+    return item.readable and is_plain
+
+
+def find_model_key(item: Any, name: str) -> str | None:
+    """Return the name under which a model's schema has a field; None where its aliases are all paths into others."""
+    alias = item.validation_alias
+    if alias is None or isinstance(alias, str):
+        return alias or name
+    paths = [getattr(choice, "path", [choice]) for choice in getattr(alias, "choices", [alias])]
+    return next((path[0] for path in paths if len(path) == 1 and isinstance(path[0], str)), None)

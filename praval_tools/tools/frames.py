@@ -1,0 +1,101 @@
+"""The frames of running work: whose code runs in a context, a tool's, an agent's, a plugin's or the operator's."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from praval_tools.errors import NotOwnerError
+from praval_tools.names import OPERATOR
+
+
+class FrameScope(msgspec.Struct, frozen=True, eq=False):
+    """What stays the same for every call of one agent to one tool, or for every run of an agent's function."""
+
+    registry: Any  # a `ToolRegistry`, which is above this layer
+    principal: Any  # a `Principal`, which is above this layer; None for the operator
+    actor: str
+    tool: str | None = None
+
+
+Frame = list[Any]
+"""One running piece of work, from `make_frame`; a list, since each call makes one and nothing is made faster."""
+
+SCOPE, ARGUMENTS, PARENT, CALL, ENDED = range(5)
+"""The indexes of a frame; `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended."""
+
+
+def make_frame(scope: FrameScope, arguments: object = None, call: object = None) -> Frame:
+    """Return the frame of work that begins; tasks that the work leaves behind keep the frame after it has ended."""
+    return [scope, arguments, None, call, False]
+
+
+current_frame: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
+"""The innermost frame of a context; None where nothing runs."""
+
+
+def get_current_frame() -> Frame | None:
+    """Return the innermost frame of this context, ended or not, or None where nothing runs."""
+    return current_frame.get()
+
+
+def get_current_actor() -> str:
+    """Return the name of who runs in this context: an agent, a policy, a plugin, or the operator."""
+    frame = current_frame.get()
+    return OPERATOR if frame is None else str(frame[SCOPE].actor)
+
+
+def refuse_others_than_operator(verb: str) -> None:
+    """Raise `NotOwnerError` unless the operator runs in this context."""
+    if (actor := get_current_actor()) != OPERATOR:
+        raise NotOwnerError(actor, verb, None, None)
+
+
+class activate_frame:  # used as a function; a class costs a third of a generator
+    """Make *frame* the innermost frame of the context, until the `with` block ends."""
+
+    __slots__ = ("_frame", "_token")
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+
+    def __enter__(self) -> Frame:
+        frame, outer = self._frame, current_frame.get()
+        if outer is not None:
+            frame[PARENT] = find_active_frame(outer)
+        try:
+            self._token = current_frame.set(frame)
+        except BaseException:  # an interrupt, which may come before the token is kept
+            current_frame.set(outer)
+            raise
+        return frame
+
+    def __exit__(self, *_: object) -> None:
+        self._frame[ENDED] = True
+        try:
+            current_frame.reset(self._token)
+        except ValueError:  # collected with its loop, in another context
+            pass
+
+
+def find_active_frame(frame: Frame | None) -> Frame | None:
+    """Return the nearest frame from *frame* on that has not ended; ended ones are cut out of its chain."""
+    while frame is not None and frame[ENDED]:
+        frame = frame[PARENT]
+    if frame is not None:
+        parent = frame[PARENT]
+        while parent is not None and parent[ENDED]:
+            parent = parent[PARENT]
+        frame[PARENT] = parent
+    return frame
+
+
+def activate_tool_frame(tool: str) -> activate_frame:
+    """
+    Run the `with` block as code of the tool of this name, which may do nothing in any registry.
+
+    For values that a tool returned, where nobody knows the registry and the principal of the call any more.
+    """
+    return activate_frame(make_frame(FrameScope(None, None, f"tool:{tool}")))

@@ -1,0 +1,177 @@
+"""Access that was given at run time waits where a later version of the tool is not what it was given to."""
+
+# Tests of: access/drift
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from state_rig import outcome, path, store  # noqa: F401  # fixtures
+
+from praval_tools import Agent, ToolRegistry
+
+
+def wipe(disk: str) -> str:
+    """Wipe a disk."""
+    return disk
+
+
+def make_version(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *function* as another version of `wipe`, from the same place."""
+    function.__module__, function.__qualname__ = wipe.__module__, wipe.__qualname__
+    return function
+
+
+def start(store: Any, function: Callable[..., Any] = wipe, **metadata: Any) -> ToolRegistry:
+    """Return the registry of a process that starts with a version of the tool."""
+    registry = ToolRegistry(journal=store)
+    registry.tool("wipe", owned_by="admin", **metadata)(function)
+    for name in ("admin", "clerk"):
+        Agent(name, registry=registry)
+    return registry
+
+
+def list_waiting(registry: ToolRegistry) -> list[str]:
+    """Return what is said of changes that wait."""
+    return [problem.message for problem in registry.problems() if problem.kind == "act-waits"]
+
+
+class TestSafety:
+    """What a tool says of its safety is what the operator knew who gave access to it."""
+
+    CASES = (
+        ("requires_approval", True, False),
+        ("risk_level", "critical", "low"),
+        ("risk_level", "low", "critical"),
+        ("destructive", True, None),
+        ("destructive", None, True),
+        ("read_only", None, True),
+        ("read_only", True, None),
+        ("safety", "sandboxed", "native"),
+        ("open_world", False, True),
+    )
+
+    @pytest.mark.parametrize(("field", "old", "new"), CASES, ids=[f"{case[0]}-{case[1]}-{case[2]}" for case in CASES])
+    def test_an_upgrade_that_says_otherwise(self, store: Any, field: str, old: object, new: object) -> None:
+        """The grant waits, and `problems()` names the field with both values; the old version finds it again."""
+        with start(store, **{field: old}) as first:
+            grant = first.grant("wipe", "clerk")
+        with start(store, **{field: new}) as second:
+            assert "forbidden" == outcome(second, "wipe", disk="a")
+            (message,) = list_waiting(second)
+            assert grant.id in message
+            assert f"{field} was {old!r}, and is {new!r}" in message
+        with start(store, **{field: old}) as third:
+            assert "forbidden" != outcome(third, "wipe", disk="a")
+            assert [] == list_waiting(third)
+
+    def test_an_approval_that_is_new(self, store: Any) -> None:
+        """A version that requires approvals is narrower: the grant counts."""
+        with start(store) as first:
+            first.grant("wipe", "clerk")
+        with start(store, requires_approval=True) as second:
+            assert "approval_required" == outcome(second, "wipe", disk="a")
+            assert [] == list_waiting(second)
+
+    @pytest.mark.parametrize("configured_first", [True, False])
+    def test_what_the_operator_configured(self, store: Any, configured_first: bool) -> None:
+        """It holds whatever the versions say, so the grant counts, done before the grant or after it."""
+        with start(store, requires_approval=True) as first:
+            if configured_first:
+                first.configure("wipe", requires_approval=True)
+            first.grant("wipe", "clerk")
+            first.configure("wipe", requires_approval=True)
+        with start(store) as second:
+            assert "approval_required" == outcome(second, "wipe", disk="a")
+            assert [] == list_waiting(second)
+
+    def test_sharing(self, store: Any) -> None:
+        """Sharing waits like a grant."""
+        with start(store, destructive=True) as first:
+            first.share_tool("wipe")
+        with start(store) as second:
+            assert "forbidden" == outcome(second, "wipe", disk="a")
+            assert ["destructive" in text for text in list_waiting(second)] == [True]
+        with start(store, destructive=True) as third:
+            assert "ok" == outcome(third, "wipe", disk="a")
+
+    def test_given_again(self, store: Any) -> None:
+        """The operator gives it anew, for the tool as it is; that holds at the next start."""
+        with start(store, destructive=True) as first:
+            first.grant("wipe", "clerk", key="cleaning")
+        with start(store) as second:
+            second.grant("wipe", "clerk", key="cleaning")
+            assert "ok" == outcome(second, "wipe", disk="a")
+        with start(store) as third:
+            assert "ok" == outcome(third, "wipe", disk="a")
+
+    def test_what_was_lent_from_it(self, store: Any) -> None:
+        """A grant that came from one that waits admits nothing."""
+        with start(store, destructive=True) as first:
+            first.grant("wipe", "admin2", delegable=True)
+            first.grant("wipe", "clerk", by="admin2")
+        with start(store) as second:
+            assert "forbidden" == outcome(second, "wipe", disk="a")
+            assert 2 == len(list_waiting(second))
+
+
+class TestParameters:
+    """A tool that takes other calls is another tool, whether it was gone for a version or not."""
+
+    @pytest.mark.parametrize("was_gone", [True, False])
+    def test_one_that_comes_back_changed(self, store: Any, was_gone: bool) -> None:
+        """Its old grant waits, and `problems()` says what changed."""
+
+        def other(target: str) -> str:
+            """Wipe a disk."""
+            return target
+
+        with start(store) as first:
+            first.grant("wipe", "clerk")
+        if was_gone:
+            with ToolRegistry(journal=store) as without:
+                assert 1 == len(list_waiting(without))
+        with start(store, make_version(other)) as second:
+            assert "forbidden" == outcome(second, "wipe", target="a")
+            (message,) = list_waiting(second)
+            assert "the parameter 'disk' is gone; the parameter 'target' is required" in message
+
+    def test_another_type(self, store: Any) -> None:
+        """A parameter of another type is a change."""
+
+        def other(disk: int) -> int:
+            """Wipe a disk."""
+            return disk
+
+        with start(store) as first:
+            first.grant("wipe", "clerk")
+        with start(store, make_version(other)) as second:
+            assert "forbidden" == outcome(second, "wipe", disk=1)
+            assert "was str, and is int" in list_waiting(second)[0]
+
+    def test_what_is_no_drift(self, store: Any) -> None:
+        """Another text, and a new parameter that may be left out, change nothing for those who call it."""
+
+        def other(disk: str, quick: bool = True) -> str:
+            """Wipe a disk, quickly."""
+            return disk
+
+        with start(store) as first:
+            first.grant("wipe", "clerk")
+        with start(store, make_version(other), title="Wipe", tags=("disks",)) as second:
+            assert "ok" == outcome(second, "wipe", disk="a")
+            assert [] == list_waiting(second)
+
+
+class TestJournalsOfBefore:
+    def test_a_grant_without_a_snapshot(self, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A grant that an older release stored counts as it did: its journal does not say what the tool was."""
+        with monkeypatch.context() as older:
+            older.setattr("praval_tools.journal.stored_changes.take_snapshot", lambda record: None)
+            with start(store, destructive=True) as first:
+                first.grant("wipe", "clerk")
+        with start(store) as second:
+            assert "ok" == outcome(second, "wipe", disk="a")
+            assert [] == list_waiting(second)

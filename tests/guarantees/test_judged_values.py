@@ -1,0 +1,116 @@
+"""For random parameter types whose values write themselves otherwise: what was judged is what the tool got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import make_dataclass
+from typing import Any
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, create_model, field_serializer, field_validator, model_serializer
+
+from praval_tools import Allow, Outcome, Tool, ToolCall, ToolRegistry
+
+
+class SlyInteger(int):
+    def __int__(self) -> int:
+        return 99
+
+    __index__ = __int__
+
+
+CHANGES: dict[str, Callable[[int], int]] = {
+    "keep": lambda value: value, "multiply": lambda value: value * 1000, "negate": lambda value: -value,
+    "sly": SlyInteger,
+}  # fmt: skip
+"""What classes make of an amount."""
+
+WRITERS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "field": {"_write": field_serializer("amount")(lambda self, value: 99)},
+    "json field": {"_write": field_serializer("amount", when_used="json")(lambda self, value: 99)},
+    "model": {"_write": model_serializer(lambda self: {"amount": 99})},
+}
+"""How pydantic models write themselves."""
+
+
+@st.composite
+def order_types(draw: st.DrawFn, depth: int = 2, kinds: tuple[str, ...] = ("attrs", "dataclass", "model")) -> Any:
+    """Draw a class with an amount, and maybe a list of other such orders; models hold only models."""
+    change = CHANGES[draw(st.sampled_from(sorted(CHANGES)))]
+    kind = draw(st.sampled_from(kinds))
+    inner = draw(st.none() | order_types(depth - 1, ("model",) if kind == "model" else kinds)) if depth else None
+    if kind == "model":
+        base = type("Base", (BaseModel,), dict(WRITERS[draw(st.sampled_from(sorted(WRITERS)))], __module__=__name__,
+                    __annotations__={"amount": int}, amount=Field(exclude=draw(st.booleans())),
+                    _change=field_validator("amount")(classmethod(lambda cls, value: change(value)))))  # fmt: skip
+        return create_model("Order", __base__=base, parts=(list[inner] if inner else list[int], []))
+    parts = list[inner] if inner else list[int]
+    if kind == "attrs":
+        fields = {"amount": attrs.field(type=int, converter=change), "parts": attrs.field(type=parts, factory=list)}
+        made: Any = attrs.make_class("Order", fields, slots=draw(st.booleans()))
+        made.__annotations__ = {"amount": int, "parts": parts}
+        return made
+
+    def adjust(self: Any) -> None:
+        self.amount = change(self.amount)
+
+    columns = [("amount", int), ("parts", parts)]
+    return make_dataclass("Order", columns, namespace={"__post_init__": adjust})
+
+
+@st.composite
+def orders(draw: st.DrawFn, kind: Any) -> dict[str, Any]:
+    """Draw the JSON of an order of this class."""
+    hint = kind.model_fields["parts"].annotation if hasattr(kind, "model_fields") else kind.__annotations__["parts"]
+    item = hint.__args__[0]
+    items = st.integers(-500, 500) if item is int else orders(item)
+    return {"amount": draw(st.integers(-500, 500)), "parts": draw(st.lists(items, max_size=2))}
+
+
+def read(value: Any) -> Any:
+    """Return what the tool got, as its function reads it, subclasses of `int` by Python's own arithmetic."""
+    if isinstance(value, int):
+        return int.__add__(value, 0)
+    if isinstance(value, list):
+        return [read(item) for item in value]
+    return {"amount": read(value.amount), "parts": read(value.parts)}
+
+
+class TestJudges:
+    @settings(max_examples=120, deadline=None)
+    @given(st.data(), st.sampled_from(["policy", "approval", "bound"]))
+    def test_what_was_judged_is_what_the_tool_got(self, data: st.DataObject, judge: str) -> None:
+        """
+        Broken promise: bounds, policies and approvers judge what the tool will get, field by field.
+
+        Where a value can only be read by its own code, the call is forbidden.
+        """
+        kind = data.draw(order_types())
+        given_order, most = data.draw(orders(kind)), data.draw(st.integers(-400, 400))
+        shown: list[Any] = []
+        got: list[Any] = []
+
+        def pay(order: Any) -> None:
+            """Pay."""
+            got.append(order)
+
+        pay.__annotations__["order"] = kind
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(pay, owned_by="boss", requires_approval=judge == "approval"))
+        where = {"order": {"properties": {"amount": {"maximum": most}}}} if judge == "bound" else None
+        registry.grant("pay", "intern", where=where)
+        registry.set_approval_handler(lambda request: shown.append(request.arguments["order"]) or Allow())
+        if judge == "policy":
+            registry.add_policy(lambda agent, tool, arguments: shown.append(arguments["order"]))
+
+        outcome = registry.execute(ToolCall("1", "pay", {"order": given_order}, "intern")).outcome
+
+        assert outcome in (Outcome.OK, Outcome.FORBIDDEN)
+        assert (outcome is Outcome.OK) is bool(got)
+        if got and judge == "bound":
+            assert read(got[0])["amount"] <= most
+        elif judge != "bound":
+            assert list(map(read, got)) == shown

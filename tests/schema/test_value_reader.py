@@ -1,0 +1,91 @@
+"""Values are read by what they hold; a value that only its own code can read is refused, and its place named."""
+
+from __future__ import annotations
+
+from collections import UserList
+from dataclasses import dataclass
+from decimal import Decimal
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from type_classes import Color, Even, Pair
+from type_strategies import FORMS, json_for
+
+from praval_tools.schema.decode import Decoder
+from praval_tools.schema.encode import Encoder
+from praval_tools.schema.type_handler import Unencodable
+from praval_tools.schema.value_reader import ValueReader
+
+NOT_STORED = {"dataclass"}
+"""Rows with a field that is gone after `__init__`."""
+
+ROWS = sorted(FORMS.keys() - NOT_STORED - {"Decimal bounded"})  # the one row that is a number in JSON
+
+
+class Words(list[str]):
+    def __iter__(self) -> Any:
+        return iter(["harmless"])
+
+
+class TestReading:
+    @settings(max_examples=200)
+    @given(st.sampled_from(ROWS), st.data())
+    def test_values_of_the_type_table_are_read_as_they_are_written(self, row: str, data: st.DataObject) -> None:
+        """Where no class writes itself, what judges see is the JSON that the type table writes."""
+        value = Decoder().get_hook(FORMS[row])(data.draw(json_for(FORMS[row])), None)
+
+        assert Encoder().get_hook(FORMS[row])(value) == ValueReader(keep_decimal=False).read(value)
+
+    def test_decimals_stay_for_exact_comparison(self) -> None:
+        """A Decimal stays one, wherever it is, and is text only where JSON is asked for."""
+        value = {"a": [Decimal("0.1"), (Decimal(2),)]}
+
+        assert value["a"] is not ValueReader().read(value)["a"]
+        assert {"a": [Decimal("0.1"), [Decimal(2)]]} == ValueReader().read(value)
+        assert {"a": ["0.1", ["2"]]} == ValueReader(keep_decimal=False).read(value)
+
+    def test_classes_containers_and_keys(self) -> None:
+        """Fields are read where they are stored, in containers of all kinds, and keys become text."""
+        value = {Color.RED: [Even(2), Pair(1)], 2: {3, 2}, True: IPv4Address("10.0.0.1")}
+
+        assert {
+            "red": [{"number": 2}, {"first": 1, "second": "x"}],
+            "2": [2, 3],
+            "true": "10.0.0.1",
+        } == ValueReader().read(value)
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(
+        "value",
+        [Words(["evil"]), UserList([1]), iter([1]), object(), float("nan")],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_names_the_place(self, value: object) -> None:
+        """What only its own code can read is refused with its place, deep inside of other values."""
+        with pytest.raises(Unencodable, match=r"\$\.a\[1\]\.number"):
+            ValueReader().read({"a": [0, {"number": value}]})
+
+    def test_a_field_that_is_missing(self) -> None:
+        """An instance that lost a field is refused, not read without it."""
+
+        @dataclass
+        class Order:
+            amount: int
+
+        order = Order(1)
+        del order.amount
+
+        with pytest.raises(Unencodable, match="amount"):
+            ValueReader().read(order)
+
+    def test_a_value_inside_itself(self) -> None:
+        """A list that holds itself is refused."""
+        value: list[Any] = []
+        value.append(value)
+
+        with pytest.raises(Unencodable, match="inside itself"):
+            ValueReader().read(value)

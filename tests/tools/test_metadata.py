@@ -1,0 +1,105 @@
+"""Text that UTF-8 cannot carry is refused where a tool is declared, or replaced, and stops nothing later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from praval_tools import Outcome, Tool, ToolCall, ToolDefinitionError, ToolMetadata, ToolRegistry
+from praval_tools.tools.source import Source
+
+HALF = "half \ud800"
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "description": {"description": HALF}, "title": {"title": HALF}, "author": {"author": HALF},
+    "version": {"version": HALF}, "category": {"category": HALF}, "tags": {"tags": [HALF]},
+    "approval_reason": {"approval_reason": HALF}, "extra": {"extra": {"a": [{"b": HALF}]}},
+    "extra key": {"extra": {HALF: 1}}, "return_type": {"return_type": HALF},
+    "parameters": {"parameters": {"x": {"default": HALF}}}, "owned_by": {"owned_by": HALF},
+}  # fmt: skip
+
+
+def get() -> int:
+    """Get."""
+    return 1
+
+
+def describe_badly() -> int:
+    return 1
+
+
+describe_badly.__doc__ = HALF
+
+
+class Word(Enum):
+    HALF = HALF
+
+
+class TestRefused:
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_half_a_character_in_metadata(self, name: str) -> None:
+        """
+        Broken promise: a call never raises for a tool's sake; such a text raised out of it, with a journal.
+        """
+        with pytest.raises(ToolDefinitionError, match=name.split()[0]):
+            Tool.from_function(get, **REFUSED[name])
+        with pytest.raises(ToolDefinitionError, match=name.split()[0]):
+            ToolMetadata("get", **REFUSED[name])
+
+    def test_half_a_character_in_a_docstring_a_name_or_a_choice(self) -> None:
+        """The same for the docstring, the name, and the values of a Literal or an Enum."""
+
+        def choose(word: Any) -> int:
+            """Choose."""
+            return 1
+
+        for hint in (Literal[HALF], Word):  # type: ignore[valid-type]
+            choose.__annotations__["word"] = hint
+            with pytest.raises(ToolDefinitionError, match="word"):
+                Tool.from_function(choose)
+        with pytest.raises(ToolDefinitionError, match="doc"):
+            Tool.from_function(describe_badly)
+        with pytest.raises(ToolDefinitionError):
+            Tool.from_function(get, HALF)
+
+    def test_configuring(self) -> None:
+        """The operator cannot configure a tool to such a text either."""
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(get))
+
+        with pytest.raises(ToolDefinitionError):
+            registry.get_tool("get").with_metadata(approval_reason=HALF)
+
+
+@dataclass
+class Order:
+    item: Annotated[str, HALF] = HALF
+
+
+Order.__doc__ = HALF
+
+
+class TestReplaced:
+    def test_what_hints_say_is_written_without_it(self) -> None:
+        """Descriptions and defaults of classes and hints are replaced or left out in the schema; calls go on."""
+
+        def take(order: Order, note: Annotated[str, HALF] = HALF) -> Order:
+            """Take."""
+            return order
+
+        with ToolRegistry(journal="memory") as registry:
+            tool = Tool.from_function(take, shared=True)
+            registry.register_tool(tool)
+            call = ToolCall("1", "take", {"order": {"item": "x"}}, "intern")
+
+            str(registry.schemas("intern", "mcp")).encode()
+            assert 64 == len(tool.fingerprint)
+            assert Outcome.OK is registry.execute(call).outcome
+            assert [Outcome.OK] * 2 == [result.outcome for result in registry.execute_batch([call, call])]
+
+    def test_a_file_name_that_is_not_utf8(self) -> None:
+        """The name of a file may be any bytes; the source says it as well as it can."""
+        str(Source(file="/tmp/\udcff.py", line=1, distribution=HALF)).encode()
