@@ -117,7 +117,7 @@ def resolve_hint(hint: Hint, names: Mapping[str, object], inner: Mapping[str, ob
 
     A reference to what holds it is replaced by an alias.
     """
-    open_references: dict[str, bool] = {}  # of each, whether it was met again inside of what it means
+    open_references: dict[str, bool] = {}  # of each, whether it was met again inside what it means
 
     def resolve(part: Hint) -> Hint:
         if is_class(part):
@@ -202,7 +202,7 @@ def resolve_alias(hint: Hint) -> Hint:
     value = _expand_alias(hint)
     if _leads_to_alias(value, (hint,)):
         raise InvalidHintError(
-            f"the type {format_hint(hint)} stands for itself; put it inside of a list, a dict or a class: "
+            f"the type {format_hint(hint)} stands for itself; put it inside a list, a dict or a class: "
             f"list[{format_hint(hint)}]"
         )
     return value
