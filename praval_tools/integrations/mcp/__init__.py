@@ -1,0 +1,12 @@
+"""The Model Context Protocol: an agent's tools for any MCP client, and any MCP server's tools here; extra `mcp`."""
+
+from praval_tools.errors import MissingExtraError
+
+try:
+    import mcp  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "mcp":
+        raise
+    raise MissingExtraError("praval_tools.integrations.mcp", "mcp") from error
+
+__all__: list[str] = []

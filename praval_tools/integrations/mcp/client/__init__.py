@@ -1,0 +1,1 @@
+"""The client side: the tools of MCP servers in a registry."""

@@ -1,0 +1,1 @@
+"""The server side: an agent's toolset for MCP clients."""
