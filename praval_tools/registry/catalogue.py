@@ -12,6 +12,7 @@ from praval_tools.access.queries import find_tool, search_tools, select_tools
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
+from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import list_change_delegators, resolve_actor
 from praval_tools.execution.misuse import explain_misuse
 from praval_tools.names import HasName, get_name, is_valid_agent_name
@@ -94,7 +95,14 @@ class ToolCatalogue:
         function: Callable[..., Any] | None = None,
         definition: ToolDefinition | None = None,
     ) -> None:
-        """Register a tool, or a function under a name and definition (the PyWorkflow form)."""
+        """
+        Register a tool, or a function under a name and definition (the PyWorkflow form).
+
+        Raises:
+            ToolUsageError: Something comes beside a tool; each tool is registered by a call of its own.
+        """
+        if not isinstance(tool, str) and (function is not None or definition is not None):
+            raise ToolUsageError("register() takes one tool; call it once for each.")
         self.register_tool(make_tool(tool, function, definition) if isinstance(tool, str) else tool)
 
     @property
