@@ -115,18 +115,18 @@ class DuplicateAgentError(ToolError):
 
 
 class UnknownToolError(ToolError, LookupError):
-    """No tool of this name is registered, or none with this namespace, category or tag; `near` holds similar names."""
+    """There is no tool of this name, namespace, category or tag; `near` has similar names, `home` another registry."""
 
     code: ClassVar[str] = "unknown-tool"
+    home: str = ""
 
     def __init__(self, tool: str, near: Iterable[str] = (), what: str = "tool") -> None:
-        near = tuple(near)
-        super().__init__(tool, near, what)
+        super().__init__(tool, near := tuple(near), what)
         self.tool, self.near, self.what = tool, near, what
 
     def __str__(self) -> str:
-        fix = format_suggestion(self.near) or " Register it first, or check the spelling."
-        return f"{self.what.capitalize()} {self.tool!r} not found.{fix}"
+        fix = self.home or format_suggestion(self.near).lstrip() or "Register it first, or check the spelling."
+        return f"{self.what.capitalize()} {self.tool!r} not found. {fix}"
 
 
 class UnknownAgentError(ToolError, LookupError):
@@ -223,7 +223,8 @@ class RegistryClosedError(ToolError, RuntimeError):
     code: ClassVar[str] = "registry-closed"
 
     def __str__(self) -> str:
-        return f"Registry {self.args[0]!r} is closed. Make a new one with ToolRegistry()."
+        name = f"Registry {self.args[0]!r}" if self.args[0] else "This registry"
+        return f"{name} is closed. Make a new one with ToolRegistry()."
 
 
 class MissingExtraError(ToolError, ImportError):
@@ -272,8 +273,8 @@ class ToolAccessError(ToolCallError):
         self.message, self.decision = message, decision
 
     def __str__(self) -> str:
-        is_terse = self.decision is None or isinstance(self, UnknownToolCallError)
-        return self.message if is_terse else str(self.decision.describe_refusal(self.message))
+        decision = self.decision
+        return self.message if decision is None else str(decision.describe_refusal(self.message, self.code))
 
 
 class UnknownToolCallError(ToolAccessError, LookupError):
@@ -485,8 +486,7 @@ class EventFormatError(ToolError, ValueError):
     code: ClassVar[str] = "event-format"
 
     def __init__(self, event_id: str, problems: Iterable[str], fix: str = "") -> None:
-        problems = tuple(problems)
-        super().__init__(event_id, problems, fix)
+        super().__init__(event_id, problems := tuple(problems), fix)
         self.event_id, self.problems, self.fix = event_id, problems, fix
 
     def __str__(self) -> str:

@@ -117,6 +117,19 @@ def refuse_operator_name(name: str) -> str:
     return name
 
 
+def describe_registry(name: str) -> str:
+    """Return how a text speaks of a registry of this *name*; an empty one is none."""
+    return f"registry {name!r}" if name else "a registry without a name"
+
+
+def describe_two_registries(name: str, other_name: str) -> tuple[str, str]:
+    """Return how a text speaks of a registry and of another one, by their names."""
+    if name == other_name:
+        hint = "name them by ToolRegistry(name=…)"
+        return ("this registry", f"another one ({hint})") if not name else (f"this {name!r}", f"another {name!r}")
+    return describe_registry(name), describe_registry(other_name)
+
+
 def fold_name(name: str) -> str:
     """Return the key under which *name* clashes with others: case, `-`, `_` and `.` do not count."""
     return name.lower().translate(_FOLD_TABLE)

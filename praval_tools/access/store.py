@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -28,6 +29,8 @@ from praval_tools.errors import (
     ToolUsageError,
     find_user_frame,
 )
+from praval_tools.names import describe_registry
+from praval_tools.tools.implementation import ToolImplementation
 
 _open_change: ContextVar[tuple[StateStore, PendingChange] | None] = ContextVar("praval_tools_change", default=None)
 
@@ -48,6 +51,7 @@ class StateStore:
         self.closed = False
         self.persistence: ChangePersistence | None = None
         self.before_first_look: Callable[[], object] | None = None
+        self.foreign_tools = WeakValueDictionary[str, ToolImplementation]()
         self.subscriptions = Subscriptions()
         self.reset_locks()
 
@@ -113,7 +117,7 @@ class StateStore:
         self._refuse_closed()
         if self.has_own_change():
             raise ToolUsageError(
-                f"A change() of registry {self.name!r} is open here, and what it changes does not count yet: "
+                f"A change() of {describe_registry(self.name)} is open here, and what it changes does not count yet: "
                 f"call tools after the `with registry.change():` block.",
                 "call-in-change",
             )
@@ -363,7 +367,7 @@ class StateStore:
         change = self._active_change
         if change is not None and change.is_of_this_thread() and self._holds_lock():
             raise ToolUsageError(
-                f"A change() of registry {self.name!r} is open in another task of this thread; "
+                f"A change() of {describe_registry(self.name)} is open in another task of this thread; "
                 f"do not await inside `with registry.change():`."
             )
 

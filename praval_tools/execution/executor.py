@@ -9,7 +9,9 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
+from praval_tools.access.homes import note_foreign_tool
 from praval_tools.access.records import Principal
+from praval_tools.access.store import StateStore
 from praval_tools.errors import InvalidNameError
 from praval_tools.execution.context import CALL, Frame, FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.execution.drivers import drive, drive_async
@@ -47,6 +49,8 @@ _OK: Final = Outcome.OK  # looking up a member of an enumeration runs code of it
 class FastFunctionBuilder(Protocol):
     """Builds fast functions: the executor, or one whose calls belong to a run."""
 
+    access_store: StateStore
+
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
         """Return the fast function for the present state, and whether it may be kept for as long as the state."""
         ...
@@ -68,7 +72,10 @@ class FastFunctions(dict[object, FastFunction]):
 
     def __missing__(self, tool: object) -> FastFunction:
         name = getattr(tool, "name", tool)
-        return self.build(name) if name is tool else self[name]
+        if name is tool:
+            return self.build(name)
+        note_foreign_tool(self._builder.access_store, tool)
+        return self[name]
 
     def build(self, name: Any) -> FastFunction:
         """Return the function of a tool for the present state."""

@@ -42,7 +42,7 @@ from praval_tools.execution.limits import Limits
 from praval_tools.execution.progress import CallRecorder
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.forks import handle_forks
-from praval_tools.names import OPERATOR, describe_error, has_type
+from praval_tools.names import OPERATOR, describe_error, describe_registry, has_type
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
@@ -205,8 +205,8 @@ class Runtime:
         store.refuse_calls()
         if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
             raise ToolUsageError(
-                f"Registry {store.name!r} cannot be closed here: calls are in flight that the event loop of this "
-                f"thread runs, and close() would block it. Await aclose() instead.",
+                f"close() cannot close {describe_registry(store.name)} here: the event loop of this thread runs calls "
+                f"that it would wait for. Await aclose() instead.",
                 "sync-call-in-event-loop",
             )
         store.closed = True

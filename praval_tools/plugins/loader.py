@@ -25,7 +25,7 @@ from praval_tools.errors import (
 )
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.hooks import contribution_key
-from praval_tools.names import normalize_distribution_name
+from praval_tools.names import describe_registry, normalize_distribution_name
 from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
 from praval_tools.plugins.admission import Admission, admit_tools
 from praval_tools.plugins.contents import (
@@ -116,7 +116,7 @@ def _get_report_store(registry: ToolRegistry) -> PluginReportStore:
     runtime = get_runtime(registry)
     if runtime.access_store.has_own_change():
         raise ToolUsageError(
-            f"A change() of registry {registry.name!r} is open here; load plugins before or after it.",
+            f"A change() of {describe_registry(registry.name)} is open here; load plugins before or after it.",
             "load-in-change",
         )
     with runtime.access_store.lock():

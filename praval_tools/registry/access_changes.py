@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVarTuple
 
 from attrs import evolve
 
 from praval_tools.access import commands, grants
 from praval_tools.access.events import AnyStateEvent, PolicyAdded, ToolDisabled
+from praval_tools.access.homes import describe_home, note_foreign_tool
 from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import get_end_reason, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
-from praval_tools.errors import AccessWarning, GrantError, UnknownToolWarning, get_user_stacklevel
+from praval_tools.errors import AccessWarning, GrantError, UnknownToolError, UnknownToolWarning, get_user_stacklevel
 from praval_tools.execution.context import list_change_delegators, resolve_actor
 from praval_tools.execution.misuse import describe_unknown_keyword
 from praval_tools.execution.policies import takes_principal
-from praval_tools.names import check_agent_name, check_tool_name, get_agent_name, get_name, suggest_names
+from praval_tools.names import (
+    check_agent_name,
+    check_tool_name,
+    describe_two_registries,
+    get_agent_name,
+    get_name,
+    suggest_names,
+)
+from praval_tools.registry.toolset import Toolset, get_executor
 
 Details = TypeVarTuple("Details")
 
 
-def warn_unknown_tool(tool: str, known: Iterable[str], effect: str) -> None:
-    """Warn that there is no tool of this name, with the *effect* of that and with similar names."""
-    text = f"Tool {tool!r} not found; {effect}{suggest_names(tool, known)}"
+def warn_unknown_tool(tool: str, known: Iterable[str], effect: str, home: str = "") -> None:
+    """Warn that there is no tool of this name, with the *effect* of that, and with its *home* or similar names."""
+    text = f"Tool {tool!r} not found; {effect}{f' {home}' if home else suggest_names(tool, known)}"
     warnings.warn(text, UnknownToolWarning, stacklevel=get_user_stacklevel())
 
 
@@ -71,10 +81,42 @@ class AccessChanges:
 
         return self._access_store.commit(plan_for_all)
 
-    def _look_for(self, tool: str) -> None:
-        """Where no tool has this name yet, let it come as it does before a look-up: a plugin may bring it."""
-        if tool not in self._access_store.get_current_state().tools:
-            self._access_store.prepare_look()
+    def _name_agent(self, agent: object, tool: object) -> str:
+        """
+        Return the name of an agent that is given a tool, by its name or as object.
+
+        One that another registry declares, and this one does not, is warned of: its calls are that registry's, which
+        remembers the tool for what it says of them.
+        """
+        name, store, toolset = get_agent_name(agent), self._access_store, getattr(agent, "tools", None)
+        home = get_executor(toolset).runtime.access_store if isinstance(toolset, Toolset) else store
+        if home is not store:
+            if (record := store.get_current_state().find_tool_record(get_name(tool))) is not None:
+                note_foreign_tool(home, record.tool)
+            declared = [one.get_current_state().get_profile(name).declared for one in (store, home)]
+            if declared == [False, True]:
+                here, there = describe_two_registries(store.name, home.name)
+                text = f"Agent {name!r} is declared in {there}, and this counts in {here} alone"
+                _warn_of_access(f"{text}; declare the agent here, too.")
+        return name
+
+    @contextmanager
+    def _look_for(self, tool: object) -> Iterator[str]:
+        """
+        Give the name of a tool, which may be given as object.
+
+        Where no tool has this name yet, it may come as it does before a look-up: a plugin may bring it. An
+        `UnknownToolError` of what is done inside says which other registry has it, where that is known.
+        """
+        store, name = self._access_store, get_name(tool)
+        if name not in store.get_current_state().tools:
+            store.prepare_look()
+            note_foreign_tool(store, tool)
+        try:
+            yield name
+        except UnknownToolError as error:
+            error.home = describe_home(store, name)
+            raise
 
     def change_tool(
         self,
@@ -86,24 +128,24 @@ class AccessChanges:
         *details: *Details,
     ) -> bool:
         """Change the state by what *plan* says of a tool, given by name or as object."""
-        name = get_name(tool)
-        self._look_for(name)
-        return self.commit(verb, by, lambda state, actor: plan(state, name, *details, actor, reason), name)
+        with self._look_for(tool) as name:
+            return self.commit(verb, by, lambda state, actor: plan(state, name, *details, actor, reason), name)
 
-    def assign(self, tool: str, agent: str, by: object, terms: GrantTerms) -> bool:
+    def assign(self, tool: object, to: object, by: object, terms: GrantTerms) -> bool:
         """
         Grant a tool.
 
         Returns:
             Whether the grant stands; if not, a warning says why.
         """
-        self._look_for(tool)
-        known = self._access_store.get_current_state().tools
-        if tool not in known:
-            warn_unknown_tool(tool, known, "nothing was assigned.")
+        agent = self._name_agent(to, tool)
+        with self._look_for(tool) as name:
+            known = self._access_store.get_current_state().tools
+        if name not in known:
+            warn_unknown_tool(name, known, "nothing was assigned.", describe_home(self._access_store, name))
             return False
         try:
-            grant = self._commit_grant(tool, agent, by, terms)
+            grant = self._commit_grant(name, agent, by, terms)
         except grants.AssignmentDeclined as declined:
             _warn_of_access(str(declined))
             return False
@@ -114,7 +156,7 @@ class AccessChanges:
         record = state.find_grant(grant.id)
         return record is not None and not get_end_reason(record, self._clock.now())
 
-    def grant(self, tool: str, agent: str, by: object, terms: GrantTerms) -> Grant:
+    def grant(self, tool: object, to: object, by: object, terms: GrantTerms) -> Grant:
         """
         Grant a tool.
 
@@ -123,12 +165,12 @@ class AccessChanges:
             UnknownToolError: There is no tool of this name.
         """
         try:
-            return self._commit_grant(tool, agent, by, terms)
+            with self._look_for(tool) as name:
+                return self._commit_grant(name, self._name_agent(to, tool), by, terms)
         except grants.AssignmentDeclined as declined:
-            raise GrantError(tool, [str(declined)]) from None
+            raise GrantError(get_name(tool), [str(declined)]) from None
 
     def _commit_grant(self, tool: str, agent: str, by: object, terms: GrantTerms) -> Grant:
-        self._look_for(tool)
         actor, now = resolve_actor(by, "lend", tool), self._clock.now()
         for name in terms.keys() - GrantTerms.__annotations__.keys():
             raise TypeError(describe_unknown_keyword("grant", name, ["by", *GrantTerms.__annotations__]))
@@ -162,8 +204,8 @@ class AccessChanges:
         Returns:
             Whether the agent could call it before, and cannot any more.
         """
-        self._look_for(tool)
-        actor, now = resolve_actor(by, "remove", tool), self._clock.now()
+        with self._look_for(tool):
+            actor, now = resolve_actor(by, "remove", tool), self._clock.now()
         was_callable = False
 
         def plan_removal(state: AccessState, remover: str) -> commands.EventList:
@@ -184,6 +226,11 @@ class AccessChanges:
             effect = "its grants that wait for the tool ended." if events else nothing
             warn_unknown_tool(tool, state.tools, effect)
         return was_callable
+
+    def transfer(self, tool: object, to: object, by: object, reason: str) -> None:
+        """Give a tool another owner."""
+        owner = check_agent_name(self._name_agent(to, tool))
+        self.change_tool("transfer", tool, by, reason, commands.plan_transfer, owner)
 
     def block(self, tool: object, agent: object, by: object, reason: str) -> Block:
         """Refuse a tool to an agent, whatever permits it."""

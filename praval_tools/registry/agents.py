@@ -12,15 +12,23 @@ from msgspec.structs import replace
 
 from praval_tools.access.commands import EventList, get_tool_record, plan_agent_declaration
 from praval_tools.access.events import ToolListed
+from praval_tools.access.homes import describe_home, note_foreign_tool
 from praval_tools.access.records import MAX_CHAIN_LENGTH, AgentProfile, Delegation, Principal
 from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
+from praval_tools.access.store import StateStore
 from praval_tools.errors import NotOwnerError, ToolUsageError
 from praval_tools.execution.context import FrameScope, list_change_delegators, resolve_actor
 from praval_tools.execution.deps import NOT_GIVEN
 from praval_tools.execution.misuse import explain_misuse
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import OPERATOR, check_agent_name, check_tool_name, get_agent_name, shorten_repr
+from praval_tools.names import (
+    OPERATOR,
+    check_agent_name,
+    check_tool_name,
+    get_agent_name,
+    shorten_repr,
+)
 from praval_tools.registry.access_changes import warn_unknown_tool
 from praval_tools.registry.agent_function import AgentFunction
 from praval_tools.registry.bound_tool import BoundTool
@@ -304,11 +312,19 @@ class Agent:
         agent = check_agent_name(get_agent_name(name) if isinstance(name, Agent) else name)
         if len(self._principal.chain) >= MAX_CHAIN_LENGTH:
             raise ToolUsageError(f"{self.name!r} acts for {MAX_CHAIN_LENGTH} others already; more are not chained.")
-        names = None if tools is None else frozenset(str(getattr(tool, "name", tool)) for tool in tools)
-        known = self._runtime.access_store.get_current_state().tools
-        for tool in sorted((names or set()) - known.keys()):  # nothing else would show a misspelling
-            warn_unknown_tool(tool, known, "the delegate cannot call it before there is one.")
+        listed = None if tools is None else {str(getattr(tool, "name", tool)): tool for tool in tools}
+        _warn_of_unknown_tools(listed or {}, self._runtime.access_store)
+        names = None if listed is None else frozenset(listed)
         return Agent.handle(self.registry, Principal(agent, Delegation(mode, self._principal, names)))
+
+
+def _warn_of_unknown_tools(listed: dict[str, AgentTool], store: StateStore) -> None:
+    """Warn of tools that a delegate is narrowed to and that there are not; nothing else would show a misspelling."""
+    known = store.get_current_state().tools
+    for name in sorted(listed.keys() - known.keys()):
+        note_foreign_tool(store, listed[name])
+        effect = "the delegate cannot call it before there is one."
+        warn_unknown_tool(name, known, effect, describe_home(store, name))
 
 
 def adopt_agent(agent: Agent, registry: AgentRegistry) -> None:

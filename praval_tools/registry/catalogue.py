@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
+from weakref import ref
 
 from msgspec.structs import replace
 
@@ -41,7 +42,8 @@ class ToolCatalogue:
         self._changes = AccessChanges(access_store, clock)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}: {len(self)} tools>"
+        name = f" {self.name!r}" if self.name else ""
+        return f"<{type(self).__name__}{name}: {len(self)} tools>"
 
     def __bool__(self) -> bool:
         return True
@@ -88,6 +90,7 @@ class ToolCatalogue:
             lambda state, actor: commands.plan_registration(state, registered, actor, replace=replace, reason=reason),
             tool.name,
         )
+        tool.implementation.home = ref(self._access_store)
 
     def register(
         self,

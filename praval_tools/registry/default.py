@@ -10,6 +10,8 @@ from contextvars import Context, ContextVar, Token
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
+from praval_tools.access.homes import set_default_store_finder
+from praval_tools.access.store import StateStore
 from praval_tools.errors import PluginWarning, get_user_stacklevel
 from praval_tools.execution.context import resolve_actor
 from praval_tools.forks import ForkSafeLock
@@ -34,10 +36,16 @@ def get_tool_registry() -> ToolRegistry:
         return registry
     with _default_lock:
         if not _default:
-            registry = ToolRegistry()
+            registry = ToolRegistry(name="default")
             get_runtime(registry).access_store.before_first_look = _FirstLook(registry)
             _default.append(registry)
         return _default[0]
+
+
+def _find_default_store() -> StateStore | None:
+    """Return the store of the default registry, if there is one; no look-up, so that no plugins are loaded."""
+    registry = _override.get() or next(iter(_default), None)
+    return None if registry is None else get_runtime(registry).access_store
 
 
 def set_plugin_loader(load: PluginLoader) -> None:
@@ -83,6 +91,7 @@ class _FirstLook:
 
 get_global_registry = get_tool_registry
 set_default_registry_getter(get_tool_registry)
+set_default_store_finder(_find_default_store)
 
 
 def reset_tool_registry() -> None:

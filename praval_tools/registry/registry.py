@@ -55,7 +55,7 @@ class ToolRegistry(ToolCatalogue):
     is asked for, its name or the object will do.
 
     Args:
-        name: For messages.
+        name: For messages; an empty one is none.
         strict_arguments: True: arguments are never repaired.
         timeout: Seconds that an async tool may take; None: any.
         retries: How often a call that may succeed later is tried again, where the tool says nothing of its own.
@@ -78,7 +78,7 @@ class ToolRegistry(ToolCatalogue):
     def __init__(
         self,
         *,
-        name: str = "default",
+        name: str = "",
         strict_arguments: bool = False,
         timeout: float | None = 30,
         retries: int = 0,
@@ -154,11 +154,11 @@ class ToolRegistry(ToolCatalogue):
             NotOwnerError: *by* is neither operator nor owner nor holder of a delegable grant.
             GrantError: Expiry, count or bounds make no sense.
         """
-        return self._changes.assign(get_name(tool_name), get_agent_name(agent_name), by, terms)
+        return self._changes.assign(tool_name, agent_name, by, terms)
 
     def grant(self, tool: str | AnyTool, to: str | Agent, *, by: object = None, **terms: Unpack[GrantTerms]) -> Grant:
         """Like `assign_tool_to_agent`, but returns the grant, and an unknown tool is an `UnknownToolError`."""
-        return self._changes.grant(get_name(tool), get_agent_name(to), by, terms)
+        return self._changes.grant(tool, to, by, terms)
 
     def remove_tool_from_agent(
         self, tool_name: str | AnyTool, agent_name: str | Agent, *, by: object = None, reason: str = ""
@@ -201,8 +201,7 @@ class ToolRegistry(ToolCatalogue):
 
     def transfer_ownership(self, tool: object, to: object, *, by: object = None, reason: str = "") -> None:
         """Hand a tool over to another owner; the history is kept."""
-        owner = check_agent_name(get_agent_name(to))
-        self._changes.change_tool("transfer", tool, by, reason, commands.plan_transfer, owner)
+        self._changes.transfer(tool, to, by, reason)
 
     def share_tool(self, tool: object, *, by: object = None, reason: str = "") -> None:
         """Let every agent with `auto_discover_tools` call a tool."""
@@ -309,7 +308,7 @@ class ToolRegistry(ToolCatalogue):
 
         With *arguments*, given as to a call, whether it may call it with those.
         """
-        return self._dispatcher.get_agent_toolset(agent).explain(get_name(tool), arguments)
+        return self._dispatcher.get_agent_toolset(agent).explain(tool, arguments)
 
     def problems(self) -> list[RegistryProblem]:
         """Return what is most likely a mistake: dangling names, orphans, changed definitions, plugins that failed."""
@@ -430,7 +429,7 @@ class ToolRegistry(ToolCatalogue):
         """Return a registry of its own with the same state, for tests and what-if; costs nothing; the operator's."""
         commands.require_operator(resolve_actor(None, "fork the registry"), "fork the registry")
         fork = object.__new__(type(self))
-        fork._initialize(f"{self.name} (fork)", self._clock, self._runtime.options, self._current_state)
+        fork._initialize(f"{self.name} (fork)".lstrip(), self._clock, self._runtime.options, self._current_state)
         return fork
 
     def drain(self, *, tool: object = None, agent: object = None, timeout: float | None = None) -> int:

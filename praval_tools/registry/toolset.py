@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.access.explanation import explain_decision
+from praval_tools.access.homes import name_home, note_foreign_tool
 from praval_tools.access.queries import list_callable_tools
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import resolve_access
@@ -112,6 +113,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     def __getitem__(self, name: object) -> object:
         bound = self._find_bound_tool(name) if isinstance(name, str | Tool) else None
         if bound is None:
+            note_foreign_tool(self._executor.runtime.access_store, name)
             text = shorten_repr(getattr(name, "name", name))
             raise KeyError(f"{self.agent} has no tool {text}; explain({text}) says why")
         return bound
@@ -277,7 +279,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         """Say whether the agent may call a tool, and why."""
         runtime, principal = self._executor.runtime, self._principal
         state = runtime.access_store.get_fresh_state()
-        return explain_decision(
+        decision = explain_decision(
             state,
             principal,
             state.resolve_tool_name(get_name(name)),
@@ -286,6 +288,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             self._bind_arguments,
             lambda tool, bound: find_policy_refusal(runtime.registry, state.policies, principal, tool, bound),
         )
+        return name_home(decision, runtime.access_store, name) if decision.outcome == "unknown" else decision
 
     def _bind_arguments(self, tool: AnyTool, raw: object) -> BoundArguments:
         """Bind arguments in the agent's name, as in a call: classes of parameters have code of their own."""

@@ -28,7 +28,8 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         allowed: The answer.
         outcome: `allowed`, `unknown`, `disabled` or `forbidden`.
         rule: Which rule decided.
-        source: The record that decided: the grant, the block, the listing; None where there is none.
+        source: The record that decided: the grant, the block, the listing; None where there is none. Of an
+            unknown tool, what names the registry that has it.
         agent: Who asks.
         tool: For which tool.
         reason: One sentence for a person.
@@ -51,8 +52,14 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def __bool__(self) -> bool:
         return self.allowed
 
-    def describe_refusal(self, message: str) -> str:
-        """Return *message* with owner, rule, reason and remedy, for the developer."""
+    def describe_refusal(self, message: str, code: str) -> str:
+        """
+        Return *message* with owner, rule, reason and remedy, for the developer.
+
+        Where the error's *code* says that the tool is unknown, which may be to hide it: with the registry that has it.
+        """
+        if code == "unknown-tool":
+            return f"{message} {self.remedy}" if self.outcome == "unknown" and self.source else message
         owner = f"owner {self.owner!r}" if self.owner else "no owner"
         reason = "" if self.reason in message else f" {self.reason}"
         return f"{message}{reason} (rule {self.rule}; {owner}) {self.remedy}".rstrip()

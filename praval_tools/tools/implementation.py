@@ -101,6 +101,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         strict: Whether a missing type hint is an error.
         discoverable: Whether discovery registers it.
         fallback_schema: The schema that it has where a type hint is unresolved at first use; None: that is an error.
+        home: Returns the state store of the registry that registered it last, as long as there is that.
         fast_path_factory: What the fast path compiled of it; made by that.
     """
 
@@ -114,6 +115,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     strict: bool = True
     discoverable: bool = True
     fallback_schema: JsonSchema | None = None
+    home: Callable[[], object] | None = None
     fast_path_factories: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
     _compiled: CompiledSignature | SuppliedSchema | None = None
     _fingerprints: dict[tuple[str, str], str] | None = None

@@ -13,6 +13,7 @@ from praval_tools.integrations.praval.installation import get_installed_view
 from praval_tools.integrations.praval.method_patches import patch_agent
 from praval_tools.integrations.praval.migration import Collisions, Migration, get_praval_agent, migrate_agent
 from praval_tools.integrations.praval.praval_modules import PravalObject
+from praval_tools.names import describe_registry
 from praval_tools.registry import default
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
@@ -41,7 +42,7 @@ class Attachment:
         self._original_tools: dict[str, Any] = theirs.tools
 
     def __repr__(self) -> str:
-        return f"<Attachment of Praval's {self.theirs.name!r} to {self.registry.name!r}>"
+        return f"<Attachment of Praval's {self.theirs.name!r} to {describe_registry(self.registry.name)}>"
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +128,7 @@ def attach(
         attachment: Attachment | None = praval_agent.__dict__.get(_ATTACHMENT_ATTRIBUTE)
         if attachment is not None and attachment.registry is not registry:
             raise ToolUsageError(
-                f"Praval's agent {praval_agent.name!r} is attached to registry {attachment.registry.name!r}; "
+                f"Praval's agent {praval_agent.name!r} is attached to {describe_registry(attachment.registry.name)}; "
                 f"detach() it first.",
                 "already-attached",
             )

@@ -13,6 +13,7 @@ from praval_tools.compat.praval.registry import build_view
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.migration import Collisions, migrate_catalogue
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
+from praval_tools.names import describe_registry
 from praval_tools.registry import default
 from praval_tools.registry.registry import ToolRegistry
 
@@ -107,7 +108,7 @@ class Installation:
         self.uninstall()
 
     def __repr__(self) -> str:
-        return f"<Installation of {self.registry.name!r}{'' if self.active else ', over'}>"
+        return f"<Installation of {describe_registry(self.registry.name)}{'' if self.active else ', over'}>"
 
 
 def install(registry: ToolRegistry | None = None, *, collisions: Collisions = "error") -> Installation:
@@ -133,7 +134,7 @@ def install(registry: ToolRegistry | None = None, *, collisions: Collisions = "e
         if installed is registry:
             return Installation(lock)
         raise ToolUsageError(
-            f"Praval uses registry {installed.name!r} already; uninstall() that before {registry.name!r} is installed.",
+            f"Praval uses {describe_registry(installed.name)} already; uninstall() that before another is installed.",
             "already-installed",
         )
     view = build_view(_build_view_class(module), registry)

@@ -1,0 +1,57 @@
+"""Says where a tool is registered that a registry does not have, for its errors and explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from praval_tools.access.store import StateStore
+from praval_tools.names import describe_registry, describe_two_registries
+from praval_tools.tools.decision import Decision
+from praval_tools.tools.tool import AnyTool, Tool
+
+_default_store_finders: list[Callable[[], StateStore | None]] = []
+
+
+def set_default_store_finder(find: Callable[[], StateStore | None]) -> None:
+    """Have *find* return the store of the default registry, if there is one; `registry.default` does."""
+    _default_store_finders[:] = [find]
+
+
+def note_foreign_tool(store: StateStore, tool: object) -> None:
+    """Note a tool that was given as object and is not in *store*, so that later refusals can say where it is."""
+    if isinstance(tool, Tool) and tool.name not in store.get_current_state().tools:
+        store.foreign_tools[tool.name] = tool.implementation
+
+
+def describe_home(store: StateStore, tool: str | AnyTool) -> str:
+    """
+    Return where a tool is that *store* does not have, and what to do; an empty text where that is not known.
+
+    Known are a tool that is given as object, or was before, and what the default registry has.
+    """
+    other = _find_home(store, tool)
+    if other is None:
+        return ""
+    here, there = describe_two_registries(store.name, other.name)
+    return f"It is in {there}, not in {here}: register it here too, or use agents of the other registry."
+
+
+def name_home(decision: Decision, store: StateStore, tool: str | AnyTool) -> Decision:
+    """Return the refusal of an unknown tool, with the registry that has it as its source, where that is known."""
+    other = _find_home(store, tool)
+    if other is None:
+        return decision
+    return replace(decision, source=describe_registry(other.name), remedy=describe_home(store, tool))
+
+
+def _find_home(store: StateStore, tool: str | AnyTool) -> StateStore | None:
+    name = tool if isinstance(tool, str) else tool.name
+    implementation = store.foreign_tools.get(name) if isinstance(tool, str) else tool.implementation
+    homes = [] if implementation is None else [implementation.home]
+    for find in (*homes, *_default_store_finders):
+        other = find() if find is not None else None
+        if isinstance(other, StateStore) and other is not store and name in other.get_current_state().tools:
+            return other
+    return None
