@@ -71,7 +71,7 @@ from praval_tools.schema.type_hints import Secret
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compatibility import compare
 from praval_tools.tools.content import Content
-from praval_tools.tools.context import ToolContext, ToolProgress
+from praval_tools.tools.context import ToolContext, ToolLog, ToolProgress
 from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Decision, Deny, Tried
 from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import ToolMetadata
@@ -94,7 +94,7 @@ __all__ = [
     "RetryableToolError", "RunBusyError", "Secret", "SubscriberWarning", "Tool", "ToolAccessError",
     "ToolApprovalError", "ToolArgumentsError", "ToolCall", "ToolCallError", "ToolCollection", "ToolContext",
     "ToolDefinition", "ToolDefinitionError", "ToolDefinitionWarning", "ToolError", "ToolExecutionError",
-    "ToolInDoubtError", "ToolLimitedError", "ToolMetadata", "ToolProgress", "ToolRegistry", "ToolResult",
+    "ToolInDoubtError", "ToolLimitedError", "ToolLog", "ToolMetadata", "ToolProgress", "ToolRegistry", "ToolResult",
     "ToolTimeoutError", "ToolUsageError", "ToolValidationError", "Toolset", "Tried", "UnknownAgentError",
     "UnknownFormatError", "UnknownGrantError", "UnknownToolCallError", "UnknownToolError", "UnknownToolWarning",
     "UnusedCallsError", "agent", "autoload", "compare", "current_agent", "current_call", "discover_tools",

@@ -1,4 +1,4 @@
-"""Subscriptions: deliver the events of a registry, and the progress that its tools report, to whoever subscribed."""
+"""Subscriptions: deliver the events of a registry, and what its tools report, to whoever subscribed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from praval_tools.access.events import AnyStateEvent
 from praval_tools.errors import SubscriberWarning, get_user_stacklevel
 from praval_tools.names import shorten_repr
-from praval_tools.tools.context import ToolProgress
+from praval_tools.tools.context import ToolReport
 
-Subscriber = Callable[[AnyStateEvent | ToolProgress], object]
+Subscriber = Callable[[AnyStateEvent | ToolReport], object]
 SubscriberContext = Callable[[], AbstractContextManager[object]]
 """Makes the context in which a subscriber is called, which sets who changes something there."""
 
@@ -27,7 +27,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self.subscribers: tuple[tuple[Subscriber, SubscriberContext], ...] = ()
-        self.undelivered: deque[AnyStateEvent | ToolProgress] = deque()
+        self.undelivered: deque[AnyStateEvent | ToolReport] = deque()
         self.reset_locks()
 
     def reset_locks(self) -> None:
@@ -46,10 +46,10 @@ class Subscriptions:
 
         return unsubscribe
 
-    def publish(self, progress: ToolProgress) -> None:
-        """Deliver what a tool says of its progress, after the events before it."""
+    def publish(self, report: ToolReport) -> None:
+        """Deliver what a tool reports of its call, after the events before it."""
         if self.subscribers:
-            self.undelivered.append(progress)
+            self.undelivered.append(report)
             self.deliver_events()
 
     def deliver_events(self) -> None:
@@ -66,7 +66,7 @@ class Subscriptions:
                 if self._delivery_lock._is_owned():  # type: ignore[attr-defined]
                     self._delivery_lock.release()
 
-    def _deliver_event(self, event: AnyStateEvent | ToolProgress) -> None:
+    def _deliver_event(self, event: AnyStateEvent | ToolReport) -> None:
         for subscriber, context in self.subscribers:
             try:
                 with context():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from praval_tools import Allow, ApprovalRequest, ToolProgress
+from praval_tools import Allow, ApprovalRequest, ToolLog, ToolProgress
 from praval_tools.access.events import AnyStateEvent, GrantSpent
 from praval_tools.demo import plugin_scene, steps
 from praval_tools.demo.agents import AGENT_DESCRIPTIONS, AgentContext
@@ -81,8 +81,9 @@ def _run_scenes(app: DemoApp, question: Question, emit: StepCallback, folder: Pa
     emit(steps.AccessStep(registry, tuple(app.agents)))
 
 
-def _emit_change(event: AnyStateEvent | ToolProgress, emit: StepCallback) -> None:
-    if not isinstance(event, GrantSpent | ToolProgress):  # every counted call spends; the call itself is a step already
+def _emit_change(event: AnyStateEvent | ToolProgress | ToolLog, emit: StepCallback) -> None:
+    # every counted call spends; the call itself is a step already
+    if not isinstance(event, GrantSpent | ToolProgress | ToolLog):
         emit(steps.RegistryChangeStep(event))
 
 

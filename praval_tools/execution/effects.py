@@ -20,7 +20,15 @@ from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.context import ToolContext, ToolProgress, choose_deps, progress_listener
+from praval_tools.tools.context import (
+    LogLevel,
+    ToolContext,
+    ToolLog,
+    ToolProgress,
+    ToolReport,
+    choose_deps,
+    report_listener,
+)
 from praval_tools.tools.decision import ApprovalRequest
 from praval_tools.tools.implementation import MISS, BoundArguments
 from praval_tools.tools.return_values import complete_awaited, complete_value
@@ -116,11 +124,12 @@ class RunTool(msgspec.Struct, eq=False):
             return self.bound_arguments.values
         call = self.call = ensure_call(self.frame)
         principal = self.principal
+        report_progress, write_log = self._make_reporters(call)
         context = ToolContext(
             agent=principal.agent if principal else None, chain=principal.chain if principal else (),
             tool_call_id=str(call.tool_call_id), run_id=call.run_id, registry=self.runtime.registry,
             idempotency_key=self.idempotency_key or self._compute_idempotency_key(call),
-            cancelled=lambda: self.abandoned, progress=self._make_progress_reporter(call),
+            cancelled=lambda: self.abandoned, progress=report_progress, log=write_log,
             deps=choose_deps(self.tool.name, self.tool.implementation.deps_hint, get_deps(self.runtime.registry)),
         )  # fmt: skip
         return {**self.bound_arguments.values, **dict.fromkeys(names, context)}
@@ -132,22 +141,29 @@ class RunTool(msgspec.Struct, eq=False):
         identity = [caller, self.tool.name, self.bound_arguments.arguments, call.run_id, call.tool_call_id]
         return blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def _make_progress_reporter(self, call: ToolCall) -> Callable[[float, float | None, str], None]:
-        """Return what a tool reports its progress to; the listener of this context hears it, and the subscribers."""
-        listener, frame = progress_listener.get(), self.frame
+    def _make_reporters(
+        self, call: ToolCall
+    ) -> tuple[Callable[[float, float | None, str], None], Callable[[str, LogLevel], None]]:
+        """Return what a tool reports progress and logs to; the listener of this context hears it, and subscribers."""
+        listener, frame = report_listener.get(), self.frame
+        origin = {
+            "tool": self.tool.name, "agent": call.agent, "tool_call_id": str(call.tool_call_id), "run_id": call.run_id
+        }  # fmt: skip
+
+        def publish(report: ToolReport) -> None:
+            if listener is not None:
+                listener(report)
+            self.runtime.access_store.subscriptions.publish(report)
 
         def report_progress(done: float, total: float | None, message: str) -> None:
-            if self.abandoned or frame[ENDED]:
-                return
-            progress = ToolProgress(
-                tool=self.tool.name, agent=call.agent, tool_call_id=str(call.tool_call_id), run_id=call.run_id,
-                done=done, total=total, message=message,
-            )  # fmt: skip
-            if listener is not None:
-                listener(progress)
-            self.runtime.access_store.subscriptions.publish(progress)
+            if not (self.abandoned or frame[ENDED]):
+                publish(ToolProgress(**origin, done=done, total=total, message=message))  # type: ignore[arg-type]
 
-        return report_progress
+        def write_log(text: str, level: LogLevel) -> None:
+            if not (self.abandoned or frame[ENDED]):
+                publish(ToolLog(**origin, level=level, text=text))  # type: ignore[arg-type]
+
+        return report_progress, write_log
 
     def run(self) -> object:
         """Admit and run a sync function in this thread; generators are read to their end."""

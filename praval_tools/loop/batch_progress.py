@@ -1,4 +1,4 @@
-"""Runs a batch of calls and yields the progress that their tools report meanwhile."""
+"""Runs a batch of calls and yields what their tools report meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.names import has_type
 from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.context import ToolProgress, progress_listener
+from praval_tools.tools.context import ToolReport, report_listener
 
 
 def has_context_parameter(toolset: Toolset, name: object) -> bool:
@@ -22,21 +22,21 @@ def has_context_parameter(toolset: Toolset, name: object) -> bool:
 
 def stream_batch(
     toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int
-) -> Generator[ToolProgress, None, list[ToolResult]]:
+) -> Generator[ToolReport, None, list[ToolResult]]:
     """
-    Run *calls* in a thread of the registry, and yield their progress as it comes; returns the results.
+    Run *calls* in a thread of the registry, and yield what they report as it comes; returns the results.
 
     Whoever stops reading waits until the calls have ended, since threads cannot be stopped.
     """
-    runtime, queue = get_executor(toolset).runtime, SimpleQueue[ToolProgress | None]()
+    runtime, queue = get_executor(toolset).runtime, SimpleQueue[ToolReport | None]()
     context = copy_context()
-    context.run(progress_listener.set, queue.put)
+    context.run(report_listener.set, queue.put)
     results: list[ToolResult] = []
     job = context.run(runtime.threads.submit, lambda: results.extend(toolset.execute_batch(calls, max_parallel)))
     job.add_done_callback(lambda: queue.put(None))
     try:
-        while (progress := _wait_for_item(toolset, queue)) is not None:
-            yield progress
+        while (report := _wait_for_item(toolset, queue)) is not None:
+            yield report
     finally:
         job.wait(None)
     if has_type(job.error, NoFreeThreadError):
@@ -46,25 +46,25 @@ def stream_batch(
     return results
 
 
-def _wait_for_item(toolset: Toolset, queue: SimpleQueue[ToolProgress | None]) -> ToolProgress | None:
+def _wait_for_item(toolset: Toolset, queue: SimpleQueue[ToolReport | None]) -> ToolReport | None:
     with get_executor(toolset).runtime.threads.release_thread():
         return queue.get()
 
 
 async def astream_batch(
     toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int
-) -> AsyncGenerator[ToolProgress | list[ToolResult]]:
-    """Run *calls* in a task, and yield their progress as it comes, and the results last; ends them when closed."""
+) -> AsyncGenerator[ToolReport | list[ToolResult]]:
+    """Run *calls* in a task, and yield what they report as it comes, and the results last; ends them when closed."""
     import asyncio
 
     loop = asyncio.get_running_loop()
-    queue = asyncio.Queue[ToolProgress | None]()
+    queue = asyncio.Queue[ToolReport | None]()
 
-    def put_item(item: ToolProgress | None) -> None:  # from any thread; the end comes after all progress
+    def put_item(item: ToolReport | None) -> None:  # from any thread; the end comes after all reports
         loop.call_soon_threadsafe(queue.put_nowait, item)
 
     async def run_batch() -> list[ToolResult]:
-        progress_listener.set(put_item)
+        report_listener.set(put_item)
         return await toolset.aexecute_batch(calls, max_parallel)
 
     task = asyncio.create_task(run_batch())

@@ -17,7 +17,7 @@ from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pau
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
 from praval_tools.registry.toolset import Toolset, refuse_call, refuse_call_async
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.context import ToolProgress
+from praval_tools.tools.context import ToolLog, ToolProgress
 
 LoopEffects: TypeAlias = Generator[LoopEffect, Any, LoopResult]
 
@@ -107,7 +107,7 @@ async def drive_async(effects: LoopEffects, resources: LoopResources) -> AsyncGe
                     batch = astream_batch(resources.toolset, effect.calls, resources.max_parallel)
                     async with aclosing(batch) as items:
                         async for item in items:
-                            if isinstance(item, ToolProgress):
+                            if isinstance(item, ToolProgress | ToolLog):
                                 yield item
                             else:
                                 outcome = item

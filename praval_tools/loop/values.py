@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.context import ToolProgress
+from praval_tools.tools.context import ToolReport
 
 
 class StopReason(StrEnum):
@@ -155,5 +155,5 @@ class LoopEnded(msgspec.Struct, frozen=True):
     result: LoopResult
 
 
-LoopEvent = TextPiece | ModelRetried | ModelAnswered | ToolProgress | CallsEnded | LoopEnded
+LoopEvent = TextPiece | ModelRetried | ModelAnswered | ToolReport | CallsEnded | LoopEnded
 """Any event of a stream."""

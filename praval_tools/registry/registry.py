@@ -409,7 +409,7 @@ class ToolRegistry(ToolCatalogue):
     # ── the registry as a whole ──────────────────────────────────────────────────────────────────
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call *callback*, as the operator, with every event and `ToolProgress`; returns what ends that."""
+        """Call *callback*, as the operator, with every event, `ToolProgress` and `ToolLog`; returns what ends that."""
         commands.require_operator(resolve_actor(None, "subscribe"), "subscribe")
         return self._access_store.subscriptions.subscribe(callback, self._runtime.as_operator)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.names import shorten_repr
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_union, unwrap_hint
 
 if TYPE_CHECKING:
@@ -48,11 +49,46 @@ class ToolProgress:
     message: str = ""
 
 
-progress_listener: ContextVar[Callable[[ToolProgress], None] | None] = ContextVar("praval_tools_progress", default=None)
-"""Takes the progress of the calls that begin in a context, such as those of one loop; None where nobody listens."""
+LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""How serious a log message is, the least serious first."""
+
+LOG_LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
+
+
+@frozen(kw_only=True)
+class ToolLog:
+    """
+    What a tool wrote by `ToolContext.log`, for whoever called it.
+
+    Args:
+        tool: The tool's name.
+        agent: Who called; None for the operator.
+        tool_call_id: The id of the call.
+        run_id: The journaled run, if there is one.
+        level: How serious it is.
+        text: What was written.
+    """
+
+    tool: str
+    agent: str | None
+    tool_call_id: str
+    run_id: str | None = None
+    level: LogLevel = "info"
+    text: str
+
+
+ToolReport: TypeAlias = ToolProgress | ToolLog
+"""What a tool says of its call while it runs."""
+
+report_listener: ContextVar[Callable[[ToolReport], None] | None] = ContextVar("praval_tools_report", default=None)
+"""Takes the reports of the calls that begin in a context, such as those of one loop; None where nobody listens."""
 
 
 def _ignore_progress(done: float, total: float | None, message: str) -> None:
+    return None
+
+
+def _ignore_log(text: str, level: LogLevel) -> None:
     return None
 
 
@@ -87,6 +123,7 @@ class ToolContext(Generic[Deps]):
     registry: Any = field(default=None, repr=False)
     _deps: Deps = field(default=NO_DEPS, alias="deps", repr=False, eq=False)
     _progress: Callable[[float, float | None, str], None] = field(default=_ignore_progress, repr=False)
+    _log: Callable[[str, LogLevel], None] = field(default=_ignore_log, repr=False)
     _cancelled: Callable[[], bool] = field(default=_is_never_cancelled, repr=False)
 
     @property
@@ -112,6 +149,25 @@ class ToolContext(Generic[Deps]):
         call has ended.
         """
         self._progress(done, total, message)
+
+    def log(self, text: str, level: LogLevel = "info") -> None:
+        """
+        Write a message for whoever called the tool, such as the client of an MCP server.
+
+        Subscribers of the registry get it as a `ToolLog`, and whoever drives the call; not once the call has ended.
+        It is not recorded.
+
+        Args:
+            text: The message.
+            level: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or `emergency`.
+
+        Raises:
+            ToolUsageError: There is no such level.
+        """
+        if level not in LOG_LEVELS:
+            text = f"{shorten_repr(level)} is not a level of log messages; pass one of {', '.join(LOG_LEVELS)}."
+            raise ToolUsageError(text, "log-level")
+        self._log(str(text), level)
 
     @property
     def cancelled(self) -> bool:
