@@ -299,6 +299,13 @@ class Approvals:
             return Deny(f"the handler's answer does not count: {error}")
 
 
+def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) -> list[ApprovalEntry]:
+    """Return the requests of calls outside runs, of *principal* to a tool, that wait or whose answers are unused."""
+    wanted = (tool, principal.agent, principal.chain, None)
+    entries = [(entry, entry.request) for entry in approvals._list_entries()]
+    return [entry for entry, asked in entries if (asked.tool, asked.agent, asked.chain, asked.run_id) == wanted]
+
+
 def _write_decimals(value: object) -> object:
     """Return a copy of a JSON value with the text of each `Decimal` in it."""
     if isinstance(value, dict):

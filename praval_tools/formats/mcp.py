@@ -43,8 +43,9 @@ def export_tool(offer: Offer) -> WireObject:
         }
         if known := {key: value for key, value in hints.items() if value is not None}:
             tool["annotations"] = known
+        tool["_meta"] = {"praval/category": metadata.category, "praval/risk": metadata.risk_level}
         if metadata.owned_by:
-            tool["_meta"] = {"praval/owner": metadata.owned_by}
+            tool["_meta"]["praval/owner"] = metadata.owned_by
     return tool
 
 

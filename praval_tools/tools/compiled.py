@@ -22,6 +22,7 @@ from praval_tools.schema.type_hints import NOTHING, unwrap_return_hint
 from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
+from praval_tools.tools.content import has_content
 
 ValueHook: TypeAlias = Callable[[object], object]
 """Converts one value, or raises `Mismatch` or `Unencodable`."""
@@ -70,8 +71,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @first_use_property
     def result_schema(self) -> JsonSchema | None:
-        """The JSON Schema of the result; None where it may be anything."""
-        return self._build_schema(self._result_hint) or None
+        """The JSON Schema of the result; None where it may be anything, or content blocks, which are not JSON."""
+        return None if has_content(self._result_hint) else self._build_schema(self._result_hint) or None
 
     def _build_schema(self, hint: object) -> JsonSchema:
         builder = JsonSchemaBuilder(self._encoder, self._decoder)

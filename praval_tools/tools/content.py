@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 from attrs import frozen
 
@@ -84,6 +84,11 @@ _REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {
     "text": ("text",), "image": ("data", "mime_type"), "audio": ("data", "mime_type"), "resource": ("uri",),
     "resource_link": ("uri", "name"),
 }  # fmt: skip
+
+
+def has_content(hint: object) -> bool:
+    """Tell whether a type hint has `Content` in it: itself, in a union, or in a list."""
+    return hint is Content or any(map(has_content, get_args(hint)))
 
 
 def to_content_blocks(value: object) -> list[Content] | None:

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from type_strategies import FORMS
 
-from praval_tools import Tool, ToolArgumentsError, ToolCall, ToolRegistry, UnknownFormatError
+from praval_tools import Content, Tool, ToolArgumentsError, ToolCall, ToolRegistry, UnknownFormatError
 from praval_tools.formats import FORMATS, export, format_of, parse_tool_calls
 from praval_tools.testing.strategies import _StrategyBuilder
 
@@ -109,6 +109,7 @@ GOLDEN = {
     ("mcp", False): {
         "name": "pack", "title": "pack", "description": "Pack a box.", "inputSchema": OWN,
         "outputSchema": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "_meta": {"praval/category": "general", "praval/risk": "low"},
     },
 }  # fmt: skip
 
@@ -152,8 +153,20 @@ class TestGolden:
 
         assert "Look it up" == made["title"]
         assert {"readOnlyHint": True} == made["annotations"]
-        assert {"praval/owner": "ann"} == made["_meta"]
+        assert {"praval/owner": "ann", "praval/category": "general", "praval/risk": "low"} == made["_meta"]
         assert "outputSchema" not in made  # a text is not an object
+
+
+    @pytest.mark.parametrize("hint", [Content, Content | dict[str, int], list[Content | str], Content | None])
+    def test_content_has_no_schema(self, hint: Any) -> None:
+        """A tool that returns content blocks promises no JSON object: its result is blocks, which are not JSON."""
+
+        def look() -> None:
+            """Look."""
+
+        look.__annotations__["return"] = hint
+
+        assert "outputSchema" not in Tool.from_function(look, "look").get_schema("mcp")
 
 
 class TestEveryType:

@@ -9,4 +9,6 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("praval_tools.integrations.mcp", "mcp") from error
 
-__all__: list[str] = []
+from praval_tools.integrations.mcp.serving.server import server
+
+__all__ = ["server"]

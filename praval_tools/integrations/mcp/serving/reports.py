@@ -1,0 +1,86 @@
+"""What a tool reports while it runs, its progress and its messages, sent to the client that called it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, TypeAlias
+
+import anyio
+import mcp_types as types
+from mcp.server import ServerRequestContext
+from mcp.server.connection import Connection, allowed_log_levels
+
+from praval_tools.tools.context import LOG_LEVELS, LogLevel, ToolLog, ToolProgress, ToolReport, report_listener
+
+RequestContext: TypeAlias = ServerRequestContext[Any, Any]
+
+_MAX_WAITING: Final = 1_000
+"""Reports that wait for a client that reads slowly; further ones are dropped."""
+
+_LOG_LEVEL_KEY: Final = "praval_tools.log_level"
+
+
+def get_connection(context: RequestContext) -> Connection:
+    """Return the connection of a request; the SDK has no public name for it."""
+    return context.session._connection
+
+
+async def set_log_level(context: RequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    """Answer `logging/setLevel`: the least serious level that a client of the handshake era wants from now on."""
+    get_connection(context).state[_LOG_LEVEL_KEY] = params.level
+    return types.EmptyResult()
+
+
+def _select_log_levels(context: RequestContext) -> frozenset[LogLevel]:
+    """Return the levels of messages that a request's client wants."""
+    levels = allowed_log_levels(context.protocol_version, context.meta)
+    least: LogLevel = get_connection(context).state.get(_LOG_LEVEL_KEY, "debug")
+    return levels & frozenset(LOG_LEVELS[LOG_LEVELS.index(least) :])
+
+
+@asynccontextmanager
+async def forward_reports(context: RequestContext) -> AsyncIterator[None]:
+    """Send what the tools of the calls inside report; all of it is sent when this ends."""
+    queue = asyncio.Queue[ToolReport | None]()
+    token = report_listener.set(_make_listener(queue))
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_send_reports, context, queue)
+            yield
+            queue.put_nowait(None)
+    finally:
+        report_listener.reset(token)
+
+
+def _make_listener(queue: asyncio.Queue[ToolReport | None]) -> Callable[[ToolReport], None]:
+    loop = asyncio.get_running_loop()
+
+    def add(report: ToolReport) -> None:
+        if queue.qsize() < _MAX_WAITING:
+            queue.put_nowait(report)
+
+    def listen(report: ToolReport) -> None:  # in whichever thread the tool runs
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(add, report)
+
+    return listen
+
+
+async def _send_reports(context: RequestContext, queue: asyncio.Queue[ToolReport | None]) -> None:
+    levels, last_progress = _select_log_levels(context), float("-inf")
+    while (report := await queue.get()) is not None:
+        if isinstance(report, ToolLog):
+            if report.level in levels:
+                await _send_log(context, report)
+        elif isinstance(report, ToolProgress) and report.done > last_progress:  # the protocol wants it to grow
+            last_progress = report.done
+            await context.session.report_progress(report.done, report.total, report.message or None)
+
+
+async def _send_log(context: RequestContext, log: ToolLog) -> None:
+    params = types.LoggingMessageNotificationParams(level=log.level, logger=log.tool, data=log.text)
+    await context.session.send_notification(
+        types.LoggingMessageNotification(params=params), related_request_id=context.request_id
+    )

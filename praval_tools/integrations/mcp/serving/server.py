@@ -1,0 +1,214 @@
+"""An MCP server whose tools are those of one agent, or of the agent for which each request's token stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import ListenHandler, ServerEvent, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from msgspec.structs import replace
+
+import praval_tools
+from praval_tools.errors import ToolUsageError
+from praval_tools.integrations.mcp.serving.approvals import (
+    build_input_request,
+    elicit_answer,
+    find_entry,
+    get_elicited_answer,
+    may_elicit,
+)
+from praval_tools.integrations.mcp.serving.changes import ListWatch
+from praval_tools.integrations.mcp.serving.listing import ListingCache
+from praval_tools.integrations.mcp.serving.reports import (
+    RequestContext,
+    forward_reports,
+    get_connection,
+    set_log_level,
+)
+from praval_tools.registry.agents import Agent
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.toolset import Toolset
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest
+
+_MAX_LISTENERS: Final = 10_000
+"""Most clients of one server that are told of changes."""
+
+_CANCEL_SECONDS: Final = 5.0
+"""How long a cancelled call may take to end before its client's connection goes on without it."""
+
+
+def server(
+    registry: ToolRegistry, *, agent: str | Agent, name: str = "praval-tools", elicit_approvals: bool = False
+) -> Server[ListWatch]:
+    """
+    Return an MCP server with the tools of one agent, for any transport of the SDK.
+
+    It lists exactly what the agent may call, and every call is the agent's: decided, checked and recorded as any other.
+
+    Args:
+        registry: Where the tools are.
+        agent: Whose tools they are; it need not be declared.
+        name: What the server calls itself.
+        elicit_approvals: A client's user may approve calls that need an approval, where the client can ask; otherwise
+            such calls wait for the operator, and the same call passes once after a yes.
+    """
+    toolset = registry.toolset(agent)
+    return ToolServer(registry, lambda: toolset, name=name, elicit_approvals=elicit_approvals)
+
+
+class ToolServer(Server[ListWatch]):
+    """
+    The SDK's low-level server with the tools of agents.
+
+    Args:
+        registry: Where the tools are.
+        get_toolset: Returns the tools of the agent that the request being served speaks for.
+        name: What the server calls itself.
+        elicit_approvals: A client's user may approve calls.
+    """
+
+    def __init__(
+        self, registry: ToolRegistry, get_toolset: Callable[[], Toolset], *, name: str, elicit_approvals: bool
+    ) -> None:
+        self._registry, self._get_toolset, self._elicits_approvals = registry, get_toolset, elicit_approvals
+        self._listings = ListingCache()
+        super().__init__(
+            name, version=praval_tools.__version__, lifespan=_follow_changes,
+            on_list_tools=self._list_tools, on_call_tool=self._call_tool, on_subscriptions_listen=self._listen,
+            get_tool_input_schema=self._find_input_schema,
+        )  # fmt: skip
+        self.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, self._follow_session)
+
+    @property
+    def registry(self) -> ToolRegistry:
+        """Where the tools are."""
+        return self._registry
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *args: Any, **options: Any
+    ) -> InitializationOptions:
+        """Return the options of the handshake, which say that clients are told of changes of the list."""
+        changes = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(changes, *args, **options)
+
+    # ── tools ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _list_tools(
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        if params is not None and params.cursor is not None:
+            raise MCPError(types.INVALID_PARAMS, "Unknown cursor: the list has one page.")
+        return self._listings.get(self._get_toolset()).tools
+
+    def _find_input_schema(self, name: str) -> JsonSchema | None:
+        return self._listings.get(self._get_toolset()).find_input_schema(name)
+
+    async def _call_tool(
+        self, context: RequestContext, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        toolset = self._get_toolset()
+        call = ToolCall(None, params.name, params.arguments or {}).with_id()
+        entry = find_entry(toolset, call)
+        if entry is not None:
+            call = replace(call, tool_call_id=entry.request.tool_call_id)
+            if self._elicits_approvals and (answer := get_elicited_answer(params, entry, toolset.principal)):
+                self._answer(entry.request, answer)
+        async with forward_reports(context):
+            result = await _run_call(toolset, call)
+            if self._elicits_approvals and result.outcome is Outcome.APPROVAL_REQUIRED and may_elicit(context):
+                request = next((r for r in self._registry.approvals.pending() if r.id == result.approval_id), None)
+                if request is not None and not context.session.can_send_request:
+                    return build_input_request(request)
+                if request is not None and (answer := await elicit_answer(context, request, toolset.principal)):
+                    self._answer(request, answer)
+                    result = await _run_call(toolset, call)
+        if result.outcome is Outcome.UNKNOWN_TOOL:
+            raise MCPError(types.INVALID_PARAMS, result.for_model())
+        return self._listings.get(toolset).render(result)
+
+    def _answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
+            self._registry.approvals.answer(request.id, answer)
+
+    # ── changes of the list ──────────────────────────────────────────────────────────────────────
+
+    async def _follow_session(self, context: RequestContext, params: types.NotificationParams) -> None:
+        """Tell a client of the handshake era of changes, once it is ready, until its session ends."""
+        connection = get_connection(context)
+        if context.lifespan_context.client_count >= _MAX_LISTENERS or "praval_tools.followed" in connection.state:
+            return
+        connection.state["praval_tools.followed"] = True
+        remove = context.lifespan_context.add(self._get_toolset(), context.session.send_tool_list_changed)
+        connection.exit_stack.callback(remove)
+
+    async def _listen(
+        self, context: RequestContext, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve the stream by which a client of the modern era is told of changes."""
+        if context.lifespan_context.client_count >= _MAX_LISTENERS:
+            raise MCPError(types.INTERNAL_ERROR, "Subscription limit reached")
+        return await ListenHandler(_AgentBus(context.lifespan_context, self._get_toolset()))(context, params)
+
+
+class _AgentBus:
+    """The SDK's subscription bus, with the changes of one agent's list."""
+
+    def __init__(self, watch: ListWatch, toolset: Toolset) -> None:
+        self._watch, self._toolset = watch, toolset
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Refuse: only the registry's changes are published."""
+        raise NotImplementedError("only changes of the registry are published")
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Call *listener* whenever the list has changed; return what ends that."""
+
+        async def notify() -> None:
+            listener(ToolsListChanged())
+
+        return self._watch.add(self._toolset, notify)
+
+
+@asynccontextmanager
+async def _follow_changes(served: Server[ListWatch]) -> AsyncIterator[ListWatch]:
+    """Follow the lists of agents while the server runs."""
+    if not isinstance(served, ToolServer):
+        raise TypeError(f"{served!r} is not a ToolServer")
+    watch = ListWatch(served.registry)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch.run)
+        yield watch
+        tasks.cancel_scope.cancel()
+
+
+async def _run_call(toolset: Toolset, call: ToolCall) -> ToolResult:
+    """
+    Run a call; where the client cancels it, the tool is cancelled once, and the call recorded as cancelled.
+
+    It runs in a task of its own: the scopes of anyio cancel again at each await, which would cut the record off.
+    """
+    task = asyncio.ensure_future(toolset.aexecute(call))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.move_on_after(_CANCEL_SECONDS, shield=True):
+            await asyncio.wait([task])
+        task.add_done_callback(_retrieve)
+        raise
+
+
+def _retrieve(task: asyncio.Future[ToolResult]) -> None:
+    """Look at the outcome of a call that nobody waits for any more, so that asyncio does not complain."""
+    if not task.cancelled():
+        task.exception()

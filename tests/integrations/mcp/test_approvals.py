@@ -1,0 +1,231 @@
+# Tests of: integrations/approvals
+"""Approvals over MCP: ids never repeat there, so an answer finds its call by agent, tool and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp_rig import ERAS, get_text, run
+
+from praval_tools import Allow, Ask, Deny, ToolRegistry
+from praval_tools.integrations.mcp import server
+
+
+def build_registry(**options: Any) -> ToolRegistry:
+    """Return a registry with a tool that needs an approval; `registry.wired` is what it did."""
+    registry = ToolRegistry(**options)
+    wired: list[tuple[str, float]] = []
+
+    @registry.tool("wire", owned_by="analyst", requires_approval=True, risk_level="high", approval_reason="money moves")
+    def wire(to: str, amount: float = 1.0) -> str:
+        """Send money."""
+        wired.append((to, amount))
+        return f"sent {amount} to {to}"
+
+    registry.wired = wired  # type: ignore[attr-defined]
+    registry.share_tool("wire")
+    return registry
+
+
+@pytest.fixture(params=[None, "memory", "file"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> ToolRegistry:
+    """A registry without a journal, with one in memory, and with one in a file."""
+    return build_registry(journal=tmp_path / "runs.db" if request.param == "file" else request.param)
+
+
+def answering(*answers: types.ElicitResult) -> tuple[Callable[..., Any], list[types.ElicitRequestParams]]:
+    """Return a client's user that gives these answers, and what it is asked."""
+    asked: list[types.ElicitRequestParams] = []
+
+    async def answer(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params)
+        return answers[len(asked) - 1]
+
+    return answer, asked
+
+
+YES = types.ElicitResult(action="accept", content={"approve": True})
+NO = types.ElicitResult(action="accept", content={"approve": False})
+DECLINE = types.ElicitResult(action="decline")
+CANCEL = types.ElicitResult(action="cancel")
+
+
+@pytest.mark.parametrize("era", ERAS)
+class TestOperator:
+    def test_approves_the_next_equal_call_once(self, era: str, registry: ToolRegistry) -> None:
+        """A call waits, the operator says yes, the same call passes, and the one after it waits again."""
+
+        async def main() -> None:
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                first = await client.call_tool("wire", {"to": "bob", "amount": "5"})
+                again = await client.call_tool("wire", {"amount": 5, "to": "bob"})
+                (request,) = registry.approvals.pending()
+                registry.approvals.answer(request.id, Allow(by="operator"))
+                passed = await client.call_tool("wire", {"to": "bob", "amount": 5.0})
+                later = await client.call_tool("wire", {"to": "bob", "amount": 5.0})
+
+            assert [True, True, False, True] == [one.is_error for one in (first, again, passed, later)]
+            assert "needs an approval (money moves)" in get_text(first)
+            assert [("bob", 5.0)] == registry.wired  # type: ignore[attr-defined]
+            assert 1 == len(registry.approvals.pending())
+
+        run(main)
+
+    @pytest.mark.parametrize(("agent", "arguments"), [("analyst", {"to": "eve"}), ("clerk", {"to": "bob"})])
+    def test_approves_nothing_else(
+        self, era: str, registry: ToolRegistry, agent: str, arguments: dict[str, Any]
+    ) -> None:
+        """A yes is for the agent and the arguments that were asked for, not for others."""
+
+        async def main() -> None:
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                await client.call_tool("wire", {"to": "bob"})
+            (request,) = registry.approvals.pending()
+            registry.approvals.answer(request.id, Allow())
+            async with Client(server(registry, agent=agent), mode=era) as client:
+                assert (await client.call_tool("wire", arguments)).is_error
+            assert [] == registry.wired  # type: ignore[attr-defined]
+
+        run(main)
+
+    def test_denies(self, era: str, registry: ToolRegistry) -> None:
+        """After a no, the same call is told so."""
+
+        async def main() -> None:
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                await client.call_tool("wire", {"to": "bob"})
+                registry.approvals.answer(registry.approvals.pending()[0].id, Deny("not today"))
+                denied = await client.call_tool("wire", {"to": "bob"})
+            assert denied.is_error and "not today" in get_text(denied)
+
+        run(main)
+
+    def test_answers_what_a_policy_asked_for(self, era: str) -> None:
+        """Where a policy asks, and not the tool, the same call is found just so."""
+
+        async def main() -> None:
+            registry = ToolRegistry()
+            registry.add_policy(lambda agent, tool, arguments: Ask("look at it"))
+            registry.tool("look", shared=True)(look)
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                await client.call_tool("look", {})
+                registry.approvals.answer(registry.approvals.pending()[0].id, Allow())
+                assert "seen" == get_text(await client.call_tool("look", {}))
+
+        run(main)
+
+    def test_is_not_replaced_by_the_clients_user(self, era: str, registry: ToolRegistry) -> None:
+        """A client that could ask its user is not asked to, unless the operator allowed it."""
+
+        async def main() -> None:
+            user, asked = answering(YES)
+            async with Client(server(registry, agent="analyst"), mode=era, elicitation_callback=user) as client:
+                assert (await client.call_tool("wire", {"to": "bob"})).is_error
+            assert [] == asked
+
+        run(main)
+
+
+@pytest.mark.parametrize("era", ERAS)
+class TestElicitation:
+    def test_shows_the_call_and_runs_it_after_a_yes(self, era: str, registry: ToolRegistry) -> None:
+        """The client's user sees the very arguments, and after a yes the call runs in the same breath, once."""
+
+        async def main() -> None:
+            user, asked = answering(YES)
+            served = server(registry, agent="analyst", elicit_approvals=True)
+            async with Client(served, mode=era, elicitation_callback=user) as client:
+                result = await client.call_tool("wire", {"to": "bob", "amount": "5"})
+
+            assert "sent 5.0 to bob" == get_text(result)
+            assert [("bob", 5.0)] == registry.wired  # type: ignore[attr-defined]
+            (question,) = asked
+            assert isinstance(question, types.ElicitRequestFormParams)
+            assert "May analyst run wire (risk: high)?\nReason: money moves" in question.message
+            assert '"to": "bob"' in question.message and '"amount": 5' in question.message
+            assert [] == registry.approvals.pending()
+
+        run(main)
+
+    @pytest.mark.parametrize("answer", [NO, DECLINE], ids=["no", "decline"])
+    def test_runs_nothing_after_a_no(self, era: str, registry: ToolRegistry, answer: types.ElicitResult) -> None:
+        """A no is a denial, and does not wait."""
+
+        async def main() -> None:
+            user, _ = answering(answer)
+            served = server(registry, agent="analyst", elicit_approvals=True)
+            async with Client(served, mode=era, elicitation_callback=user) as client:
+                result = await client.call_tool("wire", {"to": "bob"})
+            assert result.is_error and "was denied" in get_text(result)
+            assert [] == registry.wired and [] == registry.approvals.pending()  # type: ignore[attr-defined]
+
+        run(main)
+
+    def test_waits_for_the_operator_where_the_client_cannot_ask(self, era: str, registry: ToolRegistry) -> None:
+        """A client without elicitation gets the text that the call needs an approval."""
+
+        async def main() -> None:
+            served = server(registry, agent="analyst", elicit_approvals=True)
+            async with Client(served, mode=era) as client:
+                result = await client.call_tool("wire", {"to": "bob"})
+            assert result.is_error and "needs an approval" in get_text(result)
+            assert 1 == len(registry.approvals.pending())
+
+        run(main)
+
+    def test_counts_for_the_call_that_was_shown(self, era: str, registry: ToolRegistry) -> None:
+        """An answer that comes with another call, or for another agent's request, approves nothing."""
+
+        async def main() -> None:
+            async with Client(server(registry, agent="clerk"), mode=era) as client:
+                await client.call_tool("wire", {"to": "bob"})
+            (foreign,) = registry.approvals.pending()
+            user, _ = answering(CANCEL, CANCEL)
+            served = server(registry, agent="analyst", elicit_approvals=True)
+            async with Client(served, mode=era, elicitation_callback=user) as client:
+                for arguments in ({"to": "bob"}, {"to": "eve"}):
+                    await client.session.call_tool(
+                        "wire", arguments, input_responses={"approval": YES}, request_state=foreign.id,
+                        allow_input_required=True,
+                    )  # fmt: skip
+            assert [] == registry.wired  # type: ignore[attr-defined]
+            assert foreign in registry.approvals.pending()
+
+        run(main)
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+class TestSecrets:
+    def test_a_call_with_secrets_is_found_too(self, tmp_path: Path) -> None:
+        """A call whose arguments hold a secret is known again after a restart, though no record shows it."""
+
+        async def main() -> None:
+            path = tmp_path / "runs.db"
+            with build_registry(journal=path) as before:
+                before.tool("login", shared=True, requires_approval=True)(login)
+                async with Client(server(before, agent="analyst")) as client:
+                    await client.call_tool("login", {"password": "hunter2"})
+            with build_registry(journal=path) as after:
+                after.tool("login", shared=True, requires_approval=True)(login)
+                (request,) = after.approvals.pending()
+                assert "hunter2" not in str(request)
+                after.approvals.answer(request.id, Allow())
+                async with Client(server(after, agent="analyst")) as client:
+                    assert (await client.call_tool("login", {"password": "other"})).is_error
+                    assert "welcome" == get_text(await client.call_tool("login", {"password": "hunter2"}))
+
+        run(main)
+
+
+def login(password: str) -> str:
+    """Log in."""
+    return "welcome"
