@@ -156,7 +156,6 @@ class TestGolden:
         assert {"praval/owner": "ann", "praval/category": "general", "praval/risk": "low"} == made["_meta"]
         assert "outputSchema" not in made  # a text is not an object
 
-
     @pytest.mark.parametrize("hint", [Content, Content | dict[str, int], list[Content | str], Content | None])
     def test_content_has_no_schema(self, hint: Any) -> None:
         """A tool that returns content blocks promises no JSON object: its result is blocks, which are not JSON."""
