@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp.server.connection import Connection, allowed_log_levels
 
+from praval_tools.integrations.mcp.serving.changes import ListWatch
 from praval_tools.tools.context import LOG_LEVELS, LogLevel, ToolLog, ToolProgress, ToolReport, report_listener
 
-RequestContext: TypeAlias = ServerRequestContext[Any, Any]
+RequestContext: TypeAlias = ServerRequestContext[ListWatch]
 
 _MAX_WAITING: Final = 1_000
 """Reports that wait for a client that reads slowly; further ones are dropped."""

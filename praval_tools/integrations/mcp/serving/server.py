@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import anyio
 import mcp_types as types
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 import praval_tools
 from praval_tools.errors import ToolUsageError
+from praval_tools.formats.format import WireObject
 from praval_tools.integrations.mcp.serving.approvals import (
     build_input_request,
     elicit_answer,
@@ -38,6 +39,8 @@ from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest
+
+_Capabilities: TypeAlias = "dict[str, WireObject] | None"
 
 _MAX_LISTENERS: Final = 10_000
 """Most clients of one server that are told of changes."""
@@ -95,11 +98,11 @@ class ToolServer(Server[ListWatch]):
         return self._registry
 
     def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *args: Any, **options: Any
+        self, notification_options: NotificationOptions | None = None, *more: _Capabilities, **options: _Capabilities
     ) -> InitializationOptions:
         """Return the options of the handshake, which say that clients are told of changes of the list."""
         changes = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(changes, *args, **options)
+        return super().create_initialization_options(changes, *more, **options)
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
