@@ -45,7 +45,7 @@ def build_registry(**options: Any) -> ToolRegistry:
     @registry.tool("fail", owned_by="analyst", risk_level="high")
     def fail() -> str:
         """Fail."""
-        raise ValueError("the ledger is closed")
+        raise ValueError("the books are closed")
 
     @registry.tool("chart", owned_by="analyst")
     def chart() -> list[Content | str]:
@@ -89,7 +89,7 @@ def get_text(result: types.CallToolResult) -> str:
 
 
 async def wait_until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Return once *condition* holds; it has half a minute, which is no promise about time."""
+    """Return once *condition* holds, within half a minute."""
     async with asyncio.timeout(30):
         while True:
             answer = condition()

@@ -94,7 +94,7 @@ class TestOperator:
         run(main)
 
     def test_denies(self, era: str, registry: ToolRegistry) -> None:
-        """After a no, the same call is told so."""
+        """After a no, the same call is answered with it."""
 
         async def main() -> None:
             async with Client(server(registry, agent="analyst"), mode=era) as client:

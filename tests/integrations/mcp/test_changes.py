@@ -1,5 +1,5 @@
 # Tests of: integrations/changes
-"""Clients are told when their agent's list of tools changes, and only then."""
+"""Clients are notified when their agent's list of tools changes, and only then."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from praval_tools import ToolRegistry, tool
 from praval_tools.integrations.mcp import server
 
 
-class Told:
-    """Counts how often a client was told that its list has changed."""
+class News:
+    """Counts how often a client was notified that its list has changed."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -32,23 +32,23 @@ class Told:
 
 
 @asynccontextmanager
-async def connect(served: Any, era: str) -> AsyncIterator[tuple[Client, Told]]:
+async def connect(served: Any, era: str) -> AsyncIterator[tuple[Client, News]]:
     """Connect a client that listens."""
-    told = Told()
+    news = News()
     if era == "legacy":
-        async with Client(served, mode=era, message_handler=told.on_message) as client:
+        async with Client(served, mode=era, message_handler=news.on_message) as client:
             await client.list_tools()
-            yield client, told
+            yield client, news
         return
     async with Client(served, mode=era) as client:
         async with client.listen(tools_list_changed=True) as events:
 
             async def count() -> None:
                 async for event in events:
-                    told.count += isinstance(event, ToolsListChanged)
+                    news.count += isinstance(event, ToolsListChanged)
 
             listening = asyncio.create_task(count())
-            yield client, told
+            yield client, news
             listening.cancel()
 
 
@@ -78,61 +78,61 @@ def build_late() -> Callable[[], str]:
 @pytest.mark.parametrize("era", ERAS)
 class TestChanges:
     @pytest.mark.parametrize("change", CHANGES)
-    def test_are_told(self, era: str, change: str) -> None:
+    def test_are_announced(self, era: str, change: str) -> None:
         """Whatever changes an agent's list, in whichever thread, its client hears of it and sees the new list."""
 
         async def main() -> None:
             registry = build_registry()
-            async with connect(server(registry, agent="analyst"), era) as (client, told):
+            async with connect(server(registry, agent="analyst"), era) as (client, news):
                 before = (await client.list_tools()).tools
                 in_thread(lambda: CHANGES[change](registry))
-                await wait_until(lambda: told.count > 0)
+                await wait_until(lambda: news.count > 0)
                 assert before != (await client.list_tools(cache_mode="bypass")).tools
 
         run(main)
 
-    def test_are_told_to_the_agents_concerned_alone(self, era: str) -> None:
-        """What changes for the clerk is no news for the analyst."""
+    def test_are_announced_to_the_agents_concerned_alone(self, era: str) -> None:
+        """Of what changes for the clerk, the analyst hears nothing."""
 
         async def main() -> None:
             registry = build_registry()
             analyst, clerk = server(registry, agent="analyst"), server(registry, agent="clerk")
-            async with connect(analyst, era) as (_, told), connect(clerk, era) as (other, told_clerk):
+            async with connect(analyst, era) as (_, news), connect(clerk, era) as (other, clerk_news):
                 registry.grant("add", "clerk")
-                await wait_until(lambda: told_clerk.count == 1)
+                await wait_until(lambda: clerk_news.count == 1)
                 assert ["add", "secret_report"] == await list_names(other)
                 registry.grant("secret_report", "analyst")
-                await wait_until(lambda: told.count == 1)
-            assert (1, 1) == (told.count, told_clerk.count)
+                await wait_until(lambda: news.count == 1)
+            assert (1, 1) == (news.count, clerk_news.count)
 
         run(main)
 
-    def test_that_come_together_are_told_once(self, era: str) -> None:
+    def test_that_come_together_are_announced_once(self, era: str) -> None:
         """Several tools that change in one step are one piece of news."""
 
         async def main() -> None:
             registry = build_registry()
-            async with connect(server(registry, agent="analyst"), era) as (client, told):
+            async with connect(server(registry, agent="analyst"), era) as (client, news):
                 with registry.change():
                     registry.disable("add")
                     registry.disable("copy")
-                await wait_until(lambda: told.count > 0)
+                await wait_until(lambda: news.count > 0)
                 assert ["bank.rate", "chart", "fail", "lies"] == await list_names(client)
-            assert 1 == told.count
+            assert 1 == news.count
 
         run(main)
 
-    def test_of_the_clock_are_told(self, era: str) -> None:
+    def test_of_the_clock_are_announced(self, era: str) -> None:
         """A grant that expires changes the list without anybody doing anything."""
 
         async def main() -> None:
             clock = HandClock()
             registry = build_registry(clock=clock)
             registry.grant("secret_report", "analyst", expires=timedelta(minutes=5))
-            async with connect(server(registry, agent="analyst"), era) as (client, told):
+            async with connect(server(registry, agent="analyst"), era) as (client, news):
                 assert "secret_report" in await list_names(client)
                 clock.moment += timedelta(minutes=6)
-                await wait_until(lambda: told.count > 0)
+                await wait_until(lambda: news.count > 0)
                 assert "secret_report" not in await list_names(client)
 
         run(main)
@@ -165,7 +165,7 @@ class TestChanges:
 class TestCapabilities:
     @pytest.mark.parametrize("era", ERAS)
     def test_say_that_the_list_changes(self, era: str) -> None:
-        """A client knows from the start that it will be told."""
+        """A client knows from the start that it will be notified."""
 
         async def main() -> None:
             async with Client(server(build_registry(), agent="analyst"), mode=era) as client:

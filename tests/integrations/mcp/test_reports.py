@@ -17,7 +17,7 @@ LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
 
 class Listener:
-    """Collects what a client is told during its calls."""
+    """Collects what a client is notified of during its calls."""
 
     def __init__(self) -> None:
         self.progress: list[tuple[float, float | None, str | None]] = []

@@ -117,7 +117,7 @@ class TestCalls:
     @pytest.mark.parametrize(
         ("name", "arguments", "text"),
         [
-            ("fail", {}, "ValueError: the ledger is closed"),
+            ("fail", {}, "ValueError: the books are closed"),
             ("add", {"x": "two"}, "x"),
             ("add", {"x": 1, "z": 2}, "z"),
             ("secret_report", {}, "forbidden"),

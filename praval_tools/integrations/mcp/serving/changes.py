@@ -33,7 +33,7 @@ Notify = Callable[[], Awaitable[None]]
 
 
 class _FollowedAgent:
-    """An agent whose list is followed: the list as its clients know it, and how they are told."""
+    """An agent whose list is followed: the list as its clients know it, and how they are notified."""
 
     def __init__(self, toolset: Toolset) -> None:
         self.toolset = toolset
@@ -55,7 +55,7 @@ class ListWatch:
 
     @property
     def client_count(self) -> int:
-        """How many clients are told."""
+        """How many clients are notified."""
         return sum(len(agent.notifiers) for agent in self._agents.values())
 
     def add(self, toolset: Toolset, notify: Notify) -> Callable[[], None]:
@@ -115,4 +115,4 @@ async def _send(notify: Notify) -> None:
         with anyio.move_on_after(_SEND_SECONDS):
             await notify()
     except Exception:  # isolation: one client's broken connection is not another's
-        _logger.debug("a client could not be told that its list has changed", exc_info=True)
+        _logger.debug("a client could not be notified that its list has changed", exc_info=True)

@@ -43,7 +43,7 @@ from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest
 _Capabilities: TypeAlias = "dict[str, WireObject] | None"
 
 _MAX_LISTENERS: Final = 10_000
-"""Most clients of one server that are told of changes."""
+"""Most clients of one server that are notified of changes."""
 
 _CANCEL_SECONDS: Final = 5.0
 """How long a cancelled call may take to end before its client's connection goes on without it."""
@@ -100,7 +100,7 @@ class ToolServer(Server[ListWatch]):
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *more: _Capabilities, **options: _Capabilities
     ) -> InitializationOptions:
-        """Return the options of the handshake, which say that clients are told of changes of the list."""
+        """Return the options of the handshake, which say that clients are notified of changes of the list."""
         changes = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(changes, *more, **options)
 
@@ -157,7 +157,7 @@ class ToolServer(Server[ListWatch]):
     async def _listen(
         self, context: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve the stream by which a client of the modern era is told of changes."""
+        """Serve the stream by which a client of the modern era is notified of changes."""
         if context.lifespan_context.client_count >= _MAX_LISTENERS:
             raise MCPError(types.INTERNAL_ERROR, "Subscription limit reached")
         return await ListenHandler(_AgentBus(context.lifespan_context, self._get_toolset()))(context, params)
