@@ -146,7 +146,7 @@ def to_wire_name(name: str, limit: int = _MAX_WIRE_LENGTH) -> str:
         return safe
     from hashlib import sha256
 
-    return f"{safe[: limit - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+    return f"{safe[: limit - 9]}_{sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 @lru_cache(64)

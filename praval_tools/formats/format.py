@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -47,10 +48,27 @@ def _render_plain_user(text: str) -> WireObject:
     return {"role": "user", "content": text}
 
 
+_ValuesT = ParamSpec("_ValuesT")
+_WrittenT = TypeVar("_WrittenT")
+
+
+def _write_as_utf8(write: Callable[_ValuesT, _WrittenT]) -> Callable[_ValuesT, _WrittenT]:
+    """Return *write* so that no half of a surrogate pair, in an id or wherever a model put it, stops a request."""
+
+    @wraps(write)
+    def write_as_utf8(*values: _ValuesT.args, **named: _ValuesT.kwargs) -> _WrittenT:
+        written: _WrittenT = replace_surrogates_in_json(write(*values, **named))
+        return written
+
+    return write_as_utf8
+
+
 @frozen(kw_only=True, eq=False)
 class Format:
     """
     One provider format; every function is pure.
+
+    Halves of surrogate pairs are replaced in what it writes into a conversation.
 
     Args:
         name: Its name, by which it is looked up.
@@ -79,6 +97,10 @@ class Format:
     @results.default
     def _render_each_result(self) -> Callable[[Sequence[ToolResult]], list[WireObject]]:
         return lambda results: [self.result(result) for result in results]
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("result", "results", "assistant", "user"):
+            object.__setattr__(self, name, _write_as_utf8(getattr(self, name)))
 
 
 def require_call_id(item: ToolCall | ToolResult) -> str:

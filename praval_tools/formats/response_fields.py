@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from praval_tools.schema.json_values import is_utf8_encodable, replace_surrogates
 from praval_tools.tools.call import ToolCall
 
 _MAX_CALLS: Final = 100_000
@@ -61,13 +62,17 @@ def assign_call_ids(calls: Iterable[ToolCall]) -> list[ToolCall]:
     Return *calls* with an id each, and no id twice; the same for the same reply.
 
     A model leaves ids out, or gives the same one to several calls; a result must belong to one call.
+    Halves of surrogate pairs are replaced in them.
     """
     calls = list(islice(calls, _MAX_CALLS))
-    given_ids = {call.tool_call_id for call in calls if isinstance(call.tool_call_id, str)}
+    given_ids = {replace_surrogates(call.tool_call_id) for call in calls if isinstance(call.tool_call_id, str)}
     used_ids: set[str] = set()
     identified: list[ToolCall] = []
     for number, call in enumerate(calls, 1):
         call_id = call.tool_call_id
+        if isinstance(call_id, str) and not is_utf8_encodable(call_id):
+            call_id = replace_surrogates(call_id)
+            call = msgspec.structs.replace(call, tool_call_id=call_id)
         if not isinstance(call_id, str) or not call_id or call_id in used_ids:
             call_id = f"{call_id if isinstance(call_id, str) and call_id else 'call'}_{number}"
             while call_id in given_ids or call_id in used_ids:

@@ -12,6 +12,7 @@ from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
 from praval_tools.schema.json_values import make_equality_key, sort_json_items
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.stored_values import check_hashes, iterate_stored, iterate_stored_items
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -55,8 +56,11 @@ def _make_items_decode_hook(
         if type(value) is not list:
             raise Mismatch("is not a list")
         decoded = collect_items(map(hook, value, repeat(None)))
-        if unique and len(value) > 1 and len(set(map(make_equality_key, value))) != len(value):
-            raise Mismatch("holds an item twice")
+        if unique and len(value) > 1:
+            keys = list(map(make_equality_key, value))
+            check_hashes(keys)
+            if len(set(keys)) != len(keys):
+                raise Mismatch("holds an item twice")
         return decoded if make is None else _construct_container(make, decoded)
 
     return decode
@@ -64,6 +68,8 @@ def _make_items_decode_hook(
 
 def _construct_container(make: Callable[[list[Any]], Any], items: list[Any]) -> Any:
     try:
+        if make in (set, frozenset):
+            check_hashes(items)
         return make(items)
     except TypeError as error:  # a class whose hash fails for this value
         raise Mismatch(f"cannot be gathered: {error}") from None
@@ -82,7 +88,7 @@ def make_items_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHoo
             raise make_unencodable_error(type_name, value)
         if isinstance(value, abc.Iterator):
             raise make_iterator_error(value)
-        encoded = collect_items(map(hook, value))
+        encoded = collect_items(map(hook, iterate_stored(value)))
         return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
 
     return encode
@@ -128,9 +134,10 @@ def _make_tuple_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     hooks, type_name = [encoders.get_hook(part) for part in _get_type_arguments(hint)], format_hint(hint)
 
     def encode(value: object) -> list[Any]:
-        if not isinstance(value, tuple | list) or len(value) != len(hooks):
+        items = list(iterate_stored(value)) if isinstance(value, tuple | list) else None
+        if items is None or len(items) != len(hooks):
             raise make_unencodable_error(type_name, value)
-        return collect_items(hook(item) for hook, item in zip(hooks, value, strict=True))
+        return collect_items(hook(item) for hook, item in zip(hooks, items, strict=True))
 
     return encode
 
@@ -217,16 +224,22 @@ def _build_dict_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
 def _make_dict_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     key_hint, item_hint = _get_key_and_value_hints(hint)
     key_hook, item_hook = get_key_handler(key_hint).make_decode_hook(key_hint, decoders), decoders.get_hook(item_hint)
+    is_text = unwrap_hint(key_hint) in (str, Any)
 
     def decode(value: object, _: object) -> dict[Any, Any]:
         if type(value) is not dict:
             raise Mismatch("is not an object")
-        name, decoded = "", {}
+        name, pairs = "", []
         try:
             for name, member in value.items():
-                decoded[key_hook(name, None)] = item_hook(member, None)
+                pairs.append((key_hook(name, None), item_hook(member, None)))
         except Mismatch as error:
             raise error.prepend_step(name if type(name) is str else repr(name)) from None
+        if not is_text:
+            check_hashes([key for key, _ in pairs])
+        decoded = dict(pairs)
+        if len(decoded) != len(value):
+            raise Mismatch("holds a key twice, in two spellings")
         return decoded
 
     return decode
@@ -246,8 +259,10 @@ def make_dict_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook
             raise make_unencodable_error(type_name, value)
         name, encoded = None, {}
         try:
-            for name, member in value.items():
-                encoded[key_hook(name)] = item_hook(member)
+            for name, member in iterate_stored_items(value):
+                if (text := key_hook(name)) in encoded:
+                    raise Unencodable("another key has the same text in JSON")
+                encoded[text] = item_hook(member)
         except Unencodable as error:
             raise error.prepend_step(str(name)) from None
         return encoded

@@ -20,6 +20,7 @@ from praval_tools.schema.docstrings import extract_description, extract_paramete
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema, inline_references, iter_schemas, map_subschemas
+from praval_tools.schema.stored_values import iterate_stored_items
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -110,13 +111,13 @@ def _construct_instance(make: Callable[..., Any], values: Mapping[str, Any]) -> 
 
 def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     fields = [(item, encoders.get_hook(item.hint)) for item in get_fields(hint) if item.readable or item.required]
-    read_field = _make_item_reader(hint) if is_typed_dict(hint) else _make_attribute_reader(hint)
-    type_name = format_hint(hint)
+    make_reader = _make_item_reader if is_typed_dict(hint) else _make_attribute_reader
+    read_fields, type_name = make_reader(hint, [item for item, _ in fields]), format_hint(hint)
 
     def encode(value: object) -> dict[str, Any]:
         encoded: dict[str, Any] = {}
-        for item, hook in fields:
-            if (field_value := read_field(value, item)) is not NOTHING:
+        for (item, hook), field_value in zip(fields, read_fields(value), strict=True):
+            if field_value is not NOTHING:
                 try:
                     encoded[item.key] = hook(field_value)
                 except Unencodable as error:
@@ -128,29 +129,31 @@ def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     return encode
 
 
-_FieldReader = Callable[[Any, ClassField], Any]
+_FieldsReader = Callable[[Any], list[Any]]
+"""Returns the value of each field; `NOTHING` where there is none."""
 
 
-def _make_attribute_reader(hint: Hint) -> _FieldReader:
+def _make_attribute_reader(hint: Hint, fields: list[ClassField]) -> _FieldsReader:
     kind = get_class_origin(hint)
 
-    def read_attribute(value: object, item: ClassField) -> Any:
+    def read_attributes(value: object) -> list[Any]:
         if type(value) is not kind:
             raise make_unencodable_error(format_hint(hint), value)
-        return getattr(value, item.attribute, NOTHING) if item.readable else NOTHING
+        return [getattr(value, item.attribute, NOTHING) if item.readable else NOTHING for item in fields]
 
-    return read_attribute
+    return read_attributes
 
 
-def _make_item_reader(hint: Hint) -> _FieldReader:
-    known = {item.key for item in get_fields(hint)}
+def _make_item_reader(hint: Hint, fields: list[ClassField]) -> _FieldsReader:
+    known = {item.key for item in fields}
 
-    def read_item(value: object, item: ClassField) -> Any:
-        if not isinstance(value, Mapping) or not value.keys() <= known:
+    def read_items(value: object) -> list[Any]:
+        stored = dict(iterate_stored_items(value)) if isinstance(value, Mapping) else None
+        if stored is None or not stored.keys() <= known:
             raise make_unencodable_error(format_hint(hint), value)
-        return value.get(item.key, NOTHING)
+        return [stored.get(item.key, NOTHING) for item in fields]
 
-    return read_item
+    return read_items
 
 
 # ── pydantic, where it is installed ──────────────────────────────────────────────────────────────
@@ -222,7 +225,11 @@ def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
         if get_max_depth() < MAX_DEPTH and _get_object_depth(value) > get_max_depth():
             raise Mismatch(f"is nested more than {get_max_depth()} levels deep, and pydantic tries every union in it")
         try:
-            return hint.model_validate_json(json.dumps(_convert_integral_floats(value), allow_nan=False), strict=True)
+            try:
+                return hint.model_validate_json(json.dumps(value, allow_nan=False), strict=True)
+            except ValidationError:
+                text = json.dumps(_convert_integral_floats(value), allow_nan=False)
+                return hint.model_validate_json(text, strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise Mismatch(str(first["msg"]), *reversed(first["loc"])) from None

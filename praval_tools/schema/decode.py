@@ -24,11 +24,12 @@ class Decoder:
 
     Args:
         exact: Values must come in their own JSON type; an integer is not a float.
+        reads_results: The values are recorded results, whose numbers stay as they were returned.
         shared: It is shared by all tools, for hints of Python's own types.
     """
 
-    def __init__(self, *, exact: bool = False, shared: bool = False) -> None:
-        self.exact, self._shared = exact, shared
+    def __init__(self, *, exact: bool = False, reads_results: bool = False, shared: bool = False) -> None:
+        self.exact, self.reads_results, self._shared = exact, reads_results, shared
 
     @first_use_property
     def _dispatcher(self) -> HookDispatcher[DecodeHook]:
@@ -36,12 +37,12 @@ class Decoder:
 
     @first_use_property
     def _exact_decoder(self) -> Decoder:
-        return self if self.exact else Decoder(exact=True, shared=self._shared)
+        return self if self.exact else Decoder(exact=True, reads_results=self.reads_results, shared=self._shared)
 
     def get_hook(self, hint: Hint) -> DecodeHook:
         """Return the hook of *hint*."""
         if not self._shared and has_only_builtin_types(hint):
-            return _get_shared_decoder(self.exact).get_hook(hint)
+            return _get_shared_decoder(self.exact, self.reads_results).get_hook(hint)
         return self._dispatcher.get_hook(hint)
 
     def get_exact_hook(self, hint: Hint) -> DecodeHook:
@@ -119,5 +120,5 @@ def with_depth_check(decode: ValueDecoder) -> ValueDecoder:
 
 
 @cache
-def _get_shared_decoder(exact: bool) -> Decoder:
-    return Decoder(exact=exact, shared=True)
+def _get_shared_decoder(exact: bool, reads_results: bool) -> Decoder:
+    return Decoder(exact=exact, reads_results=reads_results, shared=True)

@@ -12,6 +12,7 @@ from praval_tools.forks import first_use_property
 from praval_tools.schema.hook_dispatch import HookDispatcher
 from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS, make_iterator_error
+from praval_tools.schema.stored_values import iterate_stored, iterate_stored_items
 from praval_tools.schema.type_handler import EncodeHook, Unencodable
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import (
@@ -21,7 +22,8 @@ from praval_tools.schema.type_lookup import (
     has_only_builtin_types,
 )
 
-_BUILTIN_TYPES: Final = (str, int, float, dict, list, tuple, set, frozenset)
+_SCALAR_TYPES: Final = (str, int, float)
+_SEQUENCE_TYPES: Final = (list, tuple, set, frozenset)
 
 
 class Encoder:
@@ -72,7 +74,7 @@ class Encoder:
 
     def _encode_mapping(self, value: abc.Mapping[object, object]) -> dict[str, Any]:
         encoded: dict[str, Any] = {}
-        for key, item in value.items():
+        for key, item in iterate_stored_items(value):
             try:
                 name = SCALAR_ENCODE_HOOKS[str](key if type(key) is str else to_key_text(self._encode_any(key)))
                 if name in encoded:
@@ -85,24 +87,28 @@ class Encoder:
     def _encode_items(self, value: abc.Iterable[object]) -> list[Any]:
         encoded: list[Any] = []
         try:
-            for item in value:  # faster than `collect_items` with a method written in Python
+            for item in iterate_stored(value):  # faster than `collect_items` with a method written in Python
                 encoded.append(self._encode_any(item))
         except Unencodable as error:
             raise error.prepend_step(len(encoded)) from None
         return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
 
     def _encode_foreign(self, value: Any) -> Any:
-        """Encode arrays, scalars and tables of other libraries, and subclasses of supported types."""
+        """Encode subclasses of supported types, and arrays, scalars and tables of other libraries."""
+        for base in type(value).__mro__[1:-1]:
+            if base in _SCALAR_TYPES:
+                return SCALAR_ENCODE_HOOKS[base](value)
+            if base in _SEQUENCE_TYPES:
+                return self._encode_items(value)
+            if base is dict:
+                return self._encode_mapping(value)
+            if find_type_handler(base) is not None:
+                return self.get_hook(base)(value)
         for name in ("to_dicts", "tolist"):
             if callable(method := getattr(value, name, None)):
                 return self._encode_any(method())
         if callable(method := getattr(value, "to_dict", None)) and hasattr(value, "columns"):
             return self._encode_any(method(orient="records"))
-        for base in type(value).__mro__[1:-1]:
-            if base in _BUILTIN_TYPES:
-                return self._encode_any(base(value))
-            if find_type_handler(base) is not None:
-                return self.get_hook(base)(value)
         if isinstance(value, abc.Mapping):
             return self._encode_mapping(value)
         if isinstance(value, abc.Iterator):

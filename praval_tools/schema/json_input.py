@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -11,7 +11,13 @@ import msgspec
 
 from praval_tools.errors import Problem
 from praval_tools.names import shorten_repr
-from praval_tools.schema.json_values import INT_LIMIT, MAX_DEPTH, SCALAR_TYPES, iter_json_problems
+from praval_tools.schema.json_values import (
+    INT_LIMIT,
+    MAX_DEPTH,
+    SCALAR_TYPES,
+    find_scalar_problem,
+    iter_json_problems,
+)
 
 MAX_BYTES: Final = 1 << 20
 _MAX_PREVIEW: Final = 400
@@ -196,14 +202,24 @@ def copy_json(value: Any) -> Any:
 
 def preview_json(value: object) -> str:
     """Return *value* as JSON text of at most 80 characters."""
-    import json
-
-    text = ""
-    for piece in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(_truncate_value(value)):
-        text += piece
-        if len(text) > _MAX_PREVIEW:  # longer text is not written to its end
-            return f"{text[:56]}…"
+    text, truncated = "", _truncate_value(value)
+    if type(truncated) in SCALAR_TYPES and not find_scalar_problem(truncated):
+        is_number = type(truncated) in (int, float)
+        text = repr(truncated) if is_number else msgspec.json.encode(truncated).decode()  # fast: for each repair
+    else:
+        for piece in _iter_json_pieces(truncated):
+            text += piece
+            if len(text) > _MAX_PREVIEW:  # longer text is not written to its end
+                break
+    if len(text) > _MAX_PREVIEW:
+        return f"{text[:56]}…"
     return text if len(text) <= 80 else f"{text[:56]}…{text[-20:]}"
+
+
+def _iter_json_pieces(value: object) -> Iterator[str]:
+    from json import JSONEncoder
+
+    return JSONEncoder(ensure_ascii=False, default=repr).iterencode(value)
 
 
 def _truncate_value(value: Any, levels: int = 4) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_values import INT_LIMIT, check_json, is_utf8_encodable, make_equality_key
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.stored_values import read_stored_scalar
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -49,6 +50,11 @@ def _decode_integer(value: object, _: object) -> int:
     raise Mismatch("is not an integer")
 
 
+def _decode_recorded_integer(value: object, _: object) -> float:
+    _decode_integer(value, None)
+    return value  # type: ignore[return-value]
+
+
 def _decode_exact_integer(value: object, _: object) -> int:
     if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
         return value
@@ -64,6 +70,11 @@ def _decode_number(value: object, _: object) -> float:
         except OverflowError:
             raise Mismatch("is larger or smaller than every float") from None
     raise Mismatch("is not a finite number")
+
+
+def _decode_recorded_number(value: object, _: object) -> float:
+    _decode_number(value, None)
+    return value  # type: ignore[return-value]
 
 
 def _decode_exact_number(value: object, _: object) -> float:
@@ -92,30 +103,34 @@ def _decode_any(value: object, _: object) -> Any:
 def _encode_text(value: object) -> str:
     if not isinstance(value, str):
         raise make_unencodable_error("str", value)
-    if not value.isascii() and not is_utf8_encodable(value):
+    text: str = value if type(value) is str else read_stored_scalar(value)
+    if not text.isascii() and not is_utf8_encodable(text):
         raise Unencodable("the text holds half of a surrogate pair, which JSON cannot carry")
-    return str.__str__(value) if type(value) is not str else value
+    return text
 
 
 def _encode_integer(value: object) -> int:
     if type(value) is bool or not isinstance(value, int):
         raise make_unencodable_error("int", value)
-    if not -INT_LIMIT < value < INT_LIMIT:
+    number: int = value if type(value) is int else read_stored_scalar(value)
+    if not -INT_LIMIT < number < INT_LIMIT:
         raise Unencodable("the integer has more than 4300 digits")
-    return int(value)
+    return number
 
 
 def _encode_number(value: object) -> float:
     if isinstance(value, float):
-        if not math.isfinite(value):
-            raise Unencodable(f"float {value!r} has no JSON form")
-        return float(value)
+        number: float = value if type(value) is float else read_stored_scalar(value)
+        if not math.isfinite(number):
+            raise Unencodable(f"float {number!r} has no JSON form")
+        return number
     if isinstance(value, int):
+        integer = _encode_integer(value)
         try:
-            float(value)
+            float(integer)
         except OverflowError:
             raise Unencodable("the integer is larger or smaller than every float; declare int") from None
-        return _encode_integer(value)
+        return integer
     return float(_raise_unencodable("float", value))
 
 
@@ -133,15 +148,21 @@ def _encode_null(value: object) -> None:
 
 
 def _make_scalar_handler(
-    name: str, types: tuple[Any, ...], json_type: str, hooks: tuple[DecodeHook, DecodeHook], encode: EncodeHook
-) -> TypeHandler:
-    wide, exact = hooks
+    name: str, types: tuple[Any, ...], json_type: str, hooks: tuple[DecodeHook, DecodeHook, DecodeHook],
+    encode: EncodeHook,
+) -> TypeHandler:  # fmt: skip
+    """Return the handler of a scalar type, by its hooks for arguments, for recorded results, and without widening."""
+    wide, recorded, exact = hooks
+
+    def make_decode_hook(_: Hint, decoders: DecodeHookFactory) -> DecodeHook:
+        return exact if decoders.exact else recorded if decoders.reads_results else wide
+
     return TypeHandler(
         name=name,
         types=types,
         constrainable_types=frozenset({json_type}),
         build_schema=lambda hint, builder: {"type": json_type},
-        make_decode_hook=lambda hint, decoders: exact if decoders.exact else wide,
+        make_decode_hook=make_decode_hook,
         make_encode_hook=lambda hint, encoders: encode,
     )
 
@@ -174,10 +195,7 @@ def _to_plain_value(value: object) -> Any:
         return [_to_plain_value(item) for item in value]
     if isinstance(value, Enum):
         return _to_plain_value(value.value)
-    for kind in (str, int, float):  # a member of a StrEnum is its own value
-        if isinstance(value, kind) and type(value) not in (kind, bool):
-            return kind(value)
-    return value
+    return value if type(value) is bool else read_stored_scalar(value)  # a member of a StrEnum is its own value
 
 
 def _find_choices_problem(hint: Hint) -> str | None:
@@ -258,11 +276,19 @@ SCALAR_ENCODE_HOOKS: Final[dict[type, EncodeHook]] = {
 """What encoders a value of JSON's own types by its type."""
 
 SCALAR_HANDLERS: Final = (
-    _make_scalar_handler("text", (str,), "string", (_decode_text, _decode_text), _encode_text),
-    _make_scalar_handler("an integer", (int,), "integer", (_decode_integer, _decode_exact_integer), _encode_integer),
-    _make_scalar_handler("a number", (float,), "number", (_decode_number, _decode_exact_number), _encode_number),
-    _make_scalar_handler("true or false", (bool,), "boolean", (_decode_boolean, _decode_boolean), _encode_boolean),
-    _make_scalar_handler("null", (None, type(None)), "null", (_decode_null, _decode_null), _encode_null),
+    _make_scalar_handler("text", (str,), "string", (_decode_text,) * 3, _encode_text),
+    _make_scalar_handler(
+        "an integer",
+        (int,),
+        "integer",
+        (_decode_integer, _decode_recorded_integer, _decode_exact_integer),
+        _encode_integer,
+    ),
+    _make_scalar_handler(
+        "a number", (float,), "number", (_decode_number, _decode_recorded_number, _decode_exact_number), _encode_number
+    ),
+    _make_scalar_handler("true or false", (bool,), "boolean", (_decode_boolean,) * 3, _encode_boolean),
+    _make_scalar_handler("null", (None, type(None)), "null", (_decode_null,) * 3, _encode_null),
     TypeHandler(
         name="anything",
         types=(Any,),

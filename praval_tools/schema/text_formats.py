@@ -21,6 +21,7 @@ from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.stored_values import read_stored_scalar
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -97,19 +98,19 @@ class _TextFormat(msgspec.Struct, frozen=True):
 
 
 def _write_datetime(value: datetime) -> str:
-    offset = value.utcoffset()
+    offset = datetime.utcoffset(value)
     if offset is None:
-        raise Unencodable(f"datetime {value.isoformat()} has no time zone; give it one: datetime.now(UTC)")
+        raise Unencodable(f"datetime {datetime.isoformat(value)} has no time zone; give it one: datetime.now(UTC)")
     if offset % timedelta(minutes=1):
-        value = value.astimezone(UTC)
-    return _abbreviate_utc(value.isoformat())
+        value = datetime.astimezone(value, UTC)
+    return _abbreviate_utc(datetime.isoformat(value))
 
 
 def _write_time(value: time) -> str:
-    offset = value.utcoffset()
+    offset, text = time.utcoffset(value), time.isoformat(value)
     if value.tzinfo is not None and (offset is None or offset % timedelta(minutes=1)):
-        raise Unencodable(f"time {value!r} has no fixed offset in whole minutes")
-    return _abbreviate_utc(value.isoformat())
+        raise Unencodable(f"time {text} has no fixed offset in whole minutes")
+    return _abbreviate_utc(text)
 
 
 def _abbreviate_utc(text: str) -> str:
@@ -133,6 +134,7 @@ _MAX_SECONDS: Final = 999_999_999_999
 
 def _write_duration(value: timedelta) -> str:
     """Write days first and what is left in smaller units; each unit holds no more than can be read back."""
+    value = timedelta.__add__(value, timedelta())  # a subclass may calculate in its own way
     sign, rest = ("-", -value) if value < timedelta() else ("", value)
     text = ""
     for unit, mark in ((timedelta(days=1), "D"), (timedelta(hours=1), "H"), (timedelta(minutes=1), "M")):
@@ -151,8 +153,11 @@ def _write_duration(value: timedelta) -> str:
 # ── Decimal: text or number ──────────────────────────────────────────────────────────────────────
 
 
+DECIMAL_TEXT_SCHEMA: Final[JsonSchema] = {"type": "string", "pattern": DECIMAL_PATTERN}
+
+
 def _build_decimal_schema(hint: Hint, _: SchemaBuilder) -> JsonSchema:
-    return {"anyOf": [{"type": "string", "pattern": DECIMAL_PATTERN}, {"type": "number"}]}
+    return {"anyOf": [dict(DECIMAL_TEXT_SCHEMA), {"type": "number"}]}
 
 
 _decode_decimal_text = make_text_decode_hook(DECIMAL_PATTERN, Decimal, "is not a decimal number")
@@ -179,11 +184,12 @@ def _make_decimal_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
 def _check_decimal(value: object) -> Decimal:
     if not isinstance(value, Decimal):
         raise make_unencodable_error("Decimal", value)
-    if not value.is_finite():
-        raise Unencodable(f"Decimal {value} has no JSON form")
-    if abs(value.adjusted()) > 9_990:
+    number = Decimal(value)
+    if not number.is_finite():
+        raise Unencodable(f"Decimal {number} has no JSON form")
+    if abs(number.adjusted()) > 9_990:
         raise Unencodable("the Decimal's exponent has more than four digits")
-    return value
+    return number
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────
@@ -218,7 +224,7 @@ def _make_path_encode_hook(hint: type, _: EncodeHookFactory) -> EncodeHook:
 
 
 def _write_base64(value: bytes) -> str:
-    return b2a_base64(value, newline=False).decode()
+    return b2a_base64(read_stored_scalar(value), newline=False).decode()
 
 
 _TEXT_FORMATS: Final = (
@@ -231,7 +237,7 @@ _TEXT_FORMATS: Final = (
     _TextFormat(time, "a time (RFC 3339)", TIME_PATTERN, time.fromisoformat, _write_time, {"pattern": TIME_PATTERN}),
     _TextFormat(timedelta, "a duration (ISO 8601, weeks to seconds)", DURATION_PATTERN, _read_duration,
                 _write_duration, {"pattern": DURATION_PATTERN}),
-    _TextFormat(UUID, "a UUID", UUID_PATTERN, UUID, str, {"format": "uuid"}),
+    _TextFormat(UUID, "a UUID", UUID_PATTERN, UUID, UUID.__str__, {"format": "uuid"}),
 )  # fmt: skip
 
 TEXT_HANDLERS: Final = (

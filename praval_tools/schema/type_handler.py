@@ -89,6 +89,9 @@ class DecodeHookFactory(Protocol):
     exact: bool
     """No widening: each value must come in the JSON type that is its own."""
 
+    reads_results: bool
+    """The values were written by encode hooks: numbers stay as a tool returned them, 1 under float an int."""
+
     def get_hook(self, hint: Hint) -> DecodeHook:
         """Return the hook of *hint*, in the same mode."""
 

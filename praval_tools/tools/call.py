@@ -145,10 +145,13 @@ class ToolResult(msgspec.Struct, frozen=True):
             )
         try:
             blocks = list_content_blocks(self)
-            if has_type(self.result, str) or blocks is not None:
-                text = replace_surrogates(str.__str__(self.result) if blocks is None else describe_blocks(blocks))
+            if blocks is None and not has_type(self.result, str):
+                value = encode_value(self)
+            else:
+                value = str.__str__(self.result) if blocks is None else describe_blocks(blocks)
+            if type(value) is str:  # a time, a path or a number is shown as its text, as it is when it is replayed
+                text = replace_surrogates(value)
                 return text if limit is None else truncate_text(text, limit)
-            value = encode_value(self)
             return to_json_bytes(value).decode() if limit is None else truncate_json(value, limit)
         except (Exception, SystemExit) as error:  # the seam to whatever a tool returned
             with activate_tool_frame(self.name):

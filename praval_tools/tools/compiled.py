@@ -87,8 +87,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             if parameter.kind != "context"
         }
 
-    def _make_decode_hook(self, hint: object) -> ValueHook:
-        decode = with_recursion_guard(self._decoder.get_hook(hint))
+    def _make_decode_hook(self, hint: object, decoder: Decoder | None = None) -> ValueHook:
+        decode = with_recursion_guard((decoder or self._decoder).get_hook(hint))
         return with_union_results(decode) if self._may_contain_itself(hint) else decode
 
     def _may_contain_itself(self, hint: object) -> bool:
@@ -183,7 +183,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @first_use_property
     def _result_decode_hook(self) -> ValueHook:
-        return self._make_decode_hook(self._result_hint)
+        return self._make_decode_hook(self._result_hint, Decoder(reads_results=True))
 
     def decode_result(self, json: object) -> object:
         """Return the Python value that a recorded result stands for."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
-from attrs import frozen
+from attrs import fields, frozen
 
 ContentType = Literal["text", "image", "audio", "resource", "resource_link"]
 
@@ -80,6 +81,7 @@ class Content:
         return f"[{words}, {len(self.data or b'')} bytes]"
 
 
+_FIELD_NAMES: Final = frozenset(item.name for item in fields(Content))
 _REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {
     "text": ("text",), "image": ("data", "mime_type"), "audio": ("data", "mime_type"), "resource": ("uri",),
     "resource_link": ("uri", "name"),
@@ -92,14 +94,36 @@ def has_content(hint: object) -> bool:
 
 
 def to_content_blocks(value: object) -> list[Content] | None:
-    """Return a tool's value as blocks, texts among them as blocks, too; None where it is something else."""
+    """
+    Return a tool's value as blocks, texts among them as blocks, too; None where it is something else.
+
+    A block may be written as JSON, as it comes back from a journal where the tool declares no `Content`.
+    """
+    if not isinstance(value, list | tuple):
+        return None if (block := _read_block(value)) is None else [block]
+    blocks: list[Content] = []
+    for item in value:
+        block = Content.of_text(item) if isinstance(item, str) else _read_block(item)
+        if block is None:
+            return None
+        blocks.append(block)
+    return None if all(isinstance(item, str) for item in value) else blocks
+
+
+def _read_block(value: object) -> Content | None:
     if isinstance(value, Content):
-        return [value]
-    if not isinstance(value, list | tuple) or not any(isinstance(item, Content) for item in value):
+        return value
+    if type(value) is not dict or value.keys() != _FIELD_NAMES:
         return None
-    if not all(isinstance(item, Content | str) for item in value):
+    data, text = value["data"], value["text"]
+    if not all(isinstance(member, str) for name, member in value.items() if name not in ("data", "text")):
         return None
-    return [item if isinstance(item, Content) else Content.of_text(item) for item in value]
+    if not isinstance(text, str | None) or not isinstance(data, str | None):
+        return None
+    try:
+        return Content(**{**value, "data": None if data is None else a2b_base64(data, strict_mode=True)})
+    except ValueError:
+        return None
 
 
 def describe_blocks(blocks: Iterable[Content]) -> str:

@@ -38,6 +38,17 @@ class TestCalls:
         """A message, its calls, items, blocks or parts do as well as the whole."""
         assert BOTH == read_calls(parse_tool_calls(api_format, part))
 
+    @pytest.mark.parametrize("api_format", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+    def test_ids_can_be_sent_back(self, api_format: str) -> None:
+        """Halves of surrogate pairs in ids are replaced; ids that differed in them only still are two."""
+        text = json.dumps(REPLIES[api_format])
+        for number, (call_id, *_) in enumerate(BOTH):
+            text = text.replace(json.dumps(call_id), f'"\\ud80{number}"')
+        ids = [call.tool_call_id for call in parse_tool_calls(api_format, json.loads(text))]
+
+        assert 2 == len(set(ids))
+        assert "".join(map(str, ids)).encode()
+
     @pytest.mark.parametrize("api_format", NAMES)
     @pytest.mark.parametrize("reply", [
         None, {}, [], "text", 7, {"choices": []}, {"choices": None}, {"choices": [None]}, {"choices": [{"message": 3}]},

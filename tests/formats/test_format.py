@@ -71,6 +71,15 @@ class TestResults:
         json.dumps(made).encode()
         result_fits(api_format, made)
 
+    @pytest.mark.parametrize("api_format", NAMES)
+    def test_can_be_sent_whatever_a_model_put_into_ids_and_names(self, api_format: str) -> None:
+        """Halves of surrogate pairs in ids, names, texts and arguments are replaced: a request is UTF-8."""
+        calls = [ToolCall("\ud800", "n\udc00", {"a\ud800": "\ud800"}), ToolCall("b", "\ud800" * 70, "\ud800")]
+        results = [ToolResult(call.tool_call_id, call.name, error="no \ud800") for call in calls]
+        messages = [*result_messages(api_format, results), assistant_message(api_format, calls, "\ud800")]
+
+        assert json.dumps(messages, ensure_ascii=False).encode()
+
     def test_a_limited_result_that_fits_is_a_value(self) -> None:
         """A tool whose result may be cut promises no schema of it; what is short enough is not cut into text."""
         with ToolRegistry() as registry:

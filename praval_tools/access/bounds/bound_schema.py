@@ -19,7 +19,7 @@ from praval_tools.access.bounds.satisfiability import (
 )
 from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
-from praval_tools.schema.text_formats import DECIMAL_PATTERN
+from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
 from praval_tools.schema.validator import compile_schema, refuse_retrieval
 
 _TYPES_BY_KEYWORD: Final[Mapping[str, str]] = {
@@ -40,7 +40,7 @@ _KNOWN_FORMATS: Final = (
     "date", "date-time", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
     "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex",
 )  # fmt: skip
-_DECIMAL_SCHEMA: Final = {"anyOf": [{"type": "string", "pattern": DECIMAL_PATTERN}, {"type": "number"}]}
+_DECIMAL_SCHEMA: Final = {"anyOf": [DECIMAL_TEXT_SCHEMA, {"type": "number"}]}
 
 
 # ── why a bound is refused ───────────────────────────────────────────────────────────────────────

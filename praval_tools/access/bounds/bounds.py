@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -22,9 +23,11 @@ from praval_tools.access.bounds.satisfiability import can_all_hold, find_propert
 from praval_tools.errors import GrantError
 from praval_tools.forks import first_use_property
 from praval_tools.names import shorten_repr
+from praval_tools.schema.coercion import resolve_references
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references
+from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
 from praval_tools.schema.validator import compile_schema, describe_reason, iter_errors
 
 if TYPE_CHECKING:
@@ -119,8 +122,9 @@ class Bounds:
         """Return the schema with the bounds in it, for models: what it accepts is what the grant admits."""
         merged = copy.deepcopy(dict(parameters_schema))
         properties, other = merged.setdefault("properties", {}), merged.get("additionalProperties", True)
+        root = dict(parameters_schema)
         defaults = {
-            name: schema["default"]
+            name: _to_judged_value(schema, schema["default"], root)
             for name, schema in properties.items()
             if isinstance(schema, dict) and "default" in schema
         }
@@ -181,6 +185,8 @@ def is_satisfiable(bounds: Sequence[Bounds], parameters_schema: Mapping[str, Any
     if not can_all_hold([_drop_value_constraints(schema) for schema in schemas]):
         return False
     known = _inline_parameters(parameters_schema)
+    if not can_all_hold([*map(_drop_value_constraints, schemas), _describe_filled_arguments(known)]):
+        return False
     other: SchemaPart = "patternProperties" in known or known.get("additionalProperties", True)
     for name in dict.fromkeys(name for schema in schemas for name in schema.get("required", ())):
         parts = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
@@ -191,6 +197,19 @@ def is_satisfiable(bounds: Sequence[Bounds], parameters_schema: Mapping[str, Any
         if not can_all_hold([*parts, known_parameter]):
             return False
     return True
+
+
+def _describe_filled_arguments(known: JsonSchema) -> JsonSchema:
+    """Return what is certain of arguments with the defaults filled in: which names they have, and how many."""
+    properties, names = known.get("properties") or {}, list(known.get("required") or ())
+    names += [
+        name
+        for name, schema in properties.items()
+        if name not in names and isinstance(schema, dict) and "default" in schema
+    ]
+    is_closed = known.get("additionalProperties") is False and "patternProperties" not in known
+    most = {"maxProperties": len(properties)} if is_closed else {}
+    return {"type": "object", "required": names, "minProperties": len(names), **most}
 
 
 def _iter_value_constraints(schema: SchemaPart) -> Iterator[JsonSchema]:
@@ -232,6 +251,28 @@ def _to_given_schema(schema: Any, defaults: Mapping[str, Any]) -> Any:
     required = [name for name in schema.get("required", ()) if name not in defaults]
     required += [name for name, value in defaults.items() if not validator.is_valid({name: value})]
     return {**given, "required": required} if required else given
+
+
+def _to_judged_value(schema: object, value: Any, root: JsonSchema) -> Any:
+    """Return *value*, JSON under a part of the schema *root*, as bounds see it: a `Decimal` as a number."""
+    branches = list(_iter_resolved_branches(schema, root))
+    if isinstance(value, str):
+        return Decimal(value) if DECIMAL_TEXT_SCHEMA in branches else value
+    if isinstance(value, list):
+        items = next((branch["items"] for branch in branches if "items" in branch), None)
+        return [_to_judged_value(items, item, root) for item in value]
+    if isinstance(value, dict):
+        known = next((branch for branch in branches if branch.get("type") == "object"), {})
+        members, other = known.get("properties", {}), known.get("additionalProperties")
+        return {name: _to_judged_value(members.get(name, other), item, root) for name, item in value.items()}
+    return value
+
+
+def _iter_resolved_branches(schema: object, root: JsonSchema) -> Iterator[JsonSchema]:
+    if (part := resolve_references(root, schema)) is not None:
+        yield part
+        for branch in part.get("anyOf", ()):
+            yield from _iter_resolved_branches(branch, root)
 
 
 def _combine_schemas(part: Any, bound: Any) -> Any:

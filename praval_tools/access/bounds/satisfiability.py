@@ -98,12 +98,33 @@ def can_all_hold(schemas: Sequence[SchemaPart]) -> bool:
     parts = [part for part in conjuncts if isinstance(part, dict)]
     if False in conjuncts or any(part.get("not") in (True, {}) for part in parts):
         return False
+    required = {name for part in parts for name in list_or_empty(part.get("required"))}
+    if any(_refuses_names(part.get("not"), required) for part in parts):
+        return False
+    if not all(_has_possible_branch(part["anyOf"], conjuncts) for part in parts if list_or_empty(part.get("anyOf"))):
+        return False
     for part in parts:
         if "const" in part or isinstance(part.get("enum"), list):
             candidates = [part["const"]] if "const" in part else part["enum"]
             return any(all(_is_valid(schema, value) for schema in schemas) for value in candidates)
     types = _ALL_TYPES.intersection(*map(get_possible_types, parts))
     return any(_has_value_of_type(name, parts) for name in types)
+
+
+def _refuses_names(refused: object, required: set[str]) -> bool:
+    """Tell whether what a `not` refuses is that properties are there which are *required*."""
+    names = refused.get("required") if isinstance(refused, dict) and refused.keys() <= {"required", "type"} else None
+    return isinstance(names, list) and required.issuperset(names) and get_possible_types(refused) >= {"object"}
+
+
+def _has_possible_branch(branches: list[SchemaPart], conjuncts: list[SchemaPart]) -> bool:
+    """Return False only where no branch can hold together with what the *conjuncts* demand beside their branches."""
+    rest = [
+        {key: value for key, value in part.items() if key not in ("anyOf", "oneOf", "allOf")}
+        if isinstance(part, dict) else part
+        for part in conjuncts
+    ]  # fmt: skip
+    return any(can_all_hold([branch, *rest]) for branch in branches)
 
 
 def _iter_conjuncts(schemas: Iterable[SchemaPart]) -> Iterator[SchemaPart]:

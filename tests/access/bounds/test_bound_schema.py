@@ -141,6 +141,12 @@ REFUSED: list[tuple[Any, str]] = [
     ({"type": "object", "required": ["amonut"]}, "did you mean 'amount'"),
     ({"type": "object", "properties": {"to": {"properties": {"ibna": {"const": "X"}}}}}, "did you mean 'iban'"),
     ({"type": "object", "properties": {"amount": {"minimum": 5, "maximum": 3}}}, "no arguments meet"),
+    ({"type": "object", "maxProperties": 1}, "no arguments meet"),
+    ({"type": "object", "minProperties": 99}, "no arguments meet"),
+    ({"type": "object", "additionalProperties": False}, "no arguments meet"),
+    ({"type": "object", "not": {"required": ["amount"]}}, "no arguments meet"),
+    ({"type": "object", "anyOf": [{"maxProperties": 1}, {"minProperties": 99}]}, "no arguments meet"),
+    ({"amount": {"anyOf": [{"const": "one"}, {"minimum": 5, "maximum": 3}]}}, "no arguments meet"),
     (5, "not a mapping"),
     ("amount", "not a mapping"),
 ]

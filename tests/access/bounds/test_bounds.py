@@ -147,7 +147,8 @@ class TestCallsOutside:
             ({"extra": {"maximum": 5}}, {"extra": "6"}, False),
             ({"extra": {"maximum": 5}}, {}, False),
             ({"type": "object", "additionalProperties": False,
-              "properties": {"fees": {"maxItems": 1}, "definitions": True, "either": True}}, {"extra": 1}, False),
+              "properties": {"fees": {"maxItems": 1}, "definitions": True, "either": True, "accounts": True}},
+             {"extra": 1}, False),
             ({"accounts": {"additionalProperties": {"properties": {"country": {"const": "UK"}}}}},
              {"accounts": {"mine": {"iban": "X"}}}, True),
             ({"accounts": {"additionalProperties": {"properties": {"country": {"const": "UK"}}}}},
@@ -244,6 +245,32 @@ class TestCallsOutside:
         shown = jsonschema_rs.validator_for(registry.toolset("intern").schemas()[0]["function"]["parameters"])
 
         assert [False, True, False] == [shown.is_valid({**ALLOWED, "amount": amount}) for amount in (9, 50, 101)]
+
+    @pytest.mark.parametrize("where", [
+        {"fee": {"maximum": 3}}, {"fees": {"items": {"maximum": 3}}},
+        {"by_name": {"additionalProperties": {"minimum": 1}}},
+        {"maybe": {"anyOf": [{"type": "null"}, {"maximum": 3}]}}, {"fee": {"maximum": 1}},
+        {"type": "object", "properties": {"fee": {"maximum": 3}}},
+    ], ids=str)  # fmt: skip
+    def test_a_decimal_with_a_default_may_be_left_out_where_the_default_is_inside(self, where: dict[str, Any]) -> None:
+        """Broken promise: a default that is text in JSON was shown as required, although calls without it pass."""
+        registry = ToolRegistry()
+
+        @tool(registry=registry, owned_by="treasurer")
+        def charge(
+            fee: Decimal = Decimal("1.5"),
+            fees: list[Decimal] = [Decimal("2.5")],
+            by_name: dict[str, Decimal] = {"x": Decimal("1.5")},
+            maybe: Decimal | None = Decimal("1.5"),
+        ) -> int:
+            """Charge a fee."""
+            return 1
+
+        registry.grant("charge", "intern", where=where)
+        shown = jsonschema_rs.validator_for(registry.toolset("intern").schemas()[0]["function"]["parameters"])
+
+        assert registry.explain("intern", "charge", {}).allowed is shown.is_valid({})
+        assert (where != {"fee": {"maximum": 1}}) is shown.is_valid({})
 
 
 class TestProperties:
