@@ -129,14 +129,14 @@ def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     return encode
 
 
-_FieldsReader = Callable[[Any], list[Any]]
+_FieldsReader = Callable[[object], list[object]]
 """Returns the value of each field; `NOTHING` where there is none."""
 
 
 def _make_attribute_reader(hint: Hint, fields: list[ClassField]) -> _FieldsReader:
     kind = get_class_origin(hint)
 
-    def read_attributes(value: object) -> list[Any]:
+    def read_attributes(value: object) -> list[object]:
         if type(value) is not kind:
             raise make_unencodable_error(format_hint(hint), value)
         return [getattr(value, item.attribute, NOTHING) if item.readable else NOTHING for item in fields]
@@ -147,7 +147,7 @@ def _make_attribute_reader(hint: Hint, fields: list[ClassField]) -> _FieldsReade
 def _make_item_reader(hint: Hint, fields: list[ClassField]) -> _FieldsReader:
     known = {item.key for item in fields}
 
-    def read_items(value: object) -> list[Any]:
+    def read_items(value: object) -> list[object]:
         stored = dict(iterate_stored_items(value)) if isinstance(value, Mapping) else None
         if stored is None or not stored.keys() <= known:
             raise make_unencodable_error(format_hint(hint), value)

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_values import INT_LIMIT, check_json, is_utf8_encodable, make_equality_key
 from praval_tools.schema.schema_tree import JsonSchema
-from praval_tools.schema.stored_values import read_stored_scalar
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -103,7 +102,7 @@ def _decode_any(value: object, _: object) -> Any:
 def _encode_text(value: object) -> str:
     if not isinstance(value, str):
         raise make_unencodable_error("str", value)
-    text: str = value if type(value) is str else read_stored_scalar(value)
+    text = value if type(value) is str else str.__str__(value)  # a subclass may say what it likes
     if not text.isascii() and not is_utf8_encodable(text):
         raise Unencodable("the text holds half of a surrogate pair, which JSON cannot carry")
     return text
@@ -112,7 +111,7 @@ def _encode_text(value: object) -> str:
 def _encode_integer(value: object) -> int:
     if type(value) is bool or not isinstance(value, int):
         raise make_unencodable_error("int", value)
-    number: int = value if type(value) is int else read_stored_scalar(value)
+    number = int.__int__(value)
     if not -INT_LIMIT < number < INT_LIMIT:
         raise Unencodable("the integer has more than 4300 digits")
     return number
@@ -120,7 +119,7 @@ def _encode_integer(value: object) -> int:
 
 def _encode_number(value: object) -> float:
     if isinstance(value, float):
-        number: float = value if type(value) is float else read_stored_scalar(value)
+        number = float.__float__(value)
         if not math.isfinite(number):
             raise Unencodable(f"float {number!r} has no JSON form")
         return number
@@ -195,7 +194,10 @@ def _to_plain_value(value: object) -> Any:
         return [_to_plain_value(item) for item in value]
     if isinstance(value, Enum):
         return _to_plain_value(value.value)
-    return value if type(value) is bool else read_stored_scalar(value)  # a member of a StrEnum is its own value
+    for kind in (str, int, float):  # a member of a StrEnum is its own value
+        if isinstance(value, kind) and type(value) not in (kind, bool):
+            return kind(value)
+    return value
 
 
 def _find_choices_problem(hint: Hint) -> str | None:

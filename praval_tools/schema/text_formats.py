@@ -21,7 +21,6 @@ from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
-from praval_tools.schema.stored_values import read_stored_scalar
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -224,7 +223,7 @@ def _make_path_encode_hook(hint: type, _: EncodeHookFactory) -> EncodeHook:
 
 
 def _write_base64(value: bytes) -> str:
-    return b2a_base64(read_stored_scalar(value), newline=False).decode()
+    return b2a_base64(bytes.__getitem__(value, slice(None)), newline=False).decode()
 
 
 _TEXT_FORMATS: Final = (

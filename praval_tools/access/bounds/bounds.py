@@ -253,7 +253,7 @@ def _to_given_schema(schema: Any, defaults: Mapping[str, Any]) -> Any:
     return {**given, "required": required} if required else given
 
 
-def _to_judged_value(schema: object, value: Any, root: JsonSchema) -> Any:
+def _to_judged_value(schema: object, value: object, root: JsonSchema) -> object:
     """Return *value*, JSON under a part of the schema *root*, as bounds see it: a `Decimal` as a number."""
     branches = list(_iter_resolved_branches(schema, root))
     if isinstance(value, str):
