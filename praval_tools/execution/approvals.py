@@ -13,10 +13,11 @@ from typing import Final, Protocol
 import msgspec
 
 from praval_tools.access.records import Principal
+from praval_tools.access.state import get_tool_origin
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.misuse import explain_misuse
-from praval_tools.forks import ForkSafeLock
+from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import to_canonical_json
@@ -67,9 +68,10 @@ class Approvals:
     """
     The approvals of one registry.
 
-    An answer is bound to the call with its run, to who calls and on whose behalf, and to the tool's definition and
-    the exact arguments; it is used once, and expires. With a journal all processes that use it see each other's
-    requests and answers; the arguments are then shown without their secrets where another process asked.
+    An answer is bound to the call with its run, to who calls and on whose behalf, to the tool's definition, risk level
+    and origin, and to the exact arguments; it is used once, and expires. With a journal all processes that use it see
+    each other's requests and answers; the arguments are then shown without their secrets where another process asked.
+    Without one, a forked process has no answers that were given before.
     """
 
     def __init__(
@@ -85,6 +87,11 @@ class Approvals:
         self._fallback_handler: ApprovalHandler | None = None
         self.store: ApprovalStore | None = None
         self.lifetime = timedelta(hours=1)
+        handle_forks(self, in_child=Approvals._forget_answers)
+
+    def _forget_answers(self) -> None:
+        """Forget, in a forked process, the answers that its parent may use: each is for one call."""
+        self._local_entries = {digest: entry for digest, entry in self._local_entries.items() if entry.answer is None}
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and not name.startswith("_"):
@@ -241,7 +248,7 @@ class Approvals:
         copied, now = {name: _write_decimals(value) for name, value in arguments.items()}, self._clock.now()
         chain, delegation = ((), "") if principal is None else (principal.chain, principal.delegation_digest)
         caller = [call.agent, *chain, delegation]
-        identity = [call.tool_call_id, call.run_id, caller, tool.name, tool.fingerprint, copied]
+        identity = [call.tool_call_id, call.run_id, caller, tool.name, *describe_approved_tool(tool), copied]
         text = to_canonical_json(identity).encode("utf-8", "surrogatepass")
         return ApprovalRequest(
             id=self._clock.new_id(), tool_call_id=str(call.tool_call_id), tool=tool.name, agent=call.agent, chain=chain,
@@ -304,6 +311,11 @@ def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) 
     wanted = (tool, principal.agent, principal.chain, None)
     entries = [(entry, entry.request) for entry in approvals._list_entries()]
     return [entry for entry, asked in entries if (asked.tool, asked.agent, asked.chain, asked.run_id) == wanted]
+
+
+def describe_approved_tool(tool: AnyTool) -> tuple[str, str, str]:
+    """Return what an approval is bound to of *tool*: its definition, its origin, and the risk that is shown."""
+    return tool.fingerprint, get_tool_origin(tool), tool.metadata.risk_level
 
 
 def _write_decimals(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from msgspec.structs import replace
@@ -103,6 +104,14 @@ def resolve_caller(principal: Principal) -> Principal:
     if scope.actor.startswith(_CONFINED_ACTORS):
         raise NotOwnerError(scope.actor, f"make calls as {principal.agent!r}", None, None)
     return resolve_principal(principal, (), scope.principal)
+
+
+def activate_caller(scope: FrameScope) -> AbstractContextManager[object]:
+    """Run the `with` block in *scope*, or as the running principal where *scope* leaves out one of its members."""
+    frame = current_frame.get()
+    if frame is None or may_call_as(scope.principal, frame[SCOPE]):
+        return activate_frame(make_frame(scope))
+    return nullcontext()
 
 
 def current_call() -> ToolCall | None:

@@ -13,7 +13,7 @@ from praval_tools.access.homes import note_foreign_tool
 from praval_tools.access.records import Principal
 from praval_tools.access.store import StateStore
 from praval_tools.errors import InvalidNameError
-from praval_tools.execution.context import CALL, Frame, FrameScope, activate_frame, make_frame, resolve_caller
+from praval_tools.execution.context import CALL, Frame, FrameScope, activate_caller, resolve_caller
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import (
@@ -40,6 +40,7 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.return_values import materialize_iterators
 
 _MAX_FAST_FUNCTIONS: Final = 16_384
@@ -179,7 +180,8 @@ class Executor:
             return arguments
         record = self.access_store.state.find_tool_record(name)
         try:
-            return arguments if record is None else record.tool.implementation.encode_keywords(arguments)
+            with activate_tool_frame(name):  # a value that another tool returned may run code of its own
+                return arguments if record is None else record.tool.implementation.encode_keywords(arguments)
         except Exception:  # the seam to any objects of a caller: the result describes what is wrong with them
             return arguments
 
@@ -196,7 +198,7 @@ class Executor:
                 return encode_json(value)
             principal = path.principal
             scope = path.scope or FrameScope(self.runtime.registry, principal, principal.agent, path.name)
-            with activate_frame(make_frame(scope)):
+            with activate_caller(scope):
                 try:
                     return encode_json(value)
                 except Unencodable:

@@ -25,6 +25,7 @@ from praval_tools.access.rules import (
 )
 from praval_tools.access.state import AccessState
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
+from praval_tools.execution.approvals import describe_approved_tool
 from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
@@ -223,7 +224,7 @@ def _request_approval(
         arguments = run.bound_arguments.arguments if answer.arguments is None else answer.arguments
         if answer.arguments is None:
             progress.judged_arguments = tool.implementation, run.bound_arguments
-        progress.approval = request.fingerprint, copy_json(arguments)
+        progress.approval = describe_approved_tool(tool), copy_json(arguments)
         return None
     reason = f": {answer.reason}" if answer.reason else ""
     text = f"The approval of tool {tool.name!r} was denied{reason}."

@@ -9,6 +9,7 @@ import msgspec
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState, RegisteredPolicy
+from praval_tools.execution.approvals import describe_approved_tool
 from praval_tools.execution.engines.threads import Job
 from praval_tools.execution.limits import LimitPlace, Limits
 from praval_tools.schema.coercion import Repair
@@ -50,7 +51,7 @@ class CallProgress(msgspec.Struct, eq=False):
         stored_grants: Those of them that the journal's store has counted.
         limits_acquired: Whether it has its places under limits.
         limit_places: These places, to be released.
-        approval: Fingerprint of the tool, and the arguments, with which it was approved.
+        approval: What it was approved for: of the tool, by `describe_approved_tool`, and the arguments.
         judged_arguments: The arguments that were approved as they are, with the implementation that they are for.
         shown_arguments: The arguments as policies and approvers see them.
         coerced_arguments: The arguments after repairs, where they were coerced already.
@@ -68,7 +69,7 @@ class CallProgress(msgspec.Struct, eq=False):
     stored_grants: frozenset[str] = frozenset()
     limits_acquired: bool = False
     limit_places: list[LimitPlace] = []
-    approval: tuple[str, dict[str, Any]] | None = None
+    approval: tuple[tuple[str, str, str], dict[str, Any]] | None = None
     judged_arguments: tuple[ToolImplementation, BoundArguments] | None = None
     shown_arguments: dict[str, Any] = {}
     coerced_arguments: tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]] | None = None
@@ -84,7 +85,7 @@ class CallProgress(msgspec.Struct, eq=False):
 
     def get_approved_arguments(self, tool: AnyTool) -> dict[str, Any] | None:
         """Return the arguments with which *tool*, as it is defined now, was approved, or None where it was not."""
-        if self.approval is None or self.approval[0] != tool.fingerprint:
+        if self.approval is None or self.approval[0] != describe_approved_tool(tool):
             return None
         return self.approval[1]
 

@@ -22,6 +22,7 @@ from praval_tools.names import shorten_repr
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import INT_LIMIT, sort_json_items
 from praval_tools.schema.type_handler import Mismatch
+from praval_tools.tools.frames import activate_tool_frame
 
 TAG_PREFIX: Final = "praval:"
 MAX_DEPTH: Final = 200
@@ -111,13 +112,14 @@ class _Packer:
             return _tag_value("tuple", self._pack_items(value, level))
         if kind is set or kind is frozenset:
             return _tag_value(kind.__name__, sort_json_items(self._pack_items(value, level)))
-        if isinstance(value, Mapping):
-            return self._pack_dict(dict(value), level)
-        try:
-            encoded = encode(value)
-        except Mismatch:
-            return _tag_value("opaque", shorten_repr(value, 400))
-        return self.pack(encoded, level + 1)
+        with activate_tool_frame("value"):  # what a tool returned, or is called with, may run code of its own
+            if isinstance(value, Mapping):
+                return self._pack_dict(dict(value), level)
+            try:
+                encoded = encode(value)
+            except Mismatch:
+                return _tag_value("opaque", shorten_repr(value, 400))
+            return self.pack(encoded, level + 1)
 
     def _pack_items(self, items: Iterable[PythonValue], level: int) -> list[PythonValue]:
         return [self.pack(item, level + 1) for item in items]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from functools import lru_cache, partial
+from types import CoroutineType
 from typing import Any, Final, cast
 
+from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
 
 
@@ -29,9 +32,7 @@ class AgentFunction:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         args = self._add_toolset(args, kwargs)
-        principal = resolve_caller(self._scope.principal)
-        is_same = principal is self._scope.principal
-        scope = self._scope if is_same else FrameScope(self._scope.registry, principal, principal.agent)
+        scope = _resolve_scope(self._scope)
         with activate_frame(make_frame(scope)):
             outcome = self._function(*args, **kwargs)
         return _keep_in_context(scope, outcome)
@@ -48,6 +49,31 @@ class AgentFunction:
             else:
                 args = (*args[:position], self._toolset, *args[position:])
         return args
+
+
+def _resolve_scope(scope: FrameScope) -> FrameScope:
+    """
+    Return the scope of an agent's code that continues here: *scope*, with those on whose behalf it is called.
+
+    Raises:
+        InvalidNameError: The agent acts for others there, and may not act for these, too.
+        NotOwnerError: A plugin is its caller.
+    """
+    principal = resolve_caller(scope.principal)
+    return scope if principal is scope.principal else FrameScope(scope.registry, principal, principal.agent)
+
+
+def _activate(scope: FrameScope) -> activate_frame:
+    """Run the `with` block as the agent's code that continues here; raises what `_resolve_scope` does."""
+    return activate_frame(make_frame(_resolve_scope(scope)))
+
+
+def _activate_end(scope: FrameScope) -> activate_frame:
+    """Run the `with` block as the agent's code that ends here; without any rights where it may not continue here."""
+    try:
+        return _activate(scope)
+    except (InvalidNameError, NotOwnerError):
+        return activate_tool_frame(scope.actor)
 
 
 def _get_item(args: tuple[object, ...], position: int) -> object:
@@ -91,7 +117,7 @@ class _LaterObject:
         self._scope, self._value = scope, value
 
     def __getattr__(self, name: str) -> object:
-        with activate_frame(make_frame(self._scope)):
+        with _activate(self._scope):
             attribute = getattr(self._value, name)
             return partial(self._call, attribute) if callable(attribute) else attribute
 
@@ -105,9 +131,10 @@ class _LaterObject:
         return self._call(self._value.__exit__, *error)
 
     def _call(self, function: Callable[..., object], *args: object, **keywords: object) -> object:
-        with activate_frame(make_frame(self._scope)):
+        scope = _resolve_scope(self._scope)
+        with activate_frame(make_frame(scope)):
             result = function(*args, **keywords)
-        return self if result is self._value else _keep_in_context(self._scope, result)
+        return self if result is self._value else _keep_in_context(scope, result)
 
 
 class _LaterIterator(_LaterObject):
@@ -115,7 +142,7 @@ class _LaterIterator(_LaterObject):
         return self._call(iter, self._value)
 
     def __next__(self) -> object:
-        with activate_frame(make_frame(self._scope)):
+        with _activate(self._scope):
             return next(self._value)
 
 
@@ -130,7 +157,7 @@ class _LaterAsyncIterator(_LaterObject):
 
     def __anext__(self) -> Coroutine[object, object, object]:
         async def take_item() -> object:
-            with activate_frame(make_frame(self._scope)):
+            with _activate(self._scope):
                 return await anext(self._value)
 
         return take_item()
@@ -147,8 +174,12 @@ def _make_wrapper_class(parts: tuple[type[_LaterObject], ...]) -> type[_LaterObj
 
 
 async def _await_in_context(scope: FrameScope, awaitable: Awaitable[object]) -> object:
-    with activate_frame(make_frame(scope)):
-        return await awaitable
+    try:
+        with _activate(scope):
+            return await awaitable
+    finally:
+        if isinstance(awaitable, CoroutineType):  # it may not even have begun
+            awaitable.close()
 
 
 def _drive_generator(
@@ -157,20 +188,22 @@ def _drive_generator(
     """Drive a generator, each step of it in the agent's context."""
     step: Callable[[Any], object] = generator.send
     value: object = None
-    while True:
-        with activate_frame(make_frame(scope)):
+    try:
+        while True:
+            with _activate(scope):
+                try:
+                    item = step(value)
+                except StopIteration as end:
+                    return end.value
             try:
-                item = step(value)
-            except StopIteration as end:
-                return end.value
-        try:
-            step, value = generator.send, (yield item)
-        except GeneratorExit:
-            with activate_frame(make_frame(scope)):
-                generator.close()
-            raise
-        except BaseException as error:  # thrown in from outside: the function's to handle
-            step, value = generator.throw, error
+                step, value = generator.send, (yield item)
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # thrown in from outside: the function's to handle
+                step, value = generator.throw, error
+    finally:
+        with _activate_end(scope):
+            generator.close()
 
 
 async def _drive_async_generator(
@@ -179,17 +212,19 @@ async def _drive_async_generator(
     """Drive an async generator, each step of it in the agent's context."""
     step: Callable[[Any], Awaitable[object]] = generator.asend
     value: object = None
-    while True:
-        with activate_frame(make_frame(scope)):
+    try:
+        while True:
+            with _activate(scope):
+                try:
+                    item = await step(value)
+                except StopAsyncIteration:
+                    return
             try:
-                item = await step(value)
-            except StopAsyncIteration:
-                return
-        try:
-            step, value = generator.asend, (yield item)
-        except GeneratorExit:
-            with activate_frame(make_frame(scope)):
-                await generator.aclose()
-            raise
-        except BaseException as error:  # thrown in from outside: the function's to handle
-            step, value = generator.athrow, error
+                step, value = generator.asend, (yield item)
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # thrown in from outside: the function's to handle
+                step, value = generator.athrow, error
+    finally:
+        with _activate_end(scope):
+            await generator.aclose()

@@ -16,7 +16,7 @@ from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
-from praval_tools.execution.context import FrameScope, activate_frame, make_frame
+from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.deps import NOT_GIVEN, add_own_deps, use_deps
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.fast_path import FastPathMiss
@@ -293,7 +293,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     def _bind_arguments(self, tool: AnyTool, raw: object) -> BoundArguments:
         """Bind arguments in the agent's name, as in a call: classes of parameters have code of their own."""
         runtime = self._executor.runtime
-        with activate_frame(make_frame(FrameScope(runtime.registry, self._principal, self._principal.agent))):
+        with activate_caller(FrameScope(runtime.registry, self._principal, self._principal.agent)):
             return bind_arguments(runtime, tool, raw)
 
     # ── exports ──────────────────────────────────────────────────────────────────────────────────

@@ -200,7 +200,8 @@ class CallWriter:
             error: BaseException | None = job.error
             if error is None:
                 try:
-                    value = run.tool.implementation.compiled.encode_result(job.value)
+                    with activate_frame(make_frame(run.frame[SCOPE])):
+                        value = run.tool.implementation.compiled.encode_result(job.value)
                 except (Exception, SystemExit) as encoding_error:  # the result may run code of its own
                     error = encoding_error
             text, type_name = None, None

@@ -20,6 +20,7 @@ from praval_tools.runs import call_records
 from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.tool import AnyTool
 
@@ -92,10 +93,11 @@ class CallMatcher:
         if tool is not None and tool.implementation.is_compilable:
             strict = tool.metadata.strict_arguments
             try:
-                arguments, repairs = tool.implementation.coerce_arguments(
-                    call.arguments, strict=options.strict_arguments if strict is None else strict,
-                    max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
-                )  # fmt: skip
+                with activate_tool_frame(tool.name):  # a value that another tool returned may run code of its own
+                    arguments, repairs = tool.implementation.coerce_arguments(
+                        call.arguments, strict=options.strict_arguments if strict is None else strict,
+                        max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
+                    )  # fmt: skip
                 coerced = tool.implementation, arguments, repairs
             except ToolArgumentsError:  # the pipeline reports that; the query takes the arguments as they are
                 pass

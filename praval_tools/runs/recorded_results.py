@@ -16,6 +16,7 @@ from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_handler import Mismatch
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import AccessOutcome, Decision
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.tool import AnyTool
 
 
@@ -70,7 +71,8 @@ def build_replayed_result(
         value = unpack_value(end.result)
         if tool is not None and tool.implementation.is_compilable:
             try:
-                value = tool.implementation.compiled.decode_result(value)
+                with activate_tool_frame(tool.name):  # classes of its return hint may run code of their own
+                    value = tool.implementation.compiled.decode_result(value)
             except Mismatch:  # recorded of an older definition, or redacted: stays JSON
                 pass
     return ToolResult(

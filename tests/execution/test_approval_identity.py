@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from clocks import HandClock
 
 from praval_tools import (
     Allow,
+    ApprovalRequest,
     Deny,
     Outcome,
     RegistryClosedError,
@@ -25,6 +27,7 @@ from praval_tools import (
     ToolResult,
     ToolUsageError,
 )
+from praval_tools.journal import MemoryStore
 
 Execute = Callable[[ToolCall], ToolResult]
 
@@ -128,6 +131,59 @@ class TestIdentityOfRequests:
             assert ids[index:] == [other().approval_id for other in asks[index:]]
             registry.approvals.answer(str(ids[index]), Allow())
             assert Outcome.OK is ask().outcome
+
+    @pytest.mark.parametrize("change", ["origin", "risk"])
+    def test_another_tool_of_the_same_definition(
+        self, registry: ToolRegistry, execute: Execute, ran: list[Any], change: str
+    ) -> None:
+        """An answer is for the tool that was shown, not for one from elsewhere, nor for what is a greater risk now."""
+        registry.approvals.answer(str(execute(store_call({"id": 1})).approval_id), Allow())
+
+        def store(data: dict[str, Any]) -> str:
+            """Store an object."""
+            ran.append("elsewhere")
+            return "stored"
+
+        if change == "risk":
+            registry.configure("store", risk_level="critical")
+        else:
+            registry.tool("store", owned_by="ann", requires_approval=True, replace=True)(store)
+        assert (Outcome.APPROVAL_REQUIRED, []) == (execute(store_call({"id": 1})).outcome, ran)
+
+    def test_another_tool_while_somebody_thinks(self, registry: ToolRegistry, execute: Execute, ran: list[Any]) -> None:
+        """What takes the tool's place while a handler is asked needs an approval of its own."""
+        asked: list[str] = []
+
+        def store(data: dict[str, Any]) -> str:
+            """Store an object."""
+            ran.append("elsewhere")
+            return "stored"
+
+        def replace(request: ApprovalRequest) -> object:
+            asked.append(request.tool)
+            if len(asked) > 1:
+                return Deny()
+            registry.tool("store", owned_by="ann", requires_approval=True, replace=True)(store)
+            return Allow()
+
+        registry.set_approval_handler(replace)
+        outcome = execute(store_call({"id": 1})).outcome
+        assert (Outcome.APPROVAL_DENIED, [], ["store", "store"]) == (outcome, ran, asked)
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    def test_a_forked_process(self, registry: ToolRegistry, execute: Execute) -> None:
+        """Of a process and its fork, one uses an answer that was given before the fork."""
+        if registry.journal is not None and isinstance(registry.journal.store, MemoryStore):
+            pytest.skip("a journal in memory is copied by a fork, and each copy has the answer")
+        registry.approvals.answer(str(execute(store_call({"id": 1})).approval_id), Allow())
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(int(execute(store_call({"id": 1})).outcome is Outcome.OK))
+            finally:
+                os._exit(9)
+        in_child = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert 1 == in_child + (execute(store_call({"id": 1})).outcome is Outcome.OK)
 
     def test_an_unknown_id(self, registry: ToolRegistry) -> None:
         """What nobody asked cannot be answered."""

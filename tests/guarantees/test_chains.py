@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from plugin_rig import Site, names, site  # noqa: F401
 
 from praval_tools import (
     Agent,
+    InvalidNameError,
     NotOwnerError,
     ToolAccessError,
     ToolCall,
     ToolRegistry,
+    ToolUsageError,
     current_agent,
     current_call,
     load_plugins,
@@ -139,6 +142,150 @@ class TestInsideOfDelegatedWork:
         work.append(bank)
         assert () == bank()
         assert ["helper", "boss"] == list(registry.agent("boss").delegate("helper").call("relay"))
+
+
+attempts: list[type[BaseException] | None] = []
+"""What the calls of the classes below raised."""
+
+
+@dataclass
+class Order:
+    """A parameter whose class calls `pay`."""
+
+    item: int = 1
+
+    def __post_init__(self) -> None:
+        attempts.append(get_error(lambda: current_agent().call("pay")))
+
+
+class Rows:
+    """A result that calls `pay` when it is written."""
+
+    def to_dicts(self) -> list[Any]:
+        """Return no rows."""
+        attempts.append(get_error(lambda: current_agent().call("pay")))
+        return []
+
+
+def finish(awaitable: Any) -> Any:
+    """Await something that never waits; a loop would end what is left of an async generator."""
+    with pytest.raises(StopIteration) as end:
+        next(awaitable.__await__())
+    return end.value.value
+
+
+def begin_work(registry: ToolRegistry, kind: str, pay: Callable[[], Any]) -> Callable[[], Any]:
+    """Let `bank` begin work that does *pay* later; return what has the work go on, or end."""
+
+    def iterate() -> Iterator[Any]:
+        try:
+            yield 1
+            yield pay()
+        finally:
+            pay()
+
+    async def iterate_async() -> AsyncIterator[Any]:
+        try:
+            yield 1
+            yield pay()
+        finally:
+            pay()
+
+    async def wait() -> Any:
+        return pay()
+
+    class Later:
+        def __iter__(self) -> Later:
+            return self
+
+        def __next__(self) -> Any:
+            return pay()
+
+        def __await__(self) -> Any:
+            return wait().__await__()
+
+        go_on = __next__
+
+    functions: dict[str, Callable[[], Any]] = {
+        "generator": iterate,
+        "async generator": iterate_async,
+        "coroutine": wait,
+    }
+    returned: Any = Agent("bank", registry=registry, function=functions.get(kind.split(":")[0], Later))()
+    if kind == "generator:next":
+        next(returned)
+    if kind.startswith("generator"):
+        return returned.close if kind == "generator:end" and next(returned) else lambda: next(returned)
+    if kind.startswith("async"):
+        finish(anext(returned))
+        return lambda: finish(returned.aclose() if kind.endswith("end") else anext(returned))
+    if kind == "iterator":
+        return lambda: next(returned)
+    return returned.go_on if kind == "method" else lambda: finish(returned)
+
+
+class TestWorkBegunOutside:
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "generator:next", "generator:end", "async generator:next", "async generator:end", "coroutine", "iterator",
+            "awaitable", "method",
+        ],
+    )  # fmt: skip
+    def test_goes_on_for_the_chain(self, registry: ToolRegistry, kind: str) -> None:
+        """What an agent's function left to be run later calls for those who have it go on."""
+        answers: list[Any] = []
+        go_on = begin_work(registry, kind, lambda: answers.append(get_error(lambda: current_agent().call("pay"))))
+        work.append(lambda: get_error(go_on))
+        registry.agent("boss").delegate("helper", ["relay"], "inherit").call("relay")
+        assert [ToolAccessError] == answers
+
+    def test_of_another_chain_is_refused(self, registry: ToolRegistry) -> None:
+        """Work that is done for others does not go on for these; where it ends, it may do nothing."""
+        log: list[Any] = []
+
+        def iterate() -> Iterator[int]:
+            try:
+                yield 1
+            finally:
+                log.append(get_error(lambda: current_agent().call("look")))
+                log.append(get_error(lambda: registry.share_tool("pay")))
+
+        bank, begun = Agent("bank", registry=registry, function=iterate), list[Any]()
+        work.append(lambda: begun.append(bank()) or next(begun[0]))
+        registry.agent("lead").delegate("x").call("relay")
+        work.append(lambda: log.append(get_error(lambda: next(begun[0]))))
+        registry.agent("boss").delegate("helper").call("relay")
+        assert [ToolUsageError, NotOwnerError, InvalidNameError] == log
+
+    @pytest.mark.parametrize("code", ["explain", "call_json"])
+    def test_code_of_classes(self, registry: ToolRegistry, code: str) -> None:
+        """Classes of parameters and results run for the chain, whoever's handle it is that meets them."""
+
+        @registry.tool("order", shared=True)
+        def order(given: Order) -> Any:
+            """Order something."""
+            return Rows()
+
+        attempts.clear()
+
+        bank = registry.agent("bank")
+        work.append(
+            (lambda: bank.explain("order", {"given": {}}).allowed)
+            if code == "explain"
+            else (lambda: bank.tools.call_json("order", b'{"given": {}}'))
+        )
+        assert registry.agent("boss").delegate("helper").call("relay") in (True, b"[]")
+        assert {ToolAccessError} == set(attempts)
+
+
+def get_error(attempt: Callable[[], object]) -> type[BaseException] | None:
+    """Return the type of what *attempt* raises."""
+    try:
+        attempt()
+    except Exception as error:
+        return type(error)
+    return None
 
 
 class TestPlugins:

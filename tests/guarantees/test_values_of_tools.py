@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from bank_rig import bank_registry
 
-from praval_tools import NotOwnerError, RetryableToolError, ToolCall, ToolRegistry
+from praval_tools import NotOwnerError, Outcome, RetryableToolError, ToolCall, ToolError, ToolRegistry
+from praval_tools.tools.frames import get_current_actor
 
 __all__ = ["bank_registry"]
 
@@ -127,3 +132,116 @@ def test_code_of_what_tools_give(
 
         assert not registry.get_tool("victim").metadata.shared, way  # type: ignore[union-attr]
     registry.close()
+
+
+actors: list[str] = []
+"""In whose name code of the classes below ran."""
+
+
+class Model(pydantic.BaseModel):
+    """A result whose validator looks who runs."""
+
+    x: int
+
+    @pydantic.field_validator("x")
+    @classmethod
+    def look(cls, x: int) -> int:
+        """Look who runs."""
+        actors.append(get_current_actor())
+        return x
+
+
+@dataclass
+class Data:
+    """A result that looks who runs when it is made."""
+
+    x: int
+
+    def __post_init__(self) -> None:
+        actors.append(get_current_actor())
+
+
+class Rows:
+    """A value that looks who runs when it is written."""
+
+    def to_dicts(self) -> list[Any]:
+        """Return no rows."""
+        actors.append(get_current_actor())
+        return []
+
+
+class Text(str):
+    """A text that looks who runs when it is written."""
+
+    def __str__(self) -> str:
+        actors.append(get_current_actor())
+        return "text"
+
+
+class Items(list):  # type: ignore[type-arg]
+    """A list that looks who runs when it is read."""
+
+    def __iter__(self) -> Any:
+        actors.append(get_current_actor())
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("way", ["call", "acall", "execute", "call_json"])
+@pytest.mark.parametrize("made", [Model, Data])
+def test_classes_of_replayed_results(way: str, made: type) -> None:
+    """Code of the classes of a recorded result has no rights when it is read back."""
+    with ToolRegistry(journal="memory") as registry:
+
+        def give() -> Any:
+            """Give."""
+            return made(x=1)
+
+        give.__annotations__["return"] = made
+        registry.tool("give", shared=True)(give)
+        for _ in range(2):
+            actors.clear()
+            with registry.run("R"):
+                use(registry, way, "give")
+            assert actors and "operator" not in actors
+
+
+@pytest.mark.parametrize("journal", [None, "memory"])
+@pytest.mark.parametrize("value", [Rows(), Text("x"), Items([1]), {"a": [Rows()]}, [Text("x")]], ids=repr)
+@pytest.mark.parametrize("hint", [Any, str, list[Any]], ids=str)
+@pytest.mark.parametrize("way", ["call", "execute", "in a run", "approval"])
+def test_values_that_are_passed_on(journal: str | None, value: Any, hint: Any, way: str) -> None:
+    """A value that a tool returned, and the program passes to another tool, never runs its code as the operator."""
+    with ToolRegistry(journal=journal) as registry:
+
+        def take(x: Any) -> None:
+            """Take it."""
+
+        take.__annotations__["x"] = hint
+        registry.tool("take", shared=True, requires_approval=way == "approval")(take)
+        actors.clear()
+        with registry.run("R") if way == "in a run" and journal else nullcontext(), suppress(ToolError):
+            if way in ("call", "in a run"):
+                registry.agent("mal").call("take", x=value)
+            else:
+                registry.execute(ToolCall("1", "take", {"x": value}, "mal"))
+        assert "operator" not in actors
+
+
+def test_a_value_that_comes_late() -> None:
+    """What a tool returns after its time-out is written as the tool."""
+    entered, released = threading.Event(), threading.Event()
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool("slow", shared=True, timeout=0.01)
+        def slow() -> Any:
+            """Be slow."""
+            entered.set()
+            released.wait(10)
+            return Rows()
+
+        actors.clear()
+        assert Outcome.TIMEOUT is registry.execute(ToolCall("1", "slow", {}, "mal")).outcome
+        entered.wait(10)
+        released.set()
+        registry.drain(timeout=10)
+    assert ["mal"] == actors
