@@ -204,8 +204,13 @@ def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Cla
         required = default is NOTHING and item.default_factory is dataclasses.MISSING
         if item.default_factory is not dataclasses.MISSING:
             default = _call_container_factory(item.default_factory)
-        inner = getattr(hint, "type", Any) if is_init_only else hint
-        yield ClassField(name, name, _strip_qualifiers(inner)[0], default, required, readable=not is_init_only)
+        inner = _strip_qualifiers(getattr(hint, "type", Any) if is_init_only else hint)[0]
+        if (info := getattr(kind, "__pydantic_fields__", {}).get(name)) is not None:  # what pydantic's `Field` says
+            inner = typing.Annotated[(inner, info)]
+            required, default = info.is_required(), NOTHING if info.is_required() else default
+            if type(default) is type(info):
+                default = info.get_default(call_default_factory=False)
+        yield ClassField(name, name, inner, default, required, readable=not is_init_only)
 
 
 def _call_container_factory(factory: Any) -> Any:

@@ -26,7 +26,7 @@ _LENGTH_KEYWORDS: Final = {
     "max_length": {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
 }
 _CONSTRAINT_NAMES: Final = (*_NUMBER_KEYWORDS, "multiple_of", *_LENGTH_KEYWORDS, "pattern")
-_IGNORED_METADATA: Final = frozenset({"Unit", "Strict", "AllowInfNan"})
+_IGNORED_METADATA: Final = frozenset({"Unit", "Strict", "AllowInfNan", "FieldInfo"})
 _MAX_EXACT_INTEGER: Final = 2**53
 
 

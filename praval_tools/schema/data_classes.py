@@ -6,13 +6,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from praval_tools.schema.class_fields import (
     ClassField,
     get_class_origin,
     get_fields,
     has_class_fields,
+    is_attrs_or_dataclass,
     is_pydantic_model,
     is_typed_dict,
 )
@@ -33,7 +34,7 @@ from praval_tools.schema.type_handler import (
 )
 from praval_tools.schema.type_hints import NOTHING, Hint, format_hint
 from praval_tools.schema.validator import compile_schema
-from praval_tools.schema.value_reader import ValueReader, find_model_key
+from praval_tools.schema.value_reader import ValueReader, find_model_key, is_stored_field
 
 _MAX_UNION_ATTEMPTS: Final = 50_000
 
@@ -77,6 +78,7 @@ def _make_class_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
     fields = {item.key: decoders.get_hook(item.hint) for item in get_fields(hint)}
     required = [item.key for item in get_fields(hint) if item.required]
     make: Callable[..., Any] = dict if is_typed_dict(hint) else get_class_origin(hint)
+    stored_names = _map_stored_names(hint) if decoders.reads_results else {}
 
     def decode(value: object, _: object) -> Any:
         if type(value) is not dict:
@@ -92,9 +94,24 @@ def _make_class_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
             raise Mismatch("is not a known key", str(name)) from None
         except Mismatch as error:
             raise error.prepend_step(name) from None
-        return _construct_instance(make, decoded)
+        instance = _construct_instance(make, decoded)
+        for key, attribute in stored_names.items():
+            if key in decoded:
+                object.__setattr__(instance, attribute, decoded[key])
+        return instance
 
     return decode
+
+
+def _map_stored_names(hint: Hint) -> dict[str, str]:
+    """
+    Return the attribute of each key that instances store.
+
+    A recorded value was changed by its class already: what the constructor makes of it a second time does not count.
+    """
+    kind = get_class_origin(hint)
+    fields = get_fields(hint) if is_attrs_or_dataclass(hint) else ()
+    return {item.key: item.attribute for item in fields if is_stored_field(kind, item)}
 
 
 def _construct_instance(make: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -178,7 +195,9 @@ def _find_model_problem(hint: Hint) -> str | None:
 
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
-        schema: JsonSchema = _close_object_schemas(hint.model_json_schema())
+        schema = _close_object_schemas(
+            _describe_result(hint) if builder.describes_results else hint.model_json_schema()
+        )
         definitions: dict[str, JsonSchema] = schema.pop("$defs", {})
         references: dict[str, str] = {}
         for name in definitions:  # the names first, because the schemas refer to each other
@@ -189,6 +208,17 @@ def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         return cleaned
 
     return builder.build_reference(hint, hint.__name__, build)
+
+
+def _describe_result(hint: Hint) -> JsonSchema:
+    """Return the schema of what a model writes; what it may leave out of what it takes, a result may leave out, too."""
+    written, taken = hint.model_json_schema(mode="serialization"), hint.model_json_schema()
+    for schema, other in [(written, taken), *(
+        (part, taken.get("$defs", {}).get(name, {})) for name, part in written.get("$defs", {}).items()
+    )]:  # fmt: skip
+        if "required" in schema:
+            schema["required"] = [name for name in schema["required"] if name in other.get("required", ())]
+    return cast("JsonSchema", written)
 
 
 def _clean_model_schema(node: Any, references: Mapping[str, str]) -> Any:
@@ -202,7 +232,7 @@ def _clean_model_schema(node: Any, references: Mapping[str, str]) -> Any:
     return cleaned
 
 
-def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
+def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     @cache
     def compile_check() -> Any:
         return compile_schema(_close_object_schemas(hint.model_json_schema())).is_valid
@@ -216,6 +246,8 @@ def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
 
         from pydantic import ValidationError
 
+        if decoders.reads_results:
+            value = _to_given_form(hint, value)
         try:
             fits = compile_check()(value)
         except ValueError:  # it is not JSON
@@ -237,6 +269,39 @@ def _make_model_decode_hook(hint: Hint, _: DecodeHookFactory) -> DecodeHook:
             raise Mismatch(str(error)) from None
 
     return decode
+
+
+def _to_given_form(hint: Hint, value: object) -> object:
+    """Return *value*, which models in *hint* wrote, under the names that they take, and without computed fields."""
+    if isinstance(value, list):
+        return [_to_given_form(get_args(hint), item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kinds = [kind for kind in _iter_models(hint) if not getattr(kind, "__pydantic_root_model__", False)]
+    kind = next((kind for kind in kinds if _list_written_names(kind).keys() >= value.keys()), None)
+    if kind is None:
+        return {key: _to_given_form(get_args(hint), item) for key, item in value.items()}
+    names, given = _list_written_names(kind), {}
+    for key, item in value.items():
+        if (name := names[key]) in kind.model_fields:
+            field = kind.model_fields[name]
+            given[find_model_key(field, name) or name] = _to_given_form(field.annotation, item)
+    return given
+
+
+def _list_written_names(kind: Hint) -> dict[str, str]:
+    """Return the name of each field of a model, computed ones too, by the key under which it is written."""
+    fields = {**kind.model_fields, **kind.model_computed_fields}
+    return {getattr(item, "serialization_alias", None) or item.alias or name: name for name, item in fields.items()}
+
+
+def _iter_models(hint: Hint) -> Iterator[Hint]:
+    if is_pydantic_model(hint):
+        yield hint
+        if getattr(hint, "__pydantic_root_model__", False):
+            yield from _iter_models(hint.model_fields["root"].annotation)
+    for part in hint if isinstance(hint, tuple) else get_args(hint):
+        yield from _iter_models(part)
 
 
 def _get_max_union_depth(schema: JsonSchema) -> int:

@@ -39,6 +39,7 @@ def _make_pattern_handler(
     kind: type, name: str, pattern: str, parse: Callable[[str], Any], write: Callable[[Any], str]
 ) -> TypeHandler:
     hook = make_text_decode_hook(pattern, parse, f"has a key that is not {name}")
+    recorded_hook = make_text_decode_hook(pattern, _parse_recorded_number, f"has a key that is not {name}")
     matches = make_text_decode_hook(pattern, str, "")
 
     def encode(value: object) -> str:
@@ -53,9 +54,13 @@ def _make_pattern_handler(
         name=name,
         types=(kind,),
         build_schema=lambda hint, builder: {"pattern": pattern},
-        make_decode_hook=lambda hint, decoders: hook,
+        make_decode_hook=lambda hint, decoders: recorded_hook if decoders.reads_results else hook,
         make_encode_hook=lambda hint, encoders: encode,
     )
+
+
+def _parse_recorded_number(text: str) -> float:
+    return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
 
 def _build_text_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:

@@ -24,10 +24,15 @@ class JsonSchemaBuilder:
     Builds schemas and collects the definitions that they refer to.
 
     A class that occurs once and not inside itself is written in place; any other goes to `$defs`.
+
+    Args:
+        encoder: Writes defaults.
+        decoder: Checks them.
+        describes_results: Of pydantic models, describe what they write instead of what they take.
     """
 
-    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
-        self._encoder, self._decoder = encoder, decoder
+    def __init__(self, encoder: Encoder, decoder: Decoder, *, describes_results: bool = False) -> None:
+        self._encoder, self._decoder, self.describes_results = encoder, decoder, describes_results
         self._names_by_key: dict[Any, str] = {}
         self._definitions: dict[str, JsonSchema] = {}
         self._use_counts: dict[str, int] = {}

@@ -70,6 +70,9 @@ def collect_items(items: Iterable[Any]) -> list[Any]:
 class SchemaBuilder(Protocol):
     """What a type handler needs to build a schema."""
 
+    describes_results: bool
+    """Of a class that writes itself otherwise than it is given, describe what it writes."""
+
     def build(self, hint: Hint) -> JsonSchema:
         """Return the schema of *hint*."""
 

@@ -72,10 +72,10 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     @first_use_property
     def result_schema(self) -> JsonSchema | None:
         """The JSON Schema of the result; None where it may be anything, or content blocks, which are not JSON."""
-        return None if has_content(self._result_hint) else self._build_schema(self._result_hint) or None
+        return None if has_content(self._result_hint) else self._build_schema(self._result_hint, True) or None
 
-    def _build_schema(self, hint: object) -> JsonSchema:
-        builder = JsonSchemaBuilder(self._encoder, self._decoder)
+    def _build_schema(self, hint: object, describes_results: bool = False) -> JsonSchema:
+        builder = JsonSchemaBuilder(self._encoder, self._decoder, describes_results=describes_results)
         return builder.finish(builder.build(hint))
 
     @first_use_property
@@ -186,8 +186,22 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         return self._make_decode_hook(self._result_hint, Decoder(reads_results=True))
 
     def decode_result(self, json: object) -> object:
-        """Return the Python value that a recorded result stands for."""
-        return self._result_decode_hook(json)
+        """
+        Return the Python value that a recorded result stands for.
+
+        Raises:
+            Mismatch: There is none, or the classes in it make another value of it than was recorded.
+        """
+        value = self._result_decode_hook(json)
+        if has_only_builtin_types(self._result_hint):
+            return value
+        try:
+            is_same = self.encode_result(value) == json
+        except Exception as error:  # the seam to serializers of the program's classes
+            raise Mismatch(f"cannot be compared with what was recorded: {type(error).__name__}") from error
+        if not is_same:
+            raise Mismatch("is not what was recorded")
+        return value
 
     @first_use_property
     def _result_encode_hook(self) -> EncodeHook:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,11 +12,12 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import attrs
+import jsonschema_rs
 import pytest
 from annotated_types import Ge
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, Field, computed_field
 
-from praval_tools import Content, Outcome, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Content, Outcome, Tool, ToolCall, ToolRegistry, ToolResult
 from praval_tools.formats import result_message
 
 
@@ -62,14 +64,66 @@ LOOSE: list[Any] = [
 FORMATS = ("openai-chat", "openai-responses", "anthropic", "gemini", "mcp")
 
 
-def iter_results(hint: Any, value: Any, path: Path) -> Iterator[ToolResult]:
-    """Yield the live result of a tool that returns *value* under *hint*, and the replayed one."""
+@dataclass
+class Tenfold:
+    amount: int
+
+    def __post_init__(self) -> None:
+        self.amount *= 10
+
+
+@attrs.frozen
+class Doubled:
+    amount: int = attrs.field(converter=lambda value: value * 2)
+
+
+class Raised(BaseModel):
+    amount: Annotated[int, BeforeValidator(lambda value: value + 1)]
+
+
+class Inner(BaseModel):
+    at: str = Field(alias="when")
+
+    @computed_field(alias="Size")  # type: ignore[prop-decorator]
+    @property
+    def size(self) -> int:
+        return len(self.at)
+
+
+class Written(BaseModel):
+    inner: list[Inner] = []
+    name: str = Field(serialization_alias="Name", validation_alias="NAME")
+    amount: int = 5
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def total(self) -> int:
+        return self.amount * 2
+
+
+CHANGED: list[tuple[Any, Any]] = [
+    (Tenfold, Tenfold(1)), (Doubled, Doubled(1)), (list[Tenfold], [Tenfold(1)]), (dict[float, int], {1: 1, 2.5: 2}),
+    (Written, Written(NAME="x")), (Written, Written(NAME="x", inner=[Inner(when="now")])), (Inner, Inner(when="now")),
+    (list[Inner | None], [None, Inner(when="now")]),
+]  # fmt: skip
+"""Hint, and a value of which its class makes another one, or which it writes otherwise than it takes it."""
+
+
+def make_giver(hint: Any, value: Any) -> Callable[[], Any]:
+    """Return a function that returns *value* under *hint*."""
 
     def give() -> Any:
         """Give."""
         return value
 
     give.__annotations__["return"] = hint
+    return give
+
+
+def iter_results(hint: Any, value: Any, path: Path) -> Iterator[ToolResult]:
+    """Yield the live result of a tool that returns *value* under *hint*, and the replayed one."""
+
+    give = make_giver(hint, value)
     for _ in range(2):
         with ToolRegistry(journal=path) as registry:
             registry.tool(owned_by="ann")(give)
@@ -86,6 +140,40 @@ class TestNumbers:
         assert (Outcome.OK, False, True) == (live.outcome, live.replayed, replayed.replayed)
         assert repr(value) == repr(live.result) == repr(replayed.result)
         assert live.for_model() == replayed.for_model()
+
+
+class TestClasses:
+    @pytest.mark.parametrize(("hint", "value"), CHANGED, ids=str)
+    def test_come_back_as_they_were(self, hint: Any, value: Any, tmp_path: Path) -> None:
+        """Broken promise: a constructor changed a recorded value once more, and a computed field made it a dict."""
+        live, replayed = iter_results(hint, value, tmp_path / "j.db")
+
+        assert (Outcome.OK, True) == (live.outcome, replayed.replayed)
+        assert repr(value) == repr(replayed.result)
+        assert live.for_model() == replayed.for_model()
+
+    @pytest.mark.parametrize(("hint", "value"), [(Raised, Raised(amount=1)), (Tenfold | Row, {"x": 1.0})], ids=str)
+    def test_stay_json_where_they_would_be_another_value(self, hint: Any, value: Any, tmp_path: Path) -> None:
+        """What a class would make of it a second time is never taken for what was recorded."""
+        live, replayed = iter_results(hint, value, tmp_path / "j.db")
+
+        assert json.loads(live.for_model()) == replayed.result
+        assert live.for_model() == replayed.for_model()
+
+    @pytest.mark.parametrize(("hint", "value"), [*CHANGED, (Raised, Raised(amount=1))], ids=str)
+    def test_are_what_the_result_schema_says(self, hint: Any, value: Any) -> None:
+        """Broken promise: a tool's output broke its own schema by a computed field or an alias of its class."""
+        compiled = Tool.from_function(make_giver(hint, value)).implementation.compiled
+
+        assert jsonschema_rs.validator_for(compiled.result_schema).is_valid(compiled.encode_result(value))
+
+    def test_may_be_given_as_json_without_defaults(self) -> None:
+        """A tool that declares a model may return its JSON, defaults left out, and it fits the schema."""
+        compiled = Tool.from_function(make_giver(Written, None)).implementation.compiled
+
+        written = compiled.encode_result({"Name": "x"})
+
+        assert jsonschema_rs.validator_for(compiled.result_schema).is_valid(written)
 
 
 class TestWhatAModelReads:

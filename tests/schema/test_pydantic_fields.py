@@ -1,0 +1,58 @@
+# Tests of: constraints, class_fields
+"""What pydantic's `Field` says of a parameter or of a dataclass field is in the schema, and holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import jsonschema_rs
+import pytest
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from praval_tools import Outcome, ToolCall, ToolRegistry
+
+
+@dataclass
+class Parcel:
+    weight: int = Field(ge=0)
+    parts: list[int] = Field(default_factory=list, max_length=2)
+    note: Annotated[str, Field(max_length=3)] = "x"
+    size: int = Field(5, le=9)
+
+
+GIVEN: list[tuple[dict[str, Any], bool]] = [
+    ({"weight": 1}, True), ({}, False), ({"weight": -1}, False), ({"weight": 1, "parts": [1, 2, 3]}, False),
+    ({"weight": 1, "note": "long"}, False), ({"weight": 1, "size": 10}, False), ({"weight": 1, "size": 9}, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parcel", "fits"), GIVEN, ids=str)
+def test_fields_of_a_pydantic_dataclass(parcel: dict[str, Any], fits: bool) -> None:
+    """Broken promise: a required field was shown as optional, and its bounds were checked but not shown."""
+    registry = ToolRegistry()
+
+    @registry.tool(owned_by="ann")
+    def send(parcel: Parcel) -> int:
+        """Send."""
+        return parcel.weight
+
+    shown = jsonschema_rs.validator_for(registry.get_tool("send").parameters)
+
+    assert fits is shown.is_valid({"parcel": parcel})
+    assert fits is (Outcome.OK is registry.execute(ToolCall("1", "send", {"parcel": parcel}, "ann")).outcome)
+
+
+def test_a_parameter_without_a_description() -> None:
+    """Broken promise: `Field` with bounds alone was refused at the declaration, with a description it was taken."""
+    registry = ToolRegistry()
+
+    @registry.tool(owned_by="ann")
+    def half(number: Annotated[float, Field(multiple_of=0.5)]) -> float:
+        """Halve."""
+        return number / 2
+
+    outcomes = [registry.execute(ToolCall("1", "half", {"number": number}, "ann")).outcome for number in (1.5, 0.3)]
+
+    assert [Outcome.OK, Outcome.INVALID_ARGUMENTS] == outcomes
+    assert {"type": "number", "multipleOf": 0.5} == registry.get_tool("half").parameters["properties"]["number"]
