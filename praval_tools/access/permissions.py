@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from attrs import field, frozen
 
 from praval_tools.lazy_import import load
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, HasName
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from praval_tools.tools.implementation import ToolImplementation
 
 
+@explain_misuse
 @frozen(kw_only=True)
 class Grant:
     """
@@ -76,6 +78,7 @@ def _get_terms_besides_expiry(grant: Grant) -> tuple[object, ...]:
     return grant.by, grant.reason, grant.max_calls, grant.delegable, grant.parent, grant.bounds
 
 
+@explain_misuse
 @frozen(kw_only=True)
 class Block:
     """A refusal that beats every permission: *agent* may not call *tool*."""

@@ -16,8 +16,8 @@ from praval_tools.access.records import Principal
 from praval_tools.access.state import get_tool_origin
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.misuse import explain_misuse
 from praval_tools.forks import ForkSafeLock, handle_forks
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import to_canonical_json

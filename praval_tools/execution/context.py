@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import NotOwnerError
+from praval_tools.misuse import explain_wrong_calls
 from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import ARGUMENTS as ARGUMENTS
@@ -114,6 +115,7 @@ def activate_caller(scope: FrameScope) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+@explain_wrong_calls
 def current_call() -> ToolCall | None:
     """Return the call that runs in this context, or None outside any call; its id is made on first use."""
     frame = get_current_frame()

@@ -33,6 +33,7 @@ from praval_tools.execution.pipeline import make_pipeline
 from praval_tools.execution.progress import CallProgress
 from praval_tools.execution.results import build_cancelled_result, build_no_agent_result, build_timeout_result
 from praval_tools.execution.runtime import Runtime
+from praval_tools.misuse import MISSING
 from praval_tools.names import has_type
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import try_parse_simple
@@ -73,8 +74,10 @@ class FastFunctions(dict[object, FastFunction]):
 
     def __missing__(self, tool: object) -> FastFunction:
         name = getattr(tool, "name", tool)
-        if name is tool:
+        if name is tool and tool is not MISSING:
             return self.build(name)
+        if tool is MISSING:
+            raise TypeError(f"{'acall' if self._is_async else 'call'}() needs 'name'.")
         note_foreign_tool(self._builder.access_store, tool)
         return self[name]
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.misuse import explain_misuse
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import get_agent_name, shorten_repr
 
 LimitKey = tuple[str | None, str | None]

@@ -30,6 +30,7 @@ from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Store
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.schema.encode import encode
 from praval_tools.tools.call import Outcome
@@ -149,6 +150,7 @@ def build_recorded_call(run_id: str, entry: ReplayEntry) -> RecordedCall:
     return call
 
 
+@explain_misuse
 class Journal:
     """
     What a store holds, as events.

@@ -18,6 +18,7 @@ from praval_tools.forks import handle_forks
 from praval_tools.journal.events import AgentToolResult, CallRefused, JournalEvent
 from praval_tools.journal.storage.atomic_files import write_atomically
 from praval_tools.journal.usage import STATS_VERSION, JsonObject, ToolUsage, UsageCounts, is_duration, parse_tools
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.tools.call import Outcome
 
@@ -30,6 +31,7 @@ _APPROVAL_REQUIRED: Final = Outcome.APPROVAL_REQUIRED
 _CallSample = tuple[str | None, str, Outcome, float | None, datetime]
 
 
+@explain_misuse
 class UsageStats:
     """
     Counts the calls of one registry.

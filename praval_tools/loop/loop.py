@@ -10,7 +10,6 @@ import msgspec
 from praval_tools.errors import ModelError, ToolUsageError
 from praval_tools.execution.context import current_call
 from praval_tools.execution.deps import get_deps, use_deps
-from praval_tools.execution.misuse import explain_misuse
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.response_fields import assign_call_ids, to_plain_data
 from praval_tools.journal.storage.protocol import Answer, Item
@@ -18,6 +17,7 @@ from praval_tools.loop.drivers import LoopEffects, LoopResources, drive, drive_a
 from praval_tools.loop.replies import JsonObject, read_reply
 from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopStateMachine
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import get_name, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set

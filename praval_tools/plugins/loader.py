@@ -25,6 +25,7 @@ from praval_tools.errors import (
 )
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.hooks import contribution_key
+from praval_tools.misuse import explain_wrong_calls
 from praval_tools.names import describe_registry, normalize_distribution_name
 from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
 from praval_tools.plugins.admission import Admission, admit_tools
@@ -52,6 +53,7 @@ DEBUG_VARIABLE: Final = "PRAVAL_TOOLS_DEBUG_PLUGINS"
 ConfigInput = str | Path | Mapping[str, Any] | PluginsConfig | None
 
 
+@explain_wrong_calls
 def load_plugins(
     registry: ToolRegistry | None = None, *, only: Iterable[str] | None = None, exclude: Iterable[str] = (),
     settings: Mapping[str, Any] | None = None, config: ConfigInput = None, strict: bool = False,
@@ -126,6 +128,7 @@ def _get_report_store(registry: ToolRegistry) -> PluginReportStore:
     return store
 
 
+@explain_wrong_calls
 def autoload(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
     """Load the installed plugins into a registry, by default the default one, unless it has them."""
     registry = registry if registry is not None else get_tool_registry()
@@ -162,6 +165,7 @@ def autoload_unrecorded(registry: ToolRegistry) -> tuple[PluginReport, ...]:
     return plugin_reports(registry)
 
 
+@explain_wrong_calls
 def plugin_reports(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
     """Return what became of each plugin of a registry, and each hook that failed since."""
     store = get_runtime(registry if registry is not None else get_tool_registry()).plugins

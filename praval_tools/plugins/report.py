@@ -12,6 +12,7 @@ from attrs import frozen
 
 from praval_tools.errors import ConfigError, PluginError
 from praval_tools.execution.foreign import run_as
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
@@ -31,6 +32,7 @@ CONTAINED_ERRORS: Final = (Exception, SystemExit)
 """What a plugin may raise without harm to others; Ctrl-C and the like pass."""
 
 
+@explain_misuse
 @frozen(kw_only=True)
 class PluginReport:
     """

@@ -20,8 +20,8 @@ from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import AccessWarning, GrantError, UnknownToolError, UnknownToolWarning, get_user_stacklevel
 from praval_tools.execution.context import list_change_delegators, resolve_actor
-from praval_tools.execution.misuse import describe_unknown_keyword
 from praval_tools.execution.policies import takes_principal
+from praval_tools.misuse import describe_unknown_keyword
 from praval_tools.names import (
     check_agent_name,
     check_tool_name,

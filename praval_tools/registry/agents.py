@@ -20,8 +20,8 @@ from praval_tools.access.store import StateStore
 from praval_tools.errors import NotOwnerError, ToolUsageError
 from praval_tools.execution.context import FrameScope, list_change_delegators, resolve_actor
 from praval_tools.execution.deps import NOT_GIVEN
-from praval_tools.execution.misuse import explain_misuse
 from praval_tools.execution.runtime import Runtime
+from praval_tools.misuse import checks_own_calls, explain_misuse
 from praval_tools.names import (
     OPERATOR,
     check_agent_name,
@@ -264,21 +264,25 @@ class Agent:
         """Say whether it may call a tool, and why."""
         return self._toolset.explain(name, arguments)
 
+    @checks_own_calls
     def call(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
         """Call a tool and return its value; takes and raises what `Toolset.call` does."""
         return self._toolset.call(name, *more, deps=deps, **arguments)
 
+    @checks_own_calls
     async def acall(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
         """Call a tool from async code and return its value."""
         return await self._toolset.acall(name, *more, deps=deps, **arguments)
 
-    def execute(self, call: ToolCall, *more: Never, deps: object = None) -> ToolResult:
+    @checks_own_calls
+    def execute(self, call: ToolCall, *more: Never, deps: object = None, **unknown: Never) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
-        return self._toolset.execute(call, *more, deps=deps)
+        return self._toolset.execute(call, *more, deps=deps, **unknown)
 
-    async def aexecute(self, call: ToolCall, *, deps: object = None) -> ToolResult:
+    @checks_own_calls
+    async def aexecute(self, call: ToolCall, *more: Never, deps: object = None, **unknown: Never) -> ToolResult:
         """Run a call of this agent from async code."""
-        return await self._toolset.aexecute(call, deps=deps)
+        return await self._toolset.aexecute(call, *more, deps=deps, **unknown)
 
     def execute_batch(
         self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None

@@ -9,13 +9,13 @@ from weakref import ref
 from msgspec.structs import replace
 
 from praval_tools.access import commands
-from praval_tools.access.queries import find_tool, search_tools, select_tools
+from praval_tools.access.queries import compute_stats, find_tool, search_tools, select_tools
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import list_change_delegators, resolve_actor
-from praval_tools.execution.misuse import explain_misuse
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import HasName, get_name, is_valid_agent_name
 from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
@@ -189,6 +189,14 @@ class ToolCatalogue:
     def get_tool_definitions_dict(self) -> list[dict[str, Any]]:
         """Return name, description and schema of every tool as dicts."""
         return [definition.to_dict() for definition in self.get_tool_definitions()]
+
+    def configure(self, tool: object, *, by: object = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
+        """Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error."""
+        self._changes.change_tool("configure", tool, by, reason, commands.plan_configuration, changes)
+
+    def get_registry_stats(self) -> dict[str, Any]:
+        """Return the counts that Praval's registry gives."""
+        return compute_stats(self._current_state)
 
     def replace_source(self, source: str, tools: Iterable[AnyTool], *, by: object = None) -> None:
         """

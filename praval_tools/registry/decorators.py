@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import SCOPE, get_current_frame
+from praval_tools.misuse import explain_wrong_calls
 from praval_tools.registry.agents import Agent, AgentTool
 from praval_tools.registry.decorator_arguments import ToolDecorator, make_tool_or_decorator
 from praval_tools.registry.default import get_tool_registry
@@ -59,6 +60,7 @@ def agent(
     auto_discover_tools: bool = True,
     registry: ToolRegistry | None = None,
 ) -> Callable[[Callable[..., Any]], Agent]: ...
+@explain_wrong_calls
 def agent(first: object = None, /, **options: Any) -> object:
     """
     Declare an agent: `@agent`, `@agent()`, `@agent("calculator", tools=["math_add"], tool_categories=["arithmetic"])`.
@@ -81,6 +83,7 @@ def _get_agent_name(function: object) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
+@explain_wrong_calls
 def current_agent() -> Agent:
     """
     Return the agent that is running: whose function or tool is on the stack of this context.

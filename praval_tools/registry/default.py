@@ -15,6 +15,7 @@ from praval_tools.access.store import StateStore
 from praval_tools.errors import PluginWarning, get_user_stacklevel
 from praval_tools.execution.context import resolve_actor
 from praval_tools.forks import ForkSafeLock
+from praval_tools.misuse import explain_misuse, explain_wrong_calls
 from praval_tools.registry.agents import set_default_registry_getter
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 
@@ -30,6 +31,7 @@ _default_lock = ForkSafeLock()
 _override: ContextVar[ToolRegistry | None] = ContextVar("praval_tools_registry", default=None)
 
 
+@explain_wrong_calls
 def get_tool_registry() -> ToolRegistry:
     """Return the default registry: the one of `use_registry`, else one for the process."""
     if (registry := _override.get()) is not None:
@@ -94,12 +96,14 @@ set_default_registry_getter(get_tool_registry)
 set_default_store_finder(_find_default_store)
 
 
+@explain_wrong_calls
 def reset_tool_registry() -> None:
     """Make a new default registry on the next request; whoever holds the old one keeps it."""
     with _default_lock:
         _default.clear()
 
 
+@explain_misuse
 class use_registry:
     """Make *registry* the default one inside a `with` block or a decorated function."""
 

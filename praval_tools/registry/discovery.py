@@ -13,11 +13,13 @@ from pathlib import Path
 from types import ModuleType
 
 from praval_tools.errors import DiscoveryError
+from praval_tools.misuse import explain_wrong_calls
 from praval_tools.registry.default import get_tool_registry, use_registry
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool, Tool
 
 
+@explain_wrong_calls
 def discover_tools(
     module: str | ModuleType | None = None,
     pattern: str | None = None,

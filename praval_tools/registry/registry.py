@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, Unpack, overload
 from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
 from praval_tools.access.grants import get_grant_record, list_grants, plan_revocation
 from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.problems import RegistryProblem, find_problems
-from praval_tools.access.queries import compute_stats, describe_tool, list_callable_tools, list_enabled_tools
+from praval_tools.access.queries import describe_tool, list_callable_tools, list_enabled_tools
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.access.subscriptions import Subscriber
@@ -21,8 +21,8 @@ from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.deps import NOT_GIVEN
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
-from praval_tools.execution.misuse import explain_misuse
 from praval_tools.execution.runtime import RegistryOptions, Runtime, list_plugin_problems
+from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
 from praval_tools.names import check_agent_name, get_agent_name, get_name
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.catalogue import ToolCatalogue
@@ -34,7 +34,7 @@ from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.metadata import Engine, ErrorStyle, ToolFields
+from praval_tools.tools.metadata import Engine, ErrorStyle
 from praval_tools.tools.tool import AnyTool
 
 if TYPE_CHECKING:
@@ -118,10 +118,6 @@ class ToolRegistry(ToolCatalogue):
     def get_tools_for_agent(self, agent_name: str | Agent) -> list[AnyTool]:
         """Return the tools that the agent may call now, in registration order."""
         return list_callable_tools(self._current_state, self.toolset(agent_name).principal, self._clock.now())
-
-    def get_registry_stats(self) -> dict[str, Any]:
-        """Return the counts that Praval's registry gives."""
-        return compute_stats(self._current_state)
 
     def get_tool_info(self, name: str | AnyTool) -> dict[str, Any] | None:
         """Return definition, metadata and usage statistics of a tool, as JSON values, or None for an unknown tool."""
@@ -229,10 +225,6 @@ class ToolRegistry(ToolCatalogue):
         """Switch off each tool that has one of the tags *any*, and every one of *all*; returns the tools' names."""
         return self._changes.disable_by_tags(any, all, by, reason)
 
-    def configure(self, tool: object, *, by: object = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
-        """Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error."""
-        self._changes.change_tool("configure", tool, by, reason, commands.plan_configuration, changes)
-
     @property
     def limits(self) -> Limits:
         """How often and how many at once: limits per agent, tool, or both."""
@@ -316,20 +308,28 @@ class ToolRegistry(ToolCatalogue):
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
+    @checks_own_calls
     def execute(
-        self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None, *, deps: object = None
-    ) -> ToolResult:
+        self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None, *more: Never,
+        deps: object = None, **unknown: Never,
+    ) -> ToolResult:  # fmt: skip
         """
         Run a call; never raises for the tool's sake, every failure is a result.
 
         `execute(tool_call_id, tool_name, arguments)` speaks for the operator, and inside an agent for that agent.
         """
+        if tool_call_id is MISSING or more or unknown:
+            refuse_wrong_call(ToolRegistry.execute, (tool_call_id, tool_name, arguments, *more), unknown)
         return self._dispatcher.execute(tool_call_id, tool_name, arguments, deps=deps)
 
+    @checks_own_calls
     async def aexecute(
-        self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None, *, deps: object = None
-    ) -> ToolResult:
+        self, tool_call_id: ToolCall | str, tool_name: str = "", arguments: object = None, *more: Never,
+        deps: object = None, **unknown: Never,
+    ) -> ToolResult:  # fmt: skip
         """Run a call from async code; every failure is a result."""
+        if tool_call_id is MISSING or more or unknown:
+            refuse_wrong_call(ToolRegistry.aexecute, (tool_call_id, tool_name, arguments, *more), unknown)
         return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments, deps=deps)
 
     def execute_tool(self, name: str | AnyTool, /, *, deps: object = NOT_GIVEN, **arguments: Any) -> Any:

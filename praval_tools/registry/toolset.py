@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -20,10 +20,10 @@ from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.deps import NOT_GIVEN, add_own_deps, use_deps
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.fast_path import FastPathMiss
-from praval_tools.execution.misuse import explain_misuse
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import find_policy_refusal
 from praval_tools.execution.protocols import Dispatcher
+from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
 from praval_tools.names import get_name, shorten_repr
 from praval_tools.registry.bound_tool import BoundTool, make_function
 from praval_tools.registry.export_cache import AgentExporter, ToolExportCache
@@ -153,6 +153,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
+    @checks_own_calls
     def call(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
         """
         Call a tool, given by its name or itself, and return its value.
@@ -173,6 +174,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
                 return self.call(name, **arguments)
         return self._sync_functions[name](arguments)
 
+    @checks_own_calls
     async def acall(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
         if more:
@@ -189,8 +191,13 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         shown = [f"{key}={shorten_repr(value)}" for key, value in zip(names, values, strict=False)] or ["x=…"]
         return f"{label}() takes the tool's arguments by name: {label}({get_name(name)!r}, {', '.join(shown)})."
 
-    def call_json(self, name: str, arguments: str | bytes, *, deps: object = None) -> bytes:
+    @checks_own_calls
+    def call_json(
+        self, name: str, arguments: str | bytes, *more: Never, deps: object = None, **unknown: Never
+    ) -> bytes:
         """Call a tool with JSON text and return its value as JSON text; raises what `call` raises."""
+        if arguments is MISSING or more or unknown:
+            refuse_wrong_call(Toolset.call_json, (name, arguments, *more), unknown)
         if deps is not None:
             with use_deps(self._executor.runtime.registry, deps):
                 return self.call_json(name, arguments)
@@ -202,8 +209,13 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             value = function(parsed)
         return self._executor.encode_result(function.path, value)
 
-    async def acall_json(self, name: str, arguments: str | bytes, *, deps: object = None) -> bytes:
+    @checks_own_calls
+    async def acall_json(
+        self, name: str, arguments: str | bytes, *more: Never, deps: object = None, **unknown: Never
+    ) -> bytes:
         """Call a tool from async code with JSON text and return its value as JSON text."""
+        if arguments is MISSING or more or unknown:
+            refuse_wrong_call(Toolset.acall_json, (name, arguments, *more), unknown)
         if deps is not None:
             with use_deps(self._executor.runtime.registry, deps):
                 return await self.acall_json(name, arguments)
@@ -215,11 +227,11 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             value = await function(parsed)
         return self._executor.encode_result(function.path, value)
 
-    def execute(self, call: ToolCall, *more: Never, deps: object = None) -> ToolResult:
+    @checks_own_calls
+    def execute(self, call: ToolCall, *more: Never, deps: object = None, **unknown: Never) -> ToolResult:
         """Run a call of this agent; every failure is a result."""
-        if more:
-            text = f"execute(ToolCall(name={shorten_repr(call)}, arguments={shorten_repr(more[0])}))"
-            raise TypeError(f"execute() takes one call: {text}.")
+        if call is MISSING or more or unknown:
+            _refuse_execution(Toolset.execute, (call, *more), unknown)
         if deps is not None:
             with use_deps(self._executor.runtime.registry, deps):
                 return self.execute(call)
@@ -228,8 +240,11 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             return self._dispatcher.execute(call)
         return self._executor.execute(call, self._principal, self._fast_cache)
 
-    async def aexecute(self, call: ToolCall, *, deps: object = None) -> ToolResult:
+    @checks_own_calls
+    async def aexecute(self, call: ToolCall, *more: Never, deps: object = None, **unknown: Never) -> ToolResult:
         """Run a call of this agent from async code; every failure is a result."""
+        if call is MISSING or more or unknown:
+            _refuse_execution(Toolset.aexecute, (call, *more), unknown)
         if deps is not None:
             with use_deps(self._executor.runtime.registry, deps):
                 return await self.aexecute(call)
@@ -362,6 +377,14 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         if mode != "inherit" and not len(self._dispatcher.get_toolset(Principal(agent))):
             return f"empty, since {agent!r} itself may call nothing; assign it tools, or delegate with mode='inherit'"
         return f"empty, since mode={mode!r} and tools= leave nothing that they may call"
+
+
+def _refuse_execution(method: Callable[..., object], args: Sequence[object], unknown: Mapping[str, object]) -> Never:
+    """Raise what is wrong with a call of `execute`; of one with name and arguments, how to write it."""
+    if len(args) == 2 and isinstance(args[0], str):
+        text = f"{method.__name__}(ToolCall(name={shorten_repr(args[0])}, arguments={shorten_repr(args[1])}))"
+        raise TypeError(f"{method.__name__}() takes one call: {text}.")
+    refuse_wrong_call(method, args, unknown)
 
 
 def execute_complete(toolset: Toolset, call: ToolCall) -> ToolResult:

@@ -14,6 +14,7 @@ from praval_tools.execution.deps import use_deps
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, build_recorded_call, get_call_id
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
 from praval_tools.runs.open_run import OpenRun, current_run, reset_current_run, use_run
 from praval_tools.runs.recorder import Recorder
@@ -22,6 +23,7 @@ from praval_tools.schema.type_handler import Unencodable
 _MAX_ID_LENGTH: Final = 1_000
 
 
+@explain_misuse
 class Run:
     """
     A journaled run, to be used as a context manager, sync or async: the calls inside are recorded under its id.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import has_type
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_values import replace_surrogates
@@ -77,6 +78,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, tool_call_id=os.urandom(16).hex())
 
 
+@explain_misuse
 class ToolResult(msgspec.Struct, frozen=True):
     """
     The outcome of one call; `success` is true where the tool ran and returned.

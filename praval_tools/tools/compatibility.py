@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from praval_tools.misuse import explain_wrong_calls
 from praval_tools.schema.constraints import compile_cached_validator
 from praval_tools.schema.json_values import to_canonical_json
 
@@ -29,6 +30,7 @@ _UNDERSTOOD_KEYWORDS: Final = frozenset(
 )
 
 
+@explain_wrong_calls
 def compare(old: object, new: object) -> Compatibility:
     """
     Tell whether *new* can replace *old* for whoever calls it and reads its results.

@@ -8,9 +8,12 @@ from typing import Final, Literal, get_args
 
 from attrs import fields, frozen
 
+from praval_tools.misuse import explain_misuse
+
 ContentType = Literal["text", "image", "audio", "resource", "resource_link"]
 
 
+@explain_misuse
 @frozen(kw_only=True)
 class Content:
     """

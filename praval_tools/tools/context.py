@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_a
 from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_union, unwrap_hint
 
@@ -25,6 +26,7 @@ NO_DEPS: Final[Any] = type("NO_DEPS", (), {"__repr__": lambda self: "NO_DEPS", "
 """The deps of a context that has none."""
 
 
+@explain_misuse
 @frozen(kw_only=True)
 class ToolProgress:
     """
@@ -55,6 +57,7 @@ LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "cr
 LOG_LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 
 
+@explain_misuse
 @frozen(kw_only=True)
 class ToolLog:
     """
@@ -96,6 +99,7 @@ def _is_never_cancelled() -> bool:
     return False
 
 
+@explain_misuse
 @frozen(kw_only=True)
 class ToolContext(Generic[Deps]):
     """

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from praval_tools.misuse import ExplainedStructType
+
 AccessOutcome = Literal["allowed", "unknown", "disabled", "forbidden"]
 
 
@@ -65,14 +67,14 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return f"{message}{reason} (rule {self.rule}; {owner}) {self.remedy}".rstrip()
 
 
-class Deny(msgspec.Struct, frozen=True):
+class Deny(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     """A refusal, by a policy or by a person who was asked, with its reason."""
 
     reason: str = ""
     by: str = ""
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     """A policy's request that a person approves the call first."""
 
     reason: str = ""
@@ -114,7 +116,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
 
-class Allow(msgspec.Struct, frozen=True):
+class Allow(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     """
     A person's approval.
 

@@ -10,6 +10,7 @@ import msgspec
 
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
 from praval_tools.forks import FIRST_USE_LOCK
+from praval_tools.misuse import ExplainedStructType
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, copy_json, parse_arguments, preview_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, to_canonical_json
@@ -29,7 +30,7 @@ MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})
 """What the fast check answers where the arguments are not a strict match as they stand."""
 
 
-class ToolDefinition(msgspec.Struct, frozen=True):
+class ToolDefinition(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     """Name, description and JSON Schema of a tool: what a model reads."""
 
     name: str

@@ -13,6 +13,7 @@ from attrs import evolve, field, fields, frozen
 
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import HasName, check_agent_name, check_tool_name, shorten_repr, suggest_names
 from praval_tools.schema.docstrings import extract_description
 from praval_tools.schema.json_values import is_utf8_encodable
@@ -56,6 +57,7 @@ def _to_exception_types(value: object) -> Any:
     return (value,) if isinstance(value, type) else _to_tuple(value)
 
 
+@explain_misuse
 @frozen
 class ToolMetadata:
     """

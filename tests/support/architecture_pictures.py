@@ -39,6 +39,7 @@ JOBS = {
     "lazy_regex": "Patterns",
     "lazy_import": "Late imports",
     "forks": "Forks, locks",
+    "misuse": "Wrong calls",
 }
 """What each package and root module is for, in the words of the picture."""
 
