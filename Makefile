@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-fast plugins lint types docs bench build wheel-test clean
+.PHONY: demo test test-fast conformance plugins lint types docs bench build wheel-test clean
 
 $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -31,6 +31,10 @@ test: $(READY)
 # What to run at every change, in less than a minute: all but the tests that are marked slow, with few examples each.
 test-fast: $(READY)
 	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+# The official conformance suite of the Model Context Protocol, for its tests; needs npm.
+conformance:
+	sh .ci/conformance
 
 # The packages in plugins/, each in an environment of its own.
 plugins: $(READY) build
@@ -58,4 +62,4 @@ wheel-test: build
 	sh .ci/wheel-test $(PYTHON)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-plugins build dist site praval-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-plugins .conformance build dist site praval-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,6 +14,7 @@ import _calls
 import _catalogue
 import _imports
 import _live
+import _mcp
 import _peers
 import _plugins
 import _report
@@ -90,6 +91,10 @@ def _journal_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iter
     return journal_calls.journaling(rounds=8 if quick else 40)
 
 
+def _mcp_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
+    return _mcp.serving(quick)
+
+
 _Part = Callable[[dict[str, str], bool, dict[str, Any]], Iterable[Figure]]
 _PARTS: Final[dict[str, _Part]] = {
     "import": _import_part,
@@ -100,4 +105,5 @@ _PARTS: Final[dict[str, _Part]] = {
     "lookups": _lookup_part,
     "journal": _journal_part,
     "plugins": _plugin_part,
+    "mcp": _mcp_part,
 }

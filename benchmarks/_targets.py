@@ -52,6 +52,7 @@ def shown(value: float, unit: str) -> str:
 
 
 _UNITS: Final = {"us": "µs"}
+_SDK: Final = "the SDK's bare server"
 _BARE: Final = "f(x=…, y=…)"
 
 TARGETS: Final = (
@@ -94,5 +95,13 @@ TARGETS: Final = (
     Target("  … two events each, of raw grouped inserts", "journal:share", 60, "%", "at least", "raw inserts"),
     Target("replay of 10,000 recorded calls", "journal:replay", 0.2, "s"),
     Target("load 50 plugins of 20 tools each", "plugins:loading", 1.5, "x", versus="importing their modules"),
+    Target("tools/call over MCP, stdio", "mcp:stdio:call:ours", 1.25, "x", versus=_SDK),
+    Target("  … audited in memory", "mcp:stdio:call:ours-memory", 1.25, "x", versus=_SDK),
+    Target("  … audited in SQLite", "mcp:stdio:call:ours-sqlite", 1.25, "x", versus=_SDK),
+    Target("tools/call over MCP, HTTP", "mcp:http:call:ours", 1.25, "x", versus=_SDK),
+    Target("  … audited in memory", "mcp:http:call:ours-memory", 1.25, "x", versus=_SDK),
+    Target("  … audited in SQLite", "mcp:http:call:ours-sqlite", 1.25, "x", versus=_SDK),
+    Target("tools/list of 1,000 tools over MCP, stdio", "mcp:stdio:list:ours", 1, "x", versus=_SDK),
+    Target("tools/list of 1,000 tools over MCP, HTTP", "mcp:http:list:ours", 1, "x", versus=_SDK),
     Target("import praval_tools", "import:ours", 1.5, "x", versus="import attrs, cattrs, pluggy"),
 )
