@@ -357,6 +357,8 @@ class Recording:
                 )
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
+            elif (left := self._by_position.get(query.parent_id)) and left[0] is entry:
+                left.popleft()
             entry.was_requested = entry.is_matched = True
             if query.call_id is not None:
                 self._by_requested_id[query.call_id] = entry
@@ -403,7 +405,7 @@ class Recording:
             return known  # matched under this id before, whatever its own is
         if self._match_mode == "position":
             left = self._by_position.get(query.parent_id)
-            return left.popleft() if left else None
+            return left[0] if left else None  # of a mismatch, the position is that of the next call, too
         if query.call_id is not None:
             known = self.entries.get(query.call_id)
             if known is not None or self._match_mode == "id":

@@ -172,6 +172,16 @@ class TestMatching:
         with rig.registry.run("r", "position"), pytest.raises(ReplayMismatchError):
             rig.call("b", 2)
 
+    def test_a_position_outlives_a_mismatch(self, rig: Rig) -> None:
+        """A call that is not the recorded one takes nobody's place: a program that goes on repeats no effect."""
+        with rig.registry.run("r", "position"):
+            rig.call("a", 1)
+        with rig.registry.run("r", "position"):
+            with pytest.raises(ReplayMismatchError):
+                rig.call("b", 2)
+            assert rig.call("c", 1).replayed
+        assert [1] == rig.ran
+
     def test_position_of_nested_calls(self, rig: Rig) -> None:
         """Calls from inside of a replayed call have no place among its neighbours."""
         add_outer_tool(rig)
