@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Unpack
 from weakref import ref
 
 from msgspec.structs import replace
 
 from praval_tools.access import commands
+from praval_tools.access.permissions import SwitchTarget
 from praval_tools.access.queries import compute_stats, find_tool, search_tools, select_tools
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
@@ -189,6 +190,24 @@ class ToolCatalogue:
     def get_tool_definitions_dict(self) -> list[dict[str, Any]]:
         """Return name, description and schema of every tool as dicts."""
         return [definition.to_dict() for definition in self.get_tool_definitions()]
+
+    def disable(
+        self, name: object = None, *, by: object = None, reason: str = "", **target: Unpack[SwitchTarget]
+    ) -> None:
+        """Switch off a tool, namespace, category or tag, for everybody."""
+        self._changes.switch(False, name, by, reason, target)
+
+    def enable(
+        self, name: object = None, *, by: object = None, reason: str = "", **target: Unpack[SwitchTarget]
+    ) -> None:
+        """Switch a tool, namespace, category or tag on again."""
+        self._changes.switch(True, name, by, reason, target)
+
+    def disable_by_tags(
+        self, *, any: Collection[str] = (), all: Collection[str] = (), by: object = None, reason: str = ""
+    ) -> list[str]:
+        """Switch off each tool that has one of the tags *any*, and every one of *all*; returns the tools' names."""
+        return self._changes.disable_by_tags(any, all, by, reason)
 
     def configure(self, tool: object, *, by: object = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
         """Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error."""

@@ -124,20 +124,33 @@ class CallDispatcher:
                 self._executor.runtime, [(call, self.aexecute) for call in calls], max_parallel
             )
 
-    def execute_tool_calls(self, tool_calls: Sequence[object], agent: object) -> dict[str, str]:
+    def execute_tool_calls(self, tool_calls: Sequence[object], agent: object, deps: object) -> dict[str, str]:
         """Run the calls in a list of a provider's; returns what a model reads of each, by its id."""
-        calls: list[ToolCall] = load("praval_tools.formats.conversion").read_call_list(tool_calls)
+        calls = _read_calls(tool_calls)
         execute = self._execute_as_running if agent is None else self.get_agent_toolset(agent).execute
-        results = run_batch(self._executor.runtime, [(call, execute) for call in calls], None)
-        return {str(call.tool_call_id): result.for_model() for call, result in zip(calls, results, strict=True)}
+        with use_deps(self._registry, deps):
+            results = run_batch(self._executor.runtime, [(call, execute) for call in calls], None)
+        return _collect_texts(calls, results)
+
+    async def aexecute_tool_calls(self, tool_calls: Sequence[object], agent: object, deps: object) -> dict[str, str]:
+        """Run the calls in a list of a provider's from async code."""
+        calls = _read_calls(tool_calls)
+        execute = self._aexecute_as_running if agent is None else self.get_agent_toolset(agent).aexecute
+        with use_deps(self._registry, deps):
+            results = await run_batch_async(self._executor.runtime, [(call, execute) for call in calls], None)
+        return _collect_texts(calls, results)
 
     def _execute_as_running(self, call: ToolCall) -> ToolResult:
         if call.agent is not None:
             return self.execute(call)
-        principal = get_current_principal()
-        if principal is not None:
-            call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+        call, principal = _make_call_of_running(call)
         return self._executor.execute(call, principal, self._find_fast_cache(principal))
+
+    async def _aexecute_as_running(self, call: ToolCall) -> ToolResult:
+        if call.agent is not None:
+            return await self.aexecute(call)
+        call, principal = _make_call_of_running(call)
+        return await self._executor.aexecute(call, principal, self._find_fast_cache(principal))
 
     def call_tool(self, name: str, deps: object, arguments: dict[str, object]) -> object:
         """Call a tool as who is running and return its value, or raise the typed error."""
@@ -178,3 +191,21 @@ def _make_call(principal: Principal | None, call_id: str, name: str, arguments: 
     if principal is None:
         return ToolCall(call_id, name, arguments)
     return ToolCall(call_id, name, arguments, principal.agent, None, principal.chain)
+
+
+def _make_call_of_running(call: ToolCall) -> tuple[ToolCall, Principal | None]:
+    """Return a call that names no agent as one of who is running, and who that is."""
+    principal = get_current_principal()
+    if principal is not None:
+        call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+    return call, principal
+
+
+def _read_calls(tool_calls: Sequence[object]) -> list[ToolCall]:
+    calls: list[ToolCall] = load("praval_tools.formats.conversion").read_call_list(tool_calls)
+    return calls
+
+
+def _collect_texts(calls: list[ToolCall], results: list[ToolResult]) -> dict[str, str]:
+    """Return what a model reads of each result, by the id of its call."""
+    return {str(call.tool_call_id): result.for_model() for call, result in zip(calls, results, strict=True)}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, Unpack, overload
 from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
 from praval_tools.access.grants import get_grant_record, list_grants, plan_revocation
-from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
+from praval_tools.access.permissions import Block, Grant, GrantTerms
 from praval_tools.access.problems import RegistryProblem, find_problems
 from praval_tools.access.queries import describe_tool, list_callable_tools, list_enabled_tools
 from praval_tools.access.state import AccessState
@@ -207,24 +207,6 @@ class ToolRegistry(ToolCatalogue):
         """Stop sharing a tool."""
         self._changes.change_tool("unshare", tool, by, reason, commands.plan_unshare)
 
-    def disable(
-        self, name: object = None, *, by: object = None, reason: str = "", **target: Unpack[SwitchTarget]
-    ) -> None:
-        """Switch off a tool, namespace, category or tag, for everybody."""
-        self._changes.switch(False, name, by, reason, target)
-
-    def enable(
-        self, name: object = None, *, by: object = None, reason: str = "", **target: Unpack[SwitchTarget]
-    ) -> None:
-        """Switch a tool, namespace, category or tag on again."""
-        self._changes.switch(True, name, by, reason, target)
-
-    def disable_by_tags(
-        self, *, any: Collection[str] = (), all: Collection[str] = (), by: object = None, reason: str = ""
-    ) -> list[str]:
-        """Switch off each tool that has one of the tags *any*, and every one of *all*; returns the tools' names."""
-        return self._changes.disable_by_tags(any, all, by, reason)
-
     @property
     def limits(self) -> Limits:
         """How often and how many at once: limits per agent, tool, or both."""
@@ -348,9 +330,17 @@ class ToolRegistry(ToolCatalogue):
         """Run calls side by side from async code."""
         return await self._dispatcher.aexecute_batch(calls, max_parallel, deps)
 
-    def execute_tool_calls(self, tool_calls: Sequence[object], agent: str | Agent | None = None) -> dict[str, str]:
+    def execute_tool_calls(
+        self, tool_calls: Sequence[object], agent: str | Agent | None = None, *, deps: object = None
+    ) -> dict[str, str]:
         """Run a provider's calls, such as `message.tool_calls`; returns what a model reads of each, by call id."""
-        return self._dispatcher.execute_tool_calls(tool_calls, agent)
+        return self._dispatcher.execute_tool_calls(tool_calls, agent, deps)
+
+    async def aexecute_tool_calls(
+        self, tool_calls: Sequence[object], agent: str | Agent | None = None, *, deps: object = None
+    ) -> dict[str, str]:
+        """Run a provider's calls from async code; returns what a model reads of each, by call id."""
+        return await self._dispatcher.aexecute_tool_calls(tool_calls, agent, deps)
 
     def get_schemas(self, tool_name: str | None = None, api_format: str = "openai-chat") -> list[dict[str, Any]]:
         """Return every tool that is not disabled, or one, in a provider's format; for an agent's own see `schemas`."""

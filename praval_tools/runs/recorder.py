@@ -110,7 +110,8 @@ class Recorder:
             if entry is None:
                 return None
             path = fast_call.fast_path
-            return build_replayed_result(entry, entry.call_id, path.tool, path.fast_path.max_result_size)
+            result = build_replayed_result(entry, entry.call_id, path.tool, path.fast_path.max_result_size)
+            return replace(result, run_id=run.run_id)
         finally:
             run.active_calls.pop()
             run.release_if_idle()
@@ -149,10 +150,10 @@ class Recorder:
             status_before, result_id = entry.status, call.tool_call_id or entry.call_id
             if status_before == "done":
                 max_size = None if tool is None else self.runtime.get_max_result_size(tool)
-                return build_replayed_result(entry, result_id, tool, max_size)
+                return replace(build_replayed_result(entry, result_id, tool, max_size), run_id=run.run_id)
             if status_before == "new" and run.is_full:
                 run.recording.release_match(entry)
-                return build_full_run_result(run.run_id, run.event_count, call)
+                return replace(build_full_run_result(run.run_id, run.event_count, call), run_id=run.run_id)
             progress.call = ToolCall(
                 entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, request.parent_id,
                 call.reason, call.engine,
@@ -165,7 +166,7 @@ class Recorder:
                 result = yield from self._record_in_run(progress, steps, context, tool)
             if can_match_again(status_before, entry.status):
                 run.recording.release_match(entry)
-            return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
+            return replace(result, tool_call_id=result_id, run_id=run.run_id)
         finally:
             for entry in held:
                 run.recording.release(entry)

@@ -100,6 +100,7 @@ class ToolResult(msgspec.Struct, frozen=True):
         exception: What the tool raised, as it is; for the host program alone.
         max_size: Characters of the value that a model sees; None: all.
         approval_id: The id of the request that waits, where the outcome is `approval_required`.
+        run_id: The journaled run that the call belongs to; None outside runs.
     """
 
     tool_call_id: str | None
@@ -117,6 +118,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     exception: BaseException | None = None
     max_size: int | None = None
     approval_id: str | None = None
+    run_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.error is not None and self.outcome is Outcome.OK:  # made by hand, with nothing but an error

@@ -1,5 +1,6 @@
 """The ToolRegistry seed: `execute_tool_calls` and `get_schemas` of its registry, with our package."""
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from toolregistry_functions import divide, multiply
 
-from praval_tools import Tool, ToolCall, ToolRegistry, ToolUsageError, UnknownToolError
+from praval_tools import Tool, ToolCall, ToolContext, ToolRegistry, ToolUsageError, UnknownToolError
 
 
 @pytest.fixture
@@ -55,6 +56,38 @@ class TestExecuteToolCalls:
         assert "ZeroDivisionError" in answers["b"]
         assert "is not JSON" in answers["c"]
         assert "1.0" == answers["d"]
+
+    def test_from_async_code(self, registry: ToolRegistry) -> None:
+        """
+        The async form gives the same texts, of an agent and of the operator, and runs async tools side by side.
+        """
+        registry.assign_tool_to_agent("multiply", "student")
+        calls = [call("a", "multiply", {"a": 2, "b": 3}), call("b", "divide", {"a": 1, "b": 4})]
+
+        async def run() -> list[dict[str, str]]:
+            return [
+                await registry.aexecute_tool_calls(calls),
+                await registry.aexecute_tool_calls(calls, agent="student"),
+            ]
+
+        assert [registry.execute_tool_calls(calls), registry.execute_tool_calls(calls, agent="student")] == asyncio.run(
+            run()
+        )
+
+    def test_deps_reach_the_tools(self, registry: ToolRegistry) -> None:
+        """
+        What the program passes as `deps` is there for tools that declare it, in both forms.
+        """
+
+        @registry.tool("tenant")
+        def tenant(context: ToolContext[str]) -> str:
+            """Name the tenant."""
+            return context.deps
+
+        calls = [call("a", "tenant", {})]
+
+        assert {"a": "acme"} == registry.execute_tool_calls(calls, deps="acme")
+        assert {"a": "acme"} == asyncio.run(registry.aexecute_tool_calls(calls, deps="acme"))
 
     def test_results_are_cut(self, registry: ToolRegistry) -> None:
         """
