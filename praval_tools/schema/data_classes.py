@@ -227,6 +227,8 @@ def _clean_model_schema(node: Any, references: Mapping[str, str]) -> Any:
         return node
     cleaned = map_subschemas(node, lambda inner: _clean_model_schema(inner, references))
     cleaned.pop("title", None)
+    if cleaned.get("writeOnly") is True:
+        cleaned.pop("default", None)
     if "$ref" in cleaned:
         cleaned["$ref"] = references.get(cleaned["$ref"], cleaned["$ref"])
     return cleaned

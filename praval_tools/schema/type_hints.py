@@ -338,6 +338,13 @@ class Secret:
 
     __slots__ = ()
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: object, handler: Callable[[object], dict[str, object]]
+    ) -> object:
+        """Say of a field of a pydantic model what the schema says of every other place."""
+        return {**handler(core_schema), "writeOnly": True}
+
     def __repr__(self) -> str:
         return "Secret()"
 

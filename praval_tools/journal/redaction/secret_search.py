@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from binascii import a2b_base64
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -192,6 +193,8 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
         part = stack.pop()
         if isinstance(part, str):
             yield part
+            if decoded := _decode_base64(part):  # bytes, which errors quote as they are
+                yield decoded
             if "=" in part:  # cookies, and the query of a URL
                 yield from (pair.partition("=")[2].strip() for pair in _PAIR_SEPARATOR.split(part))
             if (schemes := _AUTH_SCHEMES.match(part)) is not None:
@@ -206,6 +209,14 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
             stack.append(part.decode("utf-8", "surrogateescape"))
         elif part is not None and not isinstance(part, bool):
             yield format_scalar(part)
+
+
+def _decode_base64(text: str) -> str:
+    """Return the text of which *text* is the base64; empty where it is none."""
+    try:
+        return a2b_base64(text, strict_mode=True).decode() if len(text) % 4 == 0 else ""
+    except ValueError:
+        return ""
 
 
 def format_scalar(value: object) -> str:

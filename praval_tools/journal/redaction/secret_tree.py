@@ -121,7 +121,8 @@ def build_secret_tree(
 
 def _mark_unknown_members_secret(node: SecretNode) -> None:
     """Make the members that *node* does not know secret, where it has secrets."""
-    if node.contains_secrets and not node.secret and (node.members or node.items is not None):
+    has_known_members = node.members or node.items is not None or node.additional is not None
+    if node.contains_secrets and not node.secret and has_known_members:
         node.container_type = list if node.items is not None or 0 in node.members else dict
         if node.container_type is dict and node.additional is None:
             node.additional = SecretNode(secret=True)
