@@ -8,7 +8,7 @@ from contextlib import aclosing, closing, contextmanager
 import msgspec
 
 from praval_tools.errors import ModelError, ToolUsageError
-from praval_tools.execution.context import current_call
+from praval_tools.execution.context import current_call, resolve_caller
 from praval_tools.execution.deps import get_deps, use_deps
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.response_fields import assign_call_ids, to_plain_data
@@ -216,7 +216,8 @@ class ToolLoop:
         try:
             outer_call = current_call()
             parent_id = None if outer_call is None else outer_call.tool_call_id
-            model_log = ModelLog(open_run.recorder, open_run, self.agent.principal, parent_id)
+            principal = resolve_caller(self.agent.principal)  # inside delegated work the chain is part of it
+            model_log = ModelLog(open_run.recorder, open_run, principal, parent_id)
             conversation, first_item = model_log.begin_loop(
                 conversation, self._get_model_name(), owns_run=own_run is not None
             )

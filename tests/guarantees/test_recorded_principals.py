@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,33 @@ class TestLoops:
         assert "for intern" == ask(bank.registry.agent("intern"))
         bank.restart()
         assert ["for the principal", "for intern"] == [ask(bank.sub), ask(bank.registry.agent("intern"))]
+
+
+class TestLoops:
+    def test_inside_delegated_work(self, bank: Bank) -> None:
+        """A loop of a handle that was made outside is one of the chain: it finds no replies of the agent alone."""
+        assert "The code is 7." == ToolLoop(bank.boss, fake_model("The code is 7.")).run("Go.", "R").text
+        inner, contexts = ToolLoop(bank.boss, fake_model("I do not know.")), list[Context]()
+
+        @bank.registry.tool("leave", shared=True)
+        def leave() -> None:
+            """Leave work behind."""
+            contexts.append(copy_context())
+
+        worker = Agent("worker", registry=bank.registry, function=lambda: inner.run("Go.", "R").text)
+        bank.sub.delegate("boss").call("leave")
+        assert "I do not know." == contexts[0].run(worker)
+
+    def test_name_the_chain(self, bank: Bank) -> None:
+        """What is recorded of a loop that a tool runs with such a handle says for whom it was."""
+        inner = ToolLoop(bank.boss, fake_model("Done."))
+
+        @bank.registry.tool("work", shared=True)
+        def work() -> str:
+            """Run the loop."""
+            return inner.run("Go.", "R").text
+
+        caller = bank.registry.agent("lead").delegate("helper")
+        assert "Done." == caller.call("work")
+        (began,) = bank.registry.journal.read(type="loop_began")  # type: ignore[union-attr]
+        assert caller.delegate("boss").principal.delegation_digest == began.event.principal  # type: ignore[union-attr]
