@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVarTuple
 
@@ -249,6 +249,22 @@ class AccessChanges:
             lambda state, actor: commands.plan_switch(state, on, text, target, actor, reason),
             text,
         )
+
+    def configure_namespace(self, namespace: str, changes: Mapping[str, object], by: object, reason: str) -> None:
+        """
+        Override fields of the metadata of each tool that is in a namespace.
+
+        Raises:
+            UnknownToolError: No tool is in it.
+        """
+
+        def plan_all(state: AccessState, actor: str) -> commands.EventList:
+            _, name = commands.resolve_switch_target(state, None, {"namespace": namespace}, False)
+            tools = state.get_tools_by_label("namespace", name)
+            plans = [commands.plan_configuration(state, tool, changes, actor, reason) for tool in tools]
+            return [event for plan in plans for event in plan]
+
+        self.commit("configure", by, plan_all)
 
     def disable_by_tags(self, any_of: Collection[str], all_of: Collection[str], by: object, reason: str) -> list[str]:
         """Disable each tool that has one of some tags, and every one of others; return their names."""

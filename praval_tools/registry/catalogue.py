@@ -209,9 +209,23 @@ class ToolCatalogue:
         """Switch off each tool that has one of the tags *any*, and every one of *all*; returns the tools' names."""
         return self._changes.disable_by_tags(any, all, by, reason)
 
-    def configure(self, tool: object, *, by: object = None, reason: str = "", **changes: Unpack[ToolFields]) -> None:
-        """Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error."""
-        self._changes.change_tool("configure", tool, by, reason, commands.plan_configuration, changes)
+    def configure(
+        self, tool: object = None, *, namespace: str | None = None, by: object = None, reason: str = "",
+        **changes: Unpack[ToolFields],
+    ) -> None:  # fmt: skip
+        """
+        Override fields of a tool's metadata, for tools that others wrote; an unknown field is an error.
+
+        Args:
+            tool: The tool.
+            namespace: Instead of one tool, each that is in this namespace now; all of them or none.
+        """
+        if (tool is None) == (namespace is None):
+            raise ToolUsageError("configure() takes one tool, or namespace=…: configure('add', timeout=5).")
+        if namespace is None:
+            self._changes.change_tool("configure", tool, by, reason, commands.plan_configuration, changes)
+        else:
+            self._changes.configure_namespace(namespace, changes, by, reason)
 
     def get_registry_stats(self) -> dict[str, Any]:
         """Return the counts that Praval's registry gives."""
