@@ -25,6 +25,7 @@ from praval_tools.cli.common import (
     json_option,
     traceback_option,
 )
+from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.config.app import read_app_config
 from praval_tools.errors import ConfigError, ToolError
@@ -85,6 +86,12 @@ def load_app_registry(ctx: click.Context) -> ToolRegistry:
         registry = get_tool_registry()  # the plugins fill it
     get_runtime(registry).access_store.before_first_look = None  # each command decides: a look writes nothing
     return registry
+
+
+def note_missing_app(ctx: click.Context) -> None:
+    """Print a note where no app is named: what the program declares is not known then."""
+    if find_app_spec(ctx) is None:
+        print_note("no app is named, so only installed plugins are known; name yours: --app MODULE:REGISTRY.")
 
 
 def load_registry(spec: str) -> ToolRegistry:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from praval_tools import Decision, Outcome, ToolArgumentsError, ToolCall, ToolResult
-from praval_tools.cli.app_option import app_options, complete_agent, complete_tool
+from praval_tools.cli.app_option import app_options, complete_agent, complete_tool, note_missing_app
 from praval_tools.cli.common import (
     EXIT_NOT_WRITTEN,
     EXIT_OK,
@@ -121,6 +121,8 @@ def why_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str, 
     """
     registry = open_selected_registry(ctx)
     warn_if_undeclared(registry, agent)
+    if tool not in registry.state.tools or agent not in registry.agents:
+        note_missing_app(ctx)
     decision = registry.explain(agent, tool, parse_words(words, registry.get_tool(tool)) if words else None)
     if decision.rule == ToolArgumentsError.code:
         raise UsageError(decision.reason)

@@ -9,7 +9,7 @@ import click
 from attrs import field, frozen
 
 from praval_tools import ToolRegistry, plugin_reports
-from praval_tools.cli.app_option import complete_agent, complete_tool, load_app_registry, report_options
+from praval_tools.cli.app_option import complete_agent, complete_tool, find_app_spec, load_app_registry, report_options
 from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, UsageError
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME, locate_journal, open_selected_registry
 from praval_tools.cli.output import print_json, print_message, print_note, print_result, report_effect, to_cell
@@ -92,7 +92,10 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
     registry = open_selected_registry(ctx, is_change=True, create_journal=True)
     result, notes = _run_change(registry, change)
     journal = registry.journal.name if registry.journal is not None else str(location.path)
-    _print_change(ctx, result, notes, journal, as_json=as_json, has_own_journal=own is not None)
+    hint = "" if own is not None else f" Your program sees it with ToolRegistry(journal={journal!r})"
+    if hint and find_app_spec(ctx) is None:
+        hint += " and load_plugins(registry)"
+    _print_change(ctx, result, notes, journal, as_json=as_json, hint=hint and f"{hint}.")
 
 
 def _run_change(
@@ -119,7 +122,7 @@ def _print_change(
     journal: str | None,
     *,
     as_json: bool,
-    has_own_journal: bool = False,
+    hint: str = "",
 ) -> None:
     for note in notes:
         print_note(note)
@@ -131,7 +134,6 @@ def _print_change(
         else:
             print_result(to_cell(result.text))
     if journal is not None and not as_json:
-        hint = "" if has_own_journal else f" Your program sees it with ToolRegistry(journal={journal!r})."
         print_message(f"Recorded in the journal {journal!r}.{hint}", "dim")
 
 

@@ -7,7 +7,7 @@ import json
 import click
 
 from praval_tools import Grant, ToolRegistry
-from praval_tools.cli.app_option import complete_agent, complete_tool, report_options
+from praval_tools.cli.app_option import complete_agent, complete_tool, note_missing_app, report_options
 from praval_tools.cli.changes import ChangeResult, change_command
 from praval_tools.cli.common import JsonObject, UsageError
 from praval_tools.cli.journal_option import open_selected_registry
@@ -34,6 +34,8 @@ def grants_command(ctx: click.Context, *, agent: str | None, tool: str | None, a
     grants = registry.grants(agent=agent, tool=tool)
     if agent is not None:
         warn_if_undeclared(registry, agent)
+    if not grants:
+        note_missing_app(ctx)
     if as_json:
         print_json([_grant_to_json(registry, grant) for grant in grants])
     elif grants:

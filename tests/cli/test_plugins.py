@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_rig import App, Run, app, run  # noqa: F401
-from plugin_rig import Site, site  # noqa: F401
+from plugin_rig import Site, site, write_tool  # noqa: F401
 
 import praval_tools
 from praval_tools import ToolRegistry, use_registry
@@ -258,3 +258,31 @@ def praval_tools_commands(cli):
         monkeypatch.setenv("PRAVAL_TOOLS_PLUGINS", "")
 
         assert (2, "") == run("hello")[:2]
+
+
+class TestWithoutAnApp:
+    """Only plugins are installed, and the user has named no registry."""
+
+    @pytest.fixture(autouse=True)
+    def installed(self, site: Site) -> None:
+        """A plugin with one tool."""
+        site.install("acme", write_tool("acme_one"))
+
+    def test_what_is_unknown_says_that_no_app_is_named(self, run: Run, tmp_path: Path) -> None:
+        """
+        `why` of an unknown tool or agent, and `grants` that finds none, say how to name the program's registry.
+        """
+        note = "Note: no app is named, so only installed plugins are known; name yours: --app MODULE:REGISTRY.\n"
+        ToolRegistry(journal=str(tmp_path / "own.db")).close()
+
+        assert note in run("why", "ann", "wire_money", "--journal", str(tmp_path / "own.db"))[2]
+        assert note in run("grants", "--journal", str(tmp_path / "own.db"))[2]
+
+    def test_an_assignment_says_how_the_program_sees_it(self, run: Run) -> None:
+        """
+        A plugin's tool is in a program's own registry once that loads plugins, so the hint says `load_plugins`.
+        """
+        code, _, err = run("assign", "acme_one", "ann")
+
+        assert (code, True) == (0, "ToolRegistry(journal='praval_tools.db') and load_plugins(registry).\n" in err)
+        assert "no app is named" not in run("grants")[2]
