@@ -47,7 +47,8 @@ def describe_event(event: object) -> EventText:
 
 
 def _get_agent(event: events.CallEvent | events.LoopEvent) -> str:
-    return event.agent or OPERATOR
+    """Return who did it, with those on whose behalf, where the event says for whom."""
+    return " for ".join((event.agent or OPERATOR, *getattr(event, "chain", ())))
 
 
 def _get_rule(decision: RecordedDecision | None) -> str:

@@ -14,6 +14,8 @@ import pytest
 from cli_journal_rig import JOURNAL, fill_journal, read_events, run_app
 from cli_rig import ENV, App, Run, app, run  # noqa: F401
 
+from praval_tools import ToolCall, ToolRegistry
+
 
 class TestAudit:
     def test_a_line_per_event(self, run: Run, app: App) -> None:
@@ -51,6 +53,29 @@ class TestAudit:
         env = {**ENV, "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "80"}
         command = [sys.executable, "-m", "praval_tools", "audit", *JOURNAL]
         assert "(password=" in subprocess.run(command, env=env, capture_output=True, text=True, timeout=60).stdout
+
+    def test_calls_for_others(self, run: Run, app: App) -> None:
+        """
+        Who called is named with those for whom: a call, a refusal and a request for an approval.
+        """
+        with ToolRegistry(journal="work.db") as registry:
+            helper = registry.agent("boss").delegate("helper", mode="inherit")
+
+            @registry.tool(owned_by="boss")
+            def look() -> int:
+                """Look."""
+                return 1
+
+            helper.call("look")
+            registry.configure("look", requires_approval=True)
+            helper.execute(ToolCall("1", "look", {}))
+            registry.block("look", "boss")
+            helper.execute(ToolCall("2", "look", {}))
+        out = run("audit", "--tool", "look", *JOURNAL)[1].splitlines()
+        called = [line.split()[2:] for line in out if line.split()[2] == "helper" and "  ok, " not in line]
+
+        assert [["helper", "for", "boss", "look"]] * 4 == [words[:4] for words in called]
+        assert ["call", "approval", "approval_required", "forbidden"] == [words[4] for words in called]
 
     def test_json_lines(self, run: Run, app: App) -> None:
         """
