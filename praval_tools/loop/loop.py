@@ -147,9 +147,11 @@ class ToolLoop:
     ) -> Generator[LoopEvent]:
         with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
             resources = self._build_resources(deps, stream)
+            if first_item is not None or model_log is None:
+                self._check_deps(deps)
             if first_item is not None and resources.store is not None:
                 _raise_write_error(resources.store.append([first_item])[0])
-            effects = self._build_state_machine(conversation, model_log, stream=stream)
+            effects = self._build_state_machine(conversation, model_log, deps, stream=stream)
             with closing(drive(effects, resources)) as events:
                 yield from events
 
@@ -181,9 +183,11 @@ class ToolLoop:
     ) -> AsyncGenerator[LoopEvent]:
         with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
             resources = self._build_resources(deps, stream)
+            if first_item is not None or model_log is None:
+                self._check_deps(deps)
             if first_item is not None and resources.store is not None:
                 _raise_write_error((await resources.store.aappend([first_item]))[0])
-            effects = self._build_state_machine(conversation, model_log, stream=stream)
+            effects = self._build_state_machine(conversation, model_log, deps, stream=stream)
             async with aclosing(drive_async(effects, resources)) as events:
                 async for event in events:
                     yield event
@@ -226,11 +230,14 @@ class ToolLoop:
             if own_run is not None:
                 own_run.__exit__(None, None, None)
 
-    def _build_resources(self, deps: object, stream: bool) -> LoopResources:
+    def _check_deps(self, deps: object) -> None:
+        """Refuse to ask a model for calls of tools that need deps where there are none."""
         with use_deps(self.agent.registry, deps):  # rather than when the model has asked for a call
             for tool in self.agent.registry.get_tools_for_agent(self.agent):
                 if has_matching_tags(tool, self._tags, self._excluded_tags):
                     choose_deps(tool.name, tool.implementation.deps_hint, get_deps(self.agent.registry))
+
+    def _build_resources(self, deps: object, stream: bool) -> LoopResources:
         return LoopResources(
             model=self.model,
             read_reply=self._read_reply,
@@ -242,11 +249,15 @@ class ToolLoop:
         )
 
     def _build_state_machine(
-        self, conversation: JsonObject, model_log: ModelLog | None, *, stream: bool
+        self, conversation: JsonObject, model_log: ModelLog | None, deps: object, *, stream: bool
     ) -> LoopEffects:
+        def export_tools() -> list[JsonObject]:
+            self._check_deps(deps)  # of a loop that goes on: replies and results that are recorded need none
+            return self._export_tools()
+
         options = msgspec.structs.replace(self._options, instructions=conversation["instructions"], stream=stream)
         machine = LoopStateMachine(
-            options, self._export_tools, self._is_offered, now=self._runtime.clock.monotonic, model_log=model_log
+            options, export_tools, self._is_offered, now=self._runtime.clock.monotonic, model_log=model_log
         )
         return machine.run_loop(conversation["messages"])
 

@@ -264,6 +264,20 @@ class TestLoop:
 
         assert [] == model.requests
 
+    def test_a_recorded_loop_needs_none(self, registry: ToolRegistry) -> None:
+        """A finished loop gives its recorded result again without deps; what asks the model again needs them."""
+        registry.journal = "memory"
+        ann = registry.agent("ann")
+        script = fake_model(("pay", {"amount": 5}), "done")
+        result = ToolLoop(ann, script).run("Pay.", "finished", deps=Bank("mine"))
+        ToolLoop(ann, fake_model(("pay", {"amount": 5})), max_steps=1).run("Pay.", "half", deps=Bank("mine"))
+
+        assert "done" == result.text == ToolLoop(ann, fake_model()).resume("finished").text
+        assert "done" == asyncio.run(ToolLoop(ann, fake_model()).aresume("finished")).text
+        with pytest.raises(ToolUsageError, match=r"loop.resume\(…, deps=…\)"):
+            ToolLoop(ann, fake_model("done")).resume("half")
+        assert "done" == ToolLoop(ann, fake_model("done")).resume("half", deps=Bank("mine")).text
+
 
 class TestSilence:
     def test_nothing_shows_them(self, registry: ToolRegistry, tmp_path: Any) -> None:
