@@ -227,6 +227,17 @@ class TestSchema:
             assert SCHEMA_REVISION == context.get_current_revision()
         engine.dispose()
 
+    def test_an_older_file_is_migrated(self, filled: Path) -> None:
+        """A journal of the first release opens, keeps its records, and can hold tokens."""
+        with closing(sqlite3.connect(filled)) as old:
+            old.executescript(
+                "DROP TABLE journal_tokens; UPDATE journal_version SET version_num = '0001'; PRAGMA user_version = 1"
+            )
+
+        with SqlStore(filled) as store:
+            assert 0 < store.count()
+            assert [] == store.tokens.list_tokens()
+
     def test_the_newest_migration_is_the_version(self) -> None:
         """A new migration without a new version would never run."""
         config = Config()

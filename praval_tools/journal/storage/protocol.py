@@ -293,3 +293,44 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Write what waits, and release everything; safe to call twice."""
+
+
+class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A bearer token as it is stored, from which it cannot be made again.
+
+    Args:
+        id: Its first part, by which it is listed and revoked.
+        agent: The agent for which it stands.
+        salt: What is hashed before its secret part.
+        digest: The hash of both.
+        created: When it was made.
+        expires: From when on it counts no more; None: it does not expire.
+    """
+
+    id: str
+    agent: str
+    salt: bytes
+    digest: bytes
+    created: datetime
+    expires: datetime | None = None
+
+
+class TokenStorage(Protocol):
+    """Where tokens are kept, for every process that uses the same place."""
+
+    def find_token(self, token_id: str) -> TokenRow | None:
+        """Return a token as it is stored now, or None where there is none."""
+        ...
+
+    def list_tokens(self) -> list[TokenRow]:
+        """Return the tokens, the oldest first."""
+        ...
+
+    def add_token(self, row: TokenRow) -> None:
+        """Store a token; return when it is durable."""
+        ...
+
+    def delete_token(self, token_id: str) -> bool:
+        """Forget a token; tell whether there was one."""
+        ...

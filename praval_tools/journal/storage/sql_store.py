@@ -32,6 +32,7 @@ from praval_tools.journal.storage.rows import to_microseconds
 from praval_tools.journal.storage.sqlite import LOCK_TIMEOUT, SqliteDatabase
 from praval_tools.journal.storage.sqlite_file import get_lock_folder, prepare_file
 from praval_tools.journal.storage.tables import store
+from praval_tools.journal.storage.token_table import TokenTable
 from praval_tools.journal.storage.write_requests import FutureWriteRequest, LoopBatcher, ThreadWriteRequest
 from praval_tools.journal.storage.writer import WriterThread
 
@@ -54,6 +55,7 @@ class SqlStore:
         self._writer = WriterThread(self._database)
         self._loop_batcher = LoopBatcher(self._writer.submit)
         self._leases = FileRunLeases(get_lock_folder(path), str(path))
+        self.tokens = TokenTable(self._database)
         self._closed = False
         # also at the interpreter's end: what was submitted and not waited for is written then
         self._finalizer = weakref.finalize(self, _close_all, self._writer, self._leases, self._database)

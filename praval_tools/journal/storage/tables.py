@@ -7,7 +7,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-SCHEMA_REVISION: Final = "0001"
+SCHEMA_REVISION: Final = "0002"
 """The revision of the schema that this version reads and writes: the head of the migrations."""
 
 VERSION_TABLE: Final = "journal_version"
@@ -72,6 +72,16 @@ store: Final = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("forgotten", sa.BigInteger, nullable=False),
+)
+tokens: Final = sa.Table(
+    "journal_tokens",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("salt", sa.LargeBinary, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+    sa.Column("expires", sa.BigInteger),
 )
 
 

@@ -1,0 +1,80 @@
+"""A file of bearer tokens, for registries whose journal keeps none."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from praval_tools.errors import JournalFileError
+from praval_tools.journal.storage.atomic_files import write_atomically
+from praval_tools.journal.storage.file_locks import hold_lock
+from praval_tools.journal.storage.protocol import TokenRow
+
+
+class TokenFile:
+    """
+    The tokens in a JSON file that only its user can read; see `TokenStorage`.
+
+    Every change replaces the file, so a reader sees the old tokens or the new ones, and reads it only when it changed.
+
+    Args:
+        path: The file; created with the first token, in a folder that exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._read_version: tuple[int, int, int] | None = None
+        self._tokens: dict[str, TokenRow] = {}
+
+    def find_token(self, token_id: str) -> TokenRow | None:
+        """Return a token, or None where there is none."""
+        return self._read().get(token_id)
+
+    def list_tokens(self) -> list[TokenRow]:
+        """Return the tokens, the oldest first."""
+        return list(self._read().values())
+
+    def add_token(self, row: TokenRow) -> None:
+        """Store a token."""
+        self._change(lambda tokens: {**tokens, row.id: row})
+
+    def delete_token(self, token_id: str) -> bool:
+        """Forget a token; tell whether there was one."""
+        before = self._change(lambda tokens: {key: row for key, row in tokens.items() if key != token_id})
+        return token_id in before
+
+    def _change(self, change: Callable[[dict[str, TokenRow]], dict[str, TokenRow]]) -> dict[str, TokenRow]:
+        """Replace the tokens by what *change* makes of them; return those from before."""
+        try:
+            with hold_lock(self._path.with_name(f"{self._path.name}.lock")):
+                before = self._read()
+                text = json.dumps(msgspec.to_builtins(list(change(before).values())), indent=1)
+                draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.draft")
+                write_atomically(self._path, text, draft, mode=0o600)
+        except OSError as error:
+            raise self._make_error(f"it cannot be written ({error})", "Make its folder writable.") from error
+        return before
+
+    def _read(self) -> dict[str, TokenRow]:
+        try:
+            with open(self._path, "rb") as file:
+                status = os.fstat(file.fileno())
+                version = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if version != self._read_version:
+                    rows = msgspec.json.decode(file.read(), type=list[TokenRow])
+                    self._tokens, self._read_version = {row.id: row for row in rows}, version
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._make_error(f"it cannot be read ({error})", "Make it readable for this user.") from error
+        except msgspec.DecodeError as error:
+            fix = "Restore it, or delete it and add tokens anew."
+            raise self._make_error(f"it holds no tokens ({error})", fix) from error
+        return self._tokens
+
+    def _make_error(self, problem: str, fix: str) -> JournalFileError:
+        return JournalFileError(str(self._path), problem, fix)

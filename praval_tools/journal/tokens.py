@@ -1,0 +1,140 @@
+"""Bearer tokens: each stands for one agent, is shown once, and is stored as a salted digest."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from praval_tools.clock import Clock, SystemClock
+from praval_tools.errors import ToolUsageError
+from praval_tools.journal.journal import Journal
+from praval_tools.journal.storage.protocol import TokenRow, TokenStorage
+from praval_tools.journal.token_file import TokenFile
+from praval_tools.names import check_agent_name, shorten_repr
+
+DEFAULT_FILE: Final = "praval_tools.tokens"
+"""The file in which tokens are kept where no journal keeps them, in the working directory."""
+
+_PREFIX: Final = "pvt"
+_SALT_BYTES, _ID_BYTES, _SECRET_BYTES = 16, 6, 32
+_UNKNOWN: Final = (bytes(_SALT_BYTES), bytes(32))
+"""Salt and digest with which the token of an unknown id is compared: no answer comes sooner than another."""
+
+
+@frozen(kw_only=True)
+class AgentToken:
+    """
+    What is known of a token; the token itself is not.
+
+    Args:
+        id: By which it is revoked.
+        agent: The agent for which it stands.
+        created: When it was made.
+        expires: From when on it counts no more; None: it does not expire.
+        has_expired: Whether it counts no more.
+    """
+
+    id: str
+    agent: str
+    created: datetime
+    expires: datetime | None = None
+    has_expired: bool = False
+
+
+@frozen(kw_only=True)
+class Tokens:
+    """
+    The tokens that stand for agents, such as those of the clients of an MCP server.
+
+    All processes that use the same journal or file see the same tokens, each change from the next look on.
+
+    Args:
+        storage: Where they are kept.
+        clock: Tells when they expire.
+    """
+
+    _storage: TokenStorage = field(alias="storage")
+    _clock: Clock = field(alias="clock", factory=SystemClock)
+
+    def add(self, agent: object, *, expires: timedelta | datetime | None = None) -> str:
+        """
+        Return a new token for an agent; this is the only time that it can be read.
+
+        Args:
+            agent: The agent or its name; it need not be declared.
+            expires: When it expires, or after how long; None: never.
+
+        Raises:
+            ToolUsageError: It would have expired already, or the time has no time zone.
+        """
+        name, now = check_agent_name(getattr(agent, "name", agent)), self._clock.now()
+        end = now + expires if isinstance(expires, timedelta) else expires
+        if end is not None and (end.tzinfo is None or end <= now):
+            problem = "has no time zone" if end.tzinfo is None else "is over"
+            raise ToolUsageError(f"A token cannot expire at {end}: that time {problem}.", "token-expiry")
+        token_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
+        salt = os.urandom(_SALT_BYTES)
+        digest = _make_digest(salt, secret)
+        self._storage.add_token(
+            TokenRow(id=token_id, agent=name, salt=salt, digest=digest, created=now, expires=end)
+        )
+        return f"{_PREFIX}_{token_id}_{secret}"
+
+    def list(self) -> list[AgentToken]:
+        """Return the tokens, the oldest first, expired ones among them."""
+        return [self._describe(row) for row in self._storage.list_tokens()]
+
+    def revoke(self, token_id: str) -> None:
+        """
+        End a token, given by its id; a server refuses it from the next message on.
+
+        Raises:
+            ToolUsageError: There is no such token.
+        """
+        if not self._storage.delete_token(token_id):
+            raise ToolUsageError(f"There is no token {shorten_repr(token_id)}; see the list.", "unknown-token")
+
+    def find(self, token: str) -> AgentToken | None:
+        """Return what a token stands for; None where it is unknown, wrong, revoked or expired."""
+        prefix, _, rest = token.partition("_")
+        token_id, _, secret = rest.partition("_")
+        row = self._storage.find_token(token_id) if prefix == _PREFIX else None
+        salt, digest = _UNKNOWN if row is None else (row.salt, row.digest)
+        is_right = hmac.compare_digest(_make_digest(salt, secret), digest)
+        if row is None or not is_right:
+            return None
+        found = self._describe(row)
+        return None if found.has_expired else found
+
+    def _describe(self, row: TokenRow) -> AgentToken:
+        has_expired = row.expires is not None and row.expires <= self._clock.now()
+        return AgentToken(
+            id=row.id, agent=row.agent, created=row.created, expires=row.expires, has_expired=has_expired
+        )
+
+
+def open_tokens(journal: Journal | None, *, file: str | Path | None = None, clock: Clock | None = None) -> Tokens:
+    """
+    Return the tokens of a journal, or of a file where there is no journal or it keeps none, as one in memory.
+
+    Args:
+        journal: The registry's.
+        file: The file; by default `praval_tools.tokens` in the working directory. Named, it is used in any case.
+        clock: The registry's.
+    """
+    storage: TokenStorage | None = None if journal is None else getattr(journal.store, "tokens", None)
+    if storage is None or file is not None:
+        storage = TokenFile(Path(file or DEFAULT_FILE))
+    return Tokens(storage=storage, clock=clock or SystemClock())
+
+
+def _make_digest(salt: bytes, secret: str) -> bytes:
+    """Return the digest of a secret; it is random and long, so that a fast hash cannot be searched."""
+    return hashlib.sha256(salt + secret.encode("utf-8", "surrogatepass")).digest()

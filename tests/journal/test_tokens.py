@@ -1,0 +1,167 @@
+# Tests of: tokens, token_file, storage/token_table
+"""Tokens stand for agents, are shown once, and are the same for every process that uses their store."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from clocks import HandClock
+
+from praval_tools import JournalError, ToolUsageError
+from praval_tools.errors import InvalidNameError
+from praval_tools.journal import open_journal
+from praval_tools.journal.tokens import Tokens, open_tokens
+
+
+@pytest.fixture(params=["journal", "file"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Where tokens are: a journal, or a file of their own."""
+    return tmp_path / ("runs.db" if request.param == "journal" else "tokens")
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    """A clock that the test moves; each look at it is a second later."""
+
+    class TickingClock(HandClock):
+        def now(self) -> datetime:
+            self.moment += timedelta(seconds=1)
+            return self.moment
+
+    return TickingClock()
+
+
+@pytest.fixture
+def tokens(place: Path, clock: HandClock) -> Iterator[Tokens]:
+    """The tokens there."""
+    if place.name == "tokens":
+        yield open_tokens(None, file=place, clock=clock)
+        return
+    journal = open_journal(place)
+    yield open_tokens(journal, clock=clock)
+    journal.close()
+
+
+class TestTokens:
+    def test_stand_for_their_agents(self, tokens: Tokens) -> None:
+        """Each token finds its own agent, any number of them the same."""
+        first, second, third = tokens.add("analyst"), tokens.add("clerk"), tokens.add("analyst")
+
+        assert ["analyst", "clerk", "analyst"] == [
+            getattr(tokens.find(one), "agent", None) for one in (first, second, third)
+        ]
+        assert ["analyst", "clerk", "analyst"] == [one.agent for one in tokens.list()]
+        assert 3 == len({first, second, third})
+
+    @pytest.mark.parametrize("spoil", [
+        lambda token: "", lambda token: token[:-1], lambda token: f"{token}x", lambda token: token.upper(),
+        lambda token: token.rpartition("_")[0], lambda token: token.replace("pvt", "x"), lambda token: "pvt__",
+        lambda token: f"pvt_{'0' * 12}_{token.split('_', 2)[2]}", lambda token: f"{token}\udc80", lambda token: "é",
+    ])  # fmt: skip
+    def test_are_found_by_the_whole_text_alone(self, tokens: Tokens, spoil: object) -> None:
+        """What is not exactly a token stands for nobody."""
+        token = tokens.add("analyst")
+
+        assert tokens.find(spoil(token)) is None  # type: ignore[operator]
+
+    def test_end_when_they_are_revoked(self, tokens: Tokens) -> None:
+        """A revoked token stands for nobody, the others go on; an unknown id is an error."""
+        token, other = tokens.add("analyst"), tokens.add("analyst")
+
+        tokens.revoke(tokens.list()[0].id)
+
+        assert (None, "analyst") == (tokens.find(token), getattr(tokens.find(other), "agent", None))
+        with pytest.raises(ToolUsageError, match="There is no token 'x'"):
+            tokens.revoke("x")
+
+    def test_expire(self, tokens: Tokens, clock: HandClock) -> None:
+        """From its expiry on a token stands for nobody, and the list says so."""
+        token = tokens.add("analyst", expires=timedelta(days=30))
+        clock.moment += timedelta(days=29)
+        assert tokens.find(token) is not None
+
+        clock.moment += timedelta(days=1)
+
+        assert tokens.find(token) is None
+        assert [True] == [one.has_expired for one in tokens.list()]
+
+    @pytest.mark.parametrize("expires", [timedelta(0), timedelta(days=-1), datetime(2099, 1, 1)])
+    def test_do_not_begin_expired(self, tokens: Tokens, expires: timedelta | datetime) -> None:
+        """An expiry in the past, or without a time zone, is refused and adds nothing."""
+        with pytest.raises(ToolUsageError, match="cannot expire"):
+            tokens.add("analyst", expires=expires)
+        assert [] == tokens.list()
+
+    def test_stand_for_names_that_agents_can_have(self, tokens: Tokens) -> None:
+        """A name that no agent can have is refused."""
+        with pytest.raises(InvalidNameError):
+            tokens.add("plugin:x")
+        assert [] == tokens.list()
+
+
+class TestStorage:
+    def test_keeps_no_token(self, tokens: Tokens, place: Path) -> None:
+        """Nothing that is written holds the secret part, nor a digest without a salt of its own."""
+        token = tokens.add("analyst")
+        tokens.add("analyst")
+        secret = token.split("_", 2)[2]
+        written = b"".join(path.read_bytes() for path in place.parent.iterdir() if path.is_file())
+
+        assert secret.encode() not in written
+        rows = tokens._storage.list_tokens()
+        assert 2 == len({row.salt for row in rows}) == len({row.digest for row in rows})
+
+    def test_is_shared_by_processes(self, tokens: Tokens, place: Path) -> None:
+        """What another process adds and revokes counts here at the next look."""
+        token = tokens.add("analyst")
+        program = (
+            "import sys\nfrom pathlib import Path\nfrom praval_tools.journal import open_journal\n"
+            "from praval_tools.journal.tokens import open_tokens\n"
+            "path = Path(sys.argv[1])\n"
+            "tokens = open_tokens(None, file=path) if path.name == 'tokens' else open_tokens(open_journal(path))\n"
+            "tokens.revoke(tokens.list()[0].id)\nprint(tokens.add('clerk'))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program, str(place)], capture_output=True, text=True, check=True)
+
+        assert (None, "clerk") == (tokens.find(token), getattr(tokens.find(done.stdout.strip()), "agent", None))
+
+    def test_in_a_file_is_for_its_user_alone(self, tmp_path: Path) -> None:
+        """The file can be read by nobody else, also where it could before."""
+        path = tmp_path / "tokens"
+        path.write_text("[]")
+        path.chmod(0o644)
+
+        open_tokens(None, file=path).add("analyst")
+
+        assert 0o600 == stat.S_IMODE(os.stat(path).st_mode)
+        assert 1 == len(json.loads(path.read_text()))
+
+    def test_in_a_broken_file_is_refused(self, tmp_path: Path) -> None:
+        """A file that holds something else is named, and left as it is."""
+        path = tmp_path / "tokens"
+        path.write_text("tokens!")
+
+        for use in (
+            lambda: open_tokens(None, file=path).find("pvt_a_b"),
+            lambda: open_tokens(None, file=path).add("ann"),
+        ):
+            with pytest.raises(JournalError, match="it holds no tokens"):
+                use()
+        assert "tokens!" == path.read_text()
+
+    def test_of_a_journal_in_memory_is_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A journal that ends with the process keeps no tokens: they are in a file of the working directory."""
+        monkeypatch.chdir(tmp_path)
+
+        open_tokens(open_journal("memory")).add("analyst")
+
+        assert ["analyst"] == [one.agent for one in open_tokens(None).list()]
+        assert (tmp_path / "praval_tools.tokens").is_file()
