@@ -55,6 +55,8 @@ COMMANDS = {
     "runs": ("runs", "List the runs; show one, resolve its calls in doubt."),
     "journal": ("journal", "Show where the journal is and what it holds; delete old events."),
     "stats": ("stats", "Show how often each tool is used, and how its calls end."),
+    "mcp": ("mcp", "Serve an agent's tools to MCP clients."),
+    "tokens": ("tokens", "Add, list and revoke the tokens of MCP clients."),
     "plugins": ("plugins", "List the plugins, show what one requests, start one of your own."),
     "check": ("check", "Import the app, resolve every reference, report what is wrong."),
 }

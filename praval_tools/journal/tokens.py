@@ -63,6 +63,11 @@ class Tokens:
     _storage: TokenStorage = field(alias="storage")
     _clock: Clock = field(alias="clock", factory=SystemClock)
 
+    @property
+    def is_file(self) -> bool:
+        """Whether they are in a file of their own, and not in a journal."""
+        return isinstance(self._storage, TokenFile)
+
     def add(self, agent: object, *, expires: timedelta | datetime | None = None) -> str:
         """
         Return a new token for an agent; this is the only time that it can be read.

@@ -73,9 +73,9 @@ def build_registry(**options: Any) -> ToolRegistry:
     return registry
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run an async test, for a minute at most."""
-    asyncio.run(asyncio.wait_for(main(), 60))
+def run(main: Callable[[], Coroutine[Any, Any, None]], *, seconds: float = 60) -> None:
+    """Run an async test, for a minute at most, or as long as it may take."""
+    asyncio.run(asyncio.wait_for(main(), seconds))
 
 
 async def list_names(client: Client) -> list[str]:

@@ -9,6 +9,8 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("praval_tools.integrations.mcp", "mcp") from error
 
+from praval_tools.integrations.mcp.serving.http import http_app
 from praval_tools.integrations.mcp.serving.server import server
+from praval_tools.journal.tokens import AgentToken, Tokens, open_tokens
 
-__all__ = ["server"]
+__all__ = ["AgentToken", "Tokens", "http_app", "open_tokens", "server"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final, TypeAlias
 
 import anyio
@@ -25,7 +26,7 @@ from praval_tools.integrations.mcp.serving.approvals import (
     get_elicited_answer,
     may_elicit,
 )
-from praval_tools.integrations.mcp.serving.changes import ListWatch
+from praval_tools.integrations.mcp.serving.changes import ListWatch, Notify
 from praval_tools.integrations.mcp.serving.listing import ListingCache
 from praval_tools.integrations.mcp.serving.reports import (
     RequestContext,
@@ -45,7 +46,7 @@ _Capabilities: TypeAlias = "dict[str, WireObject] | None"
 _MAX_LISTENERS: Final = 10_000
 """Most clients of one server that are notified of changes."""
 
-_CANCEL_SECONDS: Final = 5.0
+_CANCEL_SECONDS: Final = 1.0
 """How long a cancelled call may take to end before its client's connection goes on without it."""
 
 
@@ -77,12 +78,15 @@ class ToolServer(Server[ListWatch]):
         get_toolset: Returns the tools of the agent that the request being served speaks for.
         name: What the server calls itself.
         elicit_approvals: A client's user may approve calls.
+        make_guard: Returns what tells whether the client of the request being served may still be notified.
     """
 
     def __init__(
-        self, registry: ToolRegistry, get_toolset: Callable[[], Toolset], *, name: str, elicit_approvals: bool
-    ) -> None:
+        self, registry: ToolRegistry, get_toolset: Callable[[], Toolset], *, name: str, elicit_approvals: bool,
+        make_guard: Callable[[], Callable[[], bool]] = lambda: lambda: True,
+    ) -> None:  # fmt: skip
         self._registry, self._get_toolset, self._elicits_approvals = registry, get_toolset, elicit_approvals
+        self._make_guard = make_guard
         self._listings = ListingCache()
         super().__init__(
             name, version=praval_tools.__version__, lifespan=_follow_changes,
@@ -151,7 +155,7 @@ class ToolServer(Server[ListWatch]):
         if context.lifespan_context.client_count >= _MAX_LISTENERS or "praval_tools.followed" in connection.state:
             return
         connection.state["praval_tools.followed"] = True
-        remove = context.lifespan_context.add(self._get_toolset(), context.session.send_tool_list_changed)
+        remove = self._follow(context, context.session.send_tool_list_changed)
         connection.exit_stack.callback(remove)
 
     async def _listen(
@@ -160,14 +164,24 @@ class ToolServer(Server[ListWatch]):
         """Serve the stream by which a client of the modern era is notified of changes."""
         if context.lifespan_context.client_count >= _MAX_LISTENERS:
             raise MCPError(types.INTERNAL_ERROR, "Subscription limit reached")
-        return await ListenHandler(_AgentBus(context.lifespan_context, self._get_toolset()))(context, params)
+        return await ListenHandler(_AgentBus(partial(self._follow, context)))(context, params)
+
+    def _follow(self, context: RequestContext, notify: Notify) -> Callable[[], None]:
+        """Notify the client of a request whenever its list changes, as long as it may know; return what ends that."""
+        may_be_notified = self._make_guard()
+
+        async def notify_if_allowed() -> None:
+            if may_be_notified():
+                await notify()
+
+        return context.lifespan_context.add(self._get_toolset(), notify_if_allowed)
 
 
 class _AgentBus:
-    """The SDK's subscription bus, with the changes of one agent's list."""
+    """The SDK's subscription bus, with the changes of one agent's list, which *follow* notifies of."""
 
-    def __init__(self, watch: ListWatch, toolset: Toolset) -> None:
-        self._watch, self._toolset = watch, toolset
+    def __init__(self, follow: Callable[[Notify], Callable[[], None]]) -> None:
+        self._follow = follow
 
     async def publish(self, event: ServerEvent) -> None:
         """Refuse: only the registry's changes are published."""
@@ -179,7 +193,7 @@ class _AgentBus:
         async def notify() -> None:
             listener(ToolsListChanged())
 
-        return self._watch.add(self._toolset, notify)
+        return self._follow(notify)
 
 
 @asynccontextmanager

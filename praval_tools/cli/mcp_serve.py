@@ -1,0 +1,112 @@
+"""The command `mcp serve`: an agent's tools for MCP clients, by stdio or by HTTP."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import Final
+
+import click
+
+from praval_tools import ToolRegistry
+from praval_tools.cli.app_option import app_options
+from praval_tools.cli.common import CommandError, UsageError
+from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.output import print_message, print_note
+from praval_tools.cli.tokens import file_option, open_selected_tokens
+
+_DRAIN_SECONDS: Final = 0.5
+"""How long calls that run when the client has gone may take to end."""
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command("serve")
+@click.option("--agent", metavar="AGENT", help="Whose tools are served; with --http instead of tokens.")
+@click.option("--http", "is_http", is_flag=True, help="Serve streamable HTTP at /mcp; otherwise stdin and stdout.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free port.")
+@click.option("--allow-host", "hosts", metavar="NAME", multiple=True, help="A name that clients call the server by.")
+@click.option("--allow-origin", "origins", metavar="URL", multiple=True, help="A web page that may use the server.")
+@file_option
+@click.option("--elicit-approvals", is_flag=True, help="Let the client's user approve calls that need an approval.")
+@app_options
+@click.pass_context
+def serve_command(
+    ctx: click.Context, /, agent: str | None, is_http: bool, host: str, port: int, hosts: tuple[str, ...],
+    origins: tuple[str, ...], token_file: str | None, elicit_approvals: bool,
+) -> None:  # fmt: skip
+    """
+    Serve an agent's tools to MCP clients, each call with every check.
+
+    By stdin and stdout for the one agent of --agent; with --http for the agents of `praval-tools tokens`.
+    """
+    if not is_http:
+        if agent is None:
+            raise UsageError("Whose tools? Name the agent: --agent AGENT; or serve all agents with tokens: --http.")
+        _serve_stdio(ctx, agent, elicit_approvals=elicit_approvals)
+        return
+    _check_address(host, hosts, has_tokens=agent is None)
+    listener = _listen(host, port)
+    registry = open_selected_registry(ctx, is_change=True)
+    from praval_tools.integrations.mcp import http_app
+    from praval_tools.integrations.mcp.serving.http_server import make_http_server
+
+    tokens = None if agent is not None else open_selected_tokens(registry.journal, token_file)
+    if tokens is not None and not tokens.list():
+        print_note("there are no tokens yet, so nobody can connect: praval-tools tokens add AGENT")
+    application = http_app(
+        registry, agent=agent, tokens=tokens, allowed_hosts=hosts, allowed_origins=origins,
+        elicit_approvals=elicit_approvals,
+    )  # fmt: skip
+    address = f"[{host}]" if ":" in host else host
+    print_message(f"Serving MCP at http://{address}:{listener.getsockname()[1]}/mcp; end it with Ctrl-C.")
+    try:
+        make_http_server(application).run(sockets=[listener])
+    finally:
+        _end(registry)
+
+
+def _serve_stdio(ctx: click.Context, agent: str, *, elicit_approvals: bool) -> None:
+    from praval_tools.integrations.mcp.serving.stdio import serve_stdio, take_standard_streams
+
+    with take_standard_streams() as wire:
+        registry = open_selected_registry(ctx, is_change=True)
+        import anyio
+
+        from praval_tools.integrations.mcp import server
+
+        anyio.run(serve_stdio, server(registry, agent=agent, elicit_approvals=elicit_approvals), wire)
+        _end(registry)
+
+
+def _end(registry: ToolRegistry) -> None:
+    """Close the registry; where calls do not end, end the process without them: their journal says that they began."""
+    if registry.drain(timeout=_DRAIN_SECONDS):
+        sys.stderr.flush()
+        os._exit(0)
+    registry.close()
+
+
+def _check_address(host: str, hosts: tuple[str, ...], *, has_tokens: bool) -> None:
+    """
+    Refuse to listen beyond this machine without tokens, or without the names that clients call the server by.
+
+    Raises:
+        UsageError: The text names the fix.
+    """
+    if host in _LOOPBACK:
+        return
+    if not has_tokens:
+        raise UsageError(f"--host {host} without tokens would let everybody act as the agent: leave out --agent.")
+    if not hosts:
+        raise UsageError(f"--host {host} needs the name that clients use, against DNS rebinding: --allow-host NAME.")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise CommandError(f"Cannot listen at {host}:{port}: {error.strerror or error}. Try another --port.") from error
