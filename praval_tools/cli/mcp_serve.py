@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
+import time
+from collections.abc import Coroutine
 from typing import Final
 
 import click
@@ -62,10 +65,8 @@ def serve_command(
     )  # fmt: skip
     address = f"[{host}]" if ":" in host else host
     print_message(f"Serving MCP at http://{address}:{listener.getsockname()[1]}/mcp; end it with Ctrl-C.")
-    try:
-        make_http_server(application).run(sockets=[listener])
-    finally:
-        _end(registry)
+    asyncio.run(_run_to_end(registry, make_http_server(application).serve(sockets=[listener])))
+    registry.close()
 
 
 def _serve_stdio(ctx: click.Context, agent: str, *, elicit_approvals: bool) -> None:
@@ -73,20 +74,28 @@ def _serve_stdio(ctx: click.Context, agent: str, *, elicit_approvals: bool) -> N
 
     with take_standard_streams() as wire:
         registry = open_selected_registry(ctx, is_change=True)
-        import anyio
-
         from praval_tools.integrations.mcp import server
 
-        anyio.run(serve_stdio, server(registry, agent=agent, elicit_approvals=elicit_approvals), wire)
-        _end(registry)
+        served = server(registry, agent=agent, elicit_approvals=elicit_approvals)
+        asyncio.run(_run_to_end(registry, serve_stdio(served, wire)))
+        registry.close()
 
 
-def _end(registry: ToolRegistry) -> None:
-    """Close the registry; where calls do not end, end the process without them: their journal says that they began."""
-    if registry.drain(timeout=_DRAIN_SECONDS):
-        sys.stderr.flush()
-        os._exit(0)
-    registry.close()
+async def _run_to_end(registry: ToolRegistry, serving: Coroutine[object, object, None]) -> None:
+    """
+    Serve, and end the process where calls still run a moment later: neither a thread nor a deaf task can be ended.
+
+    What their journal says of them is that they began.
+    """
+    try:
+        await serving
+    finally:
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while registry.drain(timeout=0):
+            if time.monotonic() > deadline:
+                sys.stderr.flush()
+                os._exit(0)
+            await asyncio.sleep(0.01)
 
 
 def _check_address(host: str, hosts: tuple[str, ...], *, has_tokens: bool) -> None:

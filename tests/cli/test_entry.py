@@ -143,7 +143,7 @@ class TestSurroundings:
             )  # fmt: skip
             return [line.split(",")[1] for line in done.stdout.splitlines()]
 
-        assert complete("m") == ["matrix"]
+        assert complete("m") == ["matrix", "mcp"]
         assert complete(f"--app {spec} why in") == ["intern"]
         assert complete(f"--app {spec} why intern w") == ["wire_money"]
         assert "--json" in complete("list --")

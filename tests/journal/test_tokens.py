@@ -1,4 +1,4 @@
-# Tests of: tokens, token_file, storage/token_table
+# Tests of: tokens, token_file, token_table, 0002_tokens
 """Tokens stand for agents, are shown once, and are the same for every process that uses their store."""
 
 from __future__ import annotations

@@ -7,9 +7,11 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import Any
 
 import httpx2
+import mcp_types as types
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
@@ -86,6 +88,40 @@ class RawClient:
             mcp_session_id=session,
             mcp_protocol_version=HANDSHAKE,
         )
+
+
+class AsyncRawClient:
+    """
+    A session of the handshake era with no more than what a session needs, so that many fit into one process.
+
+    Args:
+        http: Sends the requests.
+        port: Of the server.
+        token: The bearer token.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, port: int, token: str) -> None:
+        self._http, self._raw = http, RawClient(port, token)
+        self._numbers = count(1)
+
+    async def initialize(self) -> None:
+        """Shake hands."""
+        client_info = {"name": "raw", "version": "1"}
+        response = await self._post("initialize", protocolVersion=HANDSHAKE, capabilities={}, clientInfo=client_info)
+        self._raw.headers |= {"Mcp-Session-Id": response.headers["mcp-session-id"], "Mcp-Protocol-Version": HANDSHAKE}
+        body = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await self._http.post(self._raw.url, content=body, headers=self._raw.headers)
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        """Call a tool."""
+        response = await self._post("tools/call", name=name, arguments=arguments)
+        assert 200 == response.status_code, response.text
+        (data,) = [line for line in response.text.splitlines() if line.startswith("data: {")]
+        return types.CallToolResult.model_validate(json.loads(data.removeprefix("data: "))["result"])
+
+    async def _post(self, method: str, **params: Any) -> httpx2.Response:
+        body = json.dumps({**request(method, **params), "id": next(self._numbers)})
+        return await self._http.post(self._raw.url, content=body, headers=self._raw.headers)
 
 
 def request(method: str, **params: Any) -> dict[str, Any]:

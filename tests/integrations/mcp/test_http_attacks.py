@@ -12,10 +12,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from mcp_http_rig import HANDSHAKE, RawClient, connect, read_all, request, serve
-from mcp_rig import ERAS, build_registry, run
+from mcp_http_rig import HANDSHAKE, AsyncRawClient, RawClient, read_all, request, serve
+from mcp_rig import build_registry, get_text, run
 
-from praval_tools import ToolRegistry
+from praval_tools import Content, ToolRegistry
 from praval_tools.integrations.mcp import Tokens, http_app, open_tokens
 from praval_tools.integrations.mcp.serving.http_server import TimedProtocol
 
@@ -105,7 +105,7 @@ class TestMessages:
 
         response = raw.post(body, mcp_protocol_version=version, mcp_session_id=session)
 
-        assert 400 <= response.status_code < 500 or '"error"' in response.text
+        assert response.status_code in (202, 400, 404, 406) or '"error"' in response.text
         assert "Traceback" not in response.text
         assert 200 == raw.call(session, "add", {"x": 1}).status_code
 
@@ -161,15 +161,19 @@ class TestSilence:
                 connection.sendall(head.encode())
                 assert read_all(connection).startswith(b"HTTP/1.1 408")
 
-    def test_in_an_answer_ends_the_request(self, registry: ToolRegistry, tokens: Tokens) -> None:
+    def test_in_an_answer_ends_the_request(
+        self, registry: ToolRegistry, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Who does not take a large answer loses the connection; others are served meanwhile."""
 
-        @registry.tool("large", owned_by="analyst")
-        def large() -> str:
-            """Return much."""
-            return "x" * 30_000_000
+        monkeypatch.setattr(TimedProtocol, "read_seconds", 0.5)
 
-        with serve(http_app(registry, tokens=tokens, client_timeout=0.5)) as port:
+        @registry.tool("large", owned_by="analyst")
+        def large() -> Content:
+            """Return much."""
+            return Content.of_text("x" * 20_000_000)
+
+        with serve(http_app(registry, tokens=tokens)) as port:
             raw = RawClient(port, tokens.add("analyst"))
             session = raw.initialize()
             body = json.dumps(request("tools/call", name="large", arguments={})).encode()
@@ -181,14 +185,24 @@ class TestSilence:
                     + body
                 )
                 assert 200 == raw.call(session, "add", {"x": 1}).status_code
-                threading.Event().wait(1.5)  # the client's silence
-                assert len(read_all(connection)) < 30_000_000
+                threading.Event().wait(2)  # the client's silence
+                assert len(read_until_broken(connection)) < 20_000_000
+
+
+def read_until_broken(connection: socket.socket) -> bytes:
+    """Return what is still there of an answer whose connection was dropped."""
+    connection.settimeout(30)
+    data = b""
+    try:
+        while piece := connection.recv(1 << 20):
+            data += piece
+    except ConnectionError:
+        pass
+    return data
 
 
 class TestLoad:
-    @pytest.mark.slow
-    @pytest.mark.parametrize("era", ERAS)
-    def test_many_sessions_keep_apart(self, era: str, registry: ToolRegistry, tokens: Tokens) -> None:
+    def test_many_sessions_keep_apart(self, registry: ToolRegistry, tokens: Tokens) -> None:
         """200 sessions of two agents with 20 calls each at once: nothing is lost, and nothing mixed up."""
 
         @registry.tool("whose", owned_by="analyst")
@@ -197,22 +211,21 @@ class TestLoad:
             await asyncio.sleep(0)
             return f"analyst {number}"
 
-        registry.grant("secret_report", "analyst")
         bearers = [tokens.add("analyst"), tokens.add("clerk")]
 
-        async def use(port: int, session: int) -> None:
-            token = bearers[session % 2]
-            async with connect(port, token, era) as client:
-                numbers = range(session * 100, session * 100 + 20)
-                results = await asyncio.gather(*(client.call_tool("whose", {"number": one}) for one in numbers))
-                if session % 2:
-                    assert all(one.is_error for one in results)
-                else:
-                    expected = [{"result": f"analyst {one}"} for one in numbers]
-                    assert expected == [one.structured_content for one in results]
+        async def use(http: httpx2.AsyncClient, port: int, session: int) -> None:
+            raw, number = AsyncRawClient(http, port, bearers[session % 2]), session * 100
+            await raw.initialize()
+            answers = await asyncio.gather(*(raw.call("whose", {"number": number + one}) for one in range(20)))
+            if session % 2:
+                assert all("forbidden" in get_text(one) for one in answers)
+            else:
+                assert [f"analyst {number + one}" for one in range(20)] == [get_text(one) for one in answers]
 
         async def main() -> None:
+            limits = httpx2.Limits(max_connections=400, max_keepalive_connections=400)
             with serve(http_app(registry, tokens=tokens)) as port:
-                await asyncio.gather(*(use(port, session) for session in range(200)))
+                async with httpx2.AsyncClient(timeout=300, limits=limits) as http:
+                    await asyncio.gather(*(use(http, port, session) for session in range(200)))
 
         run(main, seconds=300)

@@ -1,4 +1,4 @@
-"""Time limits for the clients of an HTTP server that fall silent in the middle of a request or of its answer."""
+"""A time limit for clients that fall silent in the middle of a request."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import asyncio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class ClientTimeoutError(ConnectionError):
-    """A client did not take a part of its answer in time; its connection is closed."""
-
-
 class ClientLimits:
     """
-    ASGI middleware that ends the requests of clients that fall silent.
+    ASGI middleware that ends requests whose client does not send them in time, with 408.
 
-    The wait between two events of a stream is not limited: it is the server that is silent then.
+    How long an answer takes is not limited here: a stream may be silent for hours.
 
     Args:
         app: The application.
-        timeout: Seconds in which a client must send its whole request, and take each part of the answer.
+        timeout: Seconds in which a client must send its whole request.
     """
 
     def __init__(self, app: ASGIApp, timeout: float) -> None:
@@ -30,7 +26,7 @@ class ClientLimits:
             await self._app(scope, receive, send)
             return
         deadline = asyncio.get_running_loop().time() + self._timeout
-        is_complete = has_begun = is_late = False
+        is_complete = is_late = False
 
         async def receive_in_time() -> Message:
             nonlocal is_complete, is_late
@@ -45,20 +41,15 @@ class ClientLimits:
             is_complete = not message.get("more_body", False)
             return message
 
-        async def send_in_time(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            try:
-                async with asyncio.timeout(self._timeout):
-                    await send(message)
-            except TimeoutError:
-                raise ClientTimeoutError("the client does not take its answer") from None
+        async def send_unless_late(message: Message) -> None:
+            if not is_late:
+                await send(message)
 
         try:
-            await self._app(scope, receive_in_time, send_in_time)
+            await self._app(scope, receive_in_time, send_unless_late)
         except Exception:
-            if not is_late:  # what an application says of a request that breaks off is no news
+            if not is_late:  # what an application says of a request that breaks off is not its fault
                 raise
-        if is_late and not has_begun:
+        if is_late:
             await send({"type": "http.response.start", "status": 408, "headers": [(b"connection", b"close")]})
             await send({"type": "http.response.body", "body": b""})

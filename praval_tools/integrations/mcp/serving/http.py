@@ -59,7 +59,7 @@ def http_app(
         allowed_origins: Web pages that may use it, such as `https://chat.example.com`, besides those of the loopback.
         name: What the server calls itself.
         elicit_approvals: A client's user may approve calls that need an approval.
-        client_timeout: Seconds in which a client must send its request, and take each part of the answer.
+        client_timeout: Seconds in which a client must send its whole request.
         session_timeout: Seconds after which a session without requests ends.
         max_sessions: Most sessions of clients of the handshake era at once.
 

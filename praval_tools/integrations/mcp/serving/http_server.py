@@ -1,62 +1,88 @@
-"""Runs the HTTP application of an MCP server by uvicorn, with a time limit for clients that send no request."""
+"""Runs the HTTP application of an MCP server by uvicorn, with time limits for clients that neither send nor read."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+_NEVER: Final = 7 * 24 * 3600
+"""Seconds of uvicorn's own limit of idle connections: ours comes first."""
+
 _GRACE_SECONDS: Final = 3
 """How long requests that are served may take to end when the server is stopped."""
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol, which closes connections whose client does not send the head of a request in time."""
+    """
+    uvicorn's protocol, which drops connections whose client falls silent.
 
-    head_seconds = 10.0
-    """How long a client may take to send the head of a request."""
+    It does so where the head of a request does not come, and where nothing of an answer that waits is read.
+    """
+
+    head_seconds = 60.0
+    """How long a connection may be without a request: until the head of the first, or of the next, has come."""
+
+    read_seconds = 30.0
+    """How long a client may read nothing of what it has asked for."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._await_request()
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._is_serving():
-            self._stop_timer()
-        elif self._head_timer is None:
-            self._await_head()
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        for timer in (self._head_timer, self._read_timer):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
-    def _is_serving(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        waiting = self.transport.get_write_buffer_size()
+        self._read_timer = _call_later(self.read_seconds, lambda: self._check_reading(waiting))
 
-    def _await_head(self) -> None:
-        self._head_timer = asyncio.get_running_loop().call_later(self.head_seconds, self._close_silent)
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
 
-    def _stop_timer(self) -> None:
+    def _await_request(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
-            self._head_timer = None
+        self._head_timer = _call_later(self.head_seconds, self._close_if_silent)
 
-    def _close_silent(self) -> None:
-        self._head_timer = None
-        if not self._is_serving():
+    def _close_if_silent(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+
+    def _check_reading(self, waiting: int) -> None:
+        """Drop the connection if as much as before waits to be read; a slow client reads some of it."""
+        now_waiting = self.transport.get_write_buffer_size()
+        if now_waiting >= waiting:
+            self.transport.abort()
+        else:
+            self._read_timer = _call_later(self.read_seconds, lambda: self._check_reading(now_waiting))
+
+
+def _call_later(seconds: float, function: Callable[[], object]) -> asyncio.TimerHandle:
+    return asyncio.get_running_loop().call_later(seconds, function)
 
 
 def make_http_server(application: Starlette) -> uvicorn.Server:
     """Return a server of *application*; its `run(sockets=…)` ends when the process is interrupted or terminated."""
     config = uvicorn.Config(
         application, http=TimedProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=_NEVER, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
     return uvicorn.Server(config)
