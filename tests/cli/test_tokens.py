@@ -64,7 +64,7 @@ class TestTokens:
 
     @pytest.mark.parametrize("when", ["soon", "2020-01-01"])
     def test_need_an_expiry_that_can_be(self, run: Run, when: str) -> None:
-        """A time that is no time, or is over, is refused, and no token is made."""
+        """What is not a time, or is over, is refused, and no token is made."""
         code, out, _ = run("tokens", "add", "analyst", "--expires", when)
 
         assert (code != 0, "") == (True, out)
