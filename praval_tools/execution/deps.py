@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Final
 
 from praval_tools.execution.context import SCOPE, Frame, get_current_frame, iter_active_frames
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
 from praval_tools.tools.context import NO_DEPS
-
-NOT_GIVEN: Final = object()
-"""Stands for a `deps=` that was left out, where None may be an argument of the tool."""
 
 
 class _PassedDeps:
@@ -70,10 +66,9 @@ def get_deps(registry: object) -> object:
     return passed.deps
 
 
-def add_own_deps(runtime: Runtime, name: object, deps: object, arguments: dict[str, object]) -> bool:
-    """Add *deps* to the arguments of a tool that has a parameter of this name; return whether it has."""
+def take_deps(runtime: Runtime, name: object, arguments: dict[str, object]) -> object:
+    """Take the `deps=` of a call out of its keywords and return them; None where the tool has a parameter `deps`."""
     record = runtime.access_store.state.find_tool_record(str(getattr(name, "name", name)))
-    if record is None or "deps" not in record.tool.implementation.argument_names:
-        return False
-    arguments["deps"] = deps
-    return True
+    if record is not None and "deps" in record.tool.implementation.argument_names:
+        return None
+    return arguments.pop("deps", None)

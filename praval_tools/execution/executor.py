@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -58,49 +58,44 @@ class FastFunctionBuilder(Protocol):
         ...
 
 
-class FastFunctions(dict[object, FastFunction]):
-    """
-    The fast functions of one principal by tool, for sync callers or for async ones; asked for one, it builds it.
-
-    A tool may be given by its name or itself. Where calls of a tool need the pipeline in the present state, a function
-    that raises `FastPathMiss` is kept as well.
-    """
-
-    __slots__ = ("_builder", "_is_async", "_principal")
-
-    def __init__(self, builder: FastFunctionBuilder, principal: Principal, *, is_async: bool) -> None:
-        super().__init__()
-        self._builder, self._principal, self._is_async = builder, principal, is_async
-
-    def __missing__(self, tool: object) -> FastFunction:
-        name = getattr(tool, "name", tool)
-        if name is tool and tool is not MISSING:
-            return self.build(name)
-        if tool is MISSING:
-            raise TypeError(f"{'acall' if self._is_async else 'call'}() needs 'name'.")
-        note_foreign_tool(self._builder.access_store, tool)
-        return self[name]
-
-    def build(self, name: Any) -> FastFunction:
-        """Return the function of a tool for the present state."""
-        function, is_lasting = self._builder.build_fast_function(self._principal, name, is_async=self._is_async)
-        if is_lasting:
-            if len(self) >= _MAX_FAST_FUNCTIONS:
-                self.clear()
-            self[name] = function
-        else:
-            self.pop(name, None)
-        return function
-
-
 class FastFunctionCache:
-    """The fast functions of one principal: `sync_functions` for `call`, `async_functions` for `acall`."""
+    """
+    The fast functions of one principal by the tool's name: `sync_functions` for `call`, `async_functions` for `acall`.
 
-    __slots__ = ("__weakref__", "async_functions", "sync_functions")
+    Plain dicts: each call reads one, and a subclass costs a whole bare call more. What is not in them is built by
+    `find_function`. Where calls of a tool need the pipeline in the present state, a function that raises
+    `FastPathMiss` is kept as well.
+    """
+
+    __slots__ = ("__weakref__", "_builder", "agent", "async_functions", "chain", "principal", "sync_functions")
 
     def __init__(self, builder: FastFunctionBuilder, principal: Principal) -> None:
-        self.sync_functions = FastFunctions(builder, principal, is_async=False)
-        self.async_functions = FastFunctions(builder, principal, is_async=True)
+        self._builder, self.principal = builder, principal
+        self.agent, self.chain = principal.agent, principal.chain
+        self.sync_functions: dict[object, FastFunction] = {}
+        self.async_functions: dict[object, FastFunction] = {}
+
+    def find_function(self, tool: object, *, is_async: bool = False) -> FastFunction:
+        """Return the function of a tool, which is given by its name or itself; it is built where there is none."""
+        if tool is MISSING:
+            raise TypeError(f"{'acall' if is_async else 'call'}() needs 'name'.")
+        name = getattr(tool, "name", tool)
+        if name is not tool:
+            note_foreign_tool(self._builder.access_store, tool)
+        functions = self.async_functions if is_async else self.sync_functions
+        return functions.get(name) or self.build_function(name, is_async=is_async)
+
+    def build_function(self, name: Any, *, is_async: bool = False) -> FastFunction:
+        """Return the function of a tool for the present state."""
+        functions = self.async_functions if is_async else self.sync_functions
+        function, is_lasting = self._builder.build_fast_function(self.principal, name, is_async=is_async)
+        if is_lasting:
+            if len(functions) >= _MAX_FAST_FUNCTIONS:
+                functions.clear()
+            functions[name] = function
+        else:
+            functions.pop(name, None)
+        return function
 
 
 class Executor:
@@ -142,14 +137,14 @@ class Executor:
         """Return the value of a whole call that its fast function gave up, or raise the typed error."""
         call, progress = self._make_missed_call(path, arguments, error)
         if progress is None:
-            return get_value(self.execute(call, path.principal, self.get_fast_cache(path.principal)))
+            return get_value(self.execute(call, self.get_fast_cache(path.principal)))
         return get_value(self.run_pipeline(call, path.principal, progress=progress))
 
     async def afinish_call(self, path: FastPath, arguments: object, error: BaseException) -> Any:
         """Return the value of a whole awaited call that its fast function gave up, or raise the typed error."""
         call, progress = self._make_missed_call(path, arguments, error)
         if progress is None:
-            return get_value(await self.aexecute(call, path.principal, self.get_fast_cache(path.principal)))
+            return get_value(await self.aexecute(call, self.get_fast_cache(path.principal)))
         return get_value(await self.run_pipeline_async(call, path.principal, progress=progress))
 
     def _make_missed_call(
@@ -167,7 +162,7 @@ class Executor:
         if path.state is not self.access_store.state:
             return self.finish_call(path, arguments, FastPathMiss())
         call = path.make_call(self._to_json_arguments(path.name, arguments))
-        return get_value(self._run_fast(function, call, path.principal, call.arguments))
+        return get_value(self._run_fast(function, path, call, call.arguments))
 
     async def _observe_call_async(self, function: FastFunction, arguments: Arguments) -> object:
         """Return the value of a whole awaited call whose result hooks observe, or raise the typed error."""
@@ -175,7 +170,7 @@ class Executor:
         if path.state is not self.access_store.state:
             return await self.afinish_call(path, arguments, FastPathMiss())
         call = path.make_call(self._to_json_arguments(path.name, arguments))
-        return get_value(await self._run_fast_async(function, call, path.principal, call.arguments))
+        return get_value(await self._run_fast_async(function, path, call, call.arguments))
 
     def _to_json_arguments(self, name: str, arguments: object) -> object:
         """Return arguments, which may be of the function's own Python types, as JSON values."""
@@ -213,65 +208,75 @@ class Executor:
 
     # ── results ──────────────────────────────────────────────────────────────────────────────────
 
-    def execute(
-        self, call: ToolCall, principal: Principal | None, cache: FastFunctionCache | None = None
-    ) -> ToolResult:
-        """Run one call; every failure of the tool, the arguments or the access is a result."""
+    def execute(self, call: ToolCall, cache: FastFunctionCache | None) -> ToolResult:
+        """
+        Run one call; every failure of the tool, the arguments or the access is a result.
+
+        Args:
+            call: The call.
+            cache: That of the principal that makes the call, whoever it names; None for the operator.
+        """
+        if cache is None:
+            return self.run_pipeline(call, None)
+        if call.agent != cache.agent or call.on_behalf_of != cache.chain:
+            call = replace(call, agent=cache.agent, on_behalf_of=cache.chain)
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
-        if arguments is None or cache is None or type(name) is not str or call.engine is not None:
-            return self.run_pipeline(call, principal)
-        function = cache.sync_functions[name]
-        if function.path.state is not self.access_store.state:
-            function = cache.sync_functions.build(name)
-        return self._run_fast(function, call, principal, arguments)
+        if arguments is None or type(name) is not str or call.engine is not None:
+            return self.run_pipeline(call, cache.principal)
+        function = cache.sync_functions.get(name)
+        if function is None or (path := function.path).state is not self.access_store.state:
+            function = cache.build_function(name)
+            path = function.path
+        return self._run_fast(function, path, call, arguments)
 
-    def _run_fast(
-        self, function: FastFunction, call: ToolCall, principal: Principal | None, arguments: Arguments
-    ) -> ToolResult:
+    def _run_fast(self, function: FastFunction, path: FastPath, call: ToolCall, arguments: Arguments) -> ToolResult:
         """Run one call on the fast path; the pipeline takes over where that gives it up."""
-        started, path = self._monotonic(), function.path
+        started = self._monotonic()
         frame = [path.scope, arguments, None, call, False]
         try:
             value = function(arguments, frame)
         except FastPathMiss as miss:
-            progress = miss.make_progress(call, principal)
+            progress = miss.make_progress(call, path.principal)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
             return self._build_failure_result(path, error, frame, started)
         else:
             return self._build_success_result(path, value, frame, started)
-        return self.run_pipeline(call, principal, progress=progress)
+        return self.run_pipeline(call, path.principal, progress=progress)
 
-    async def aexecute(
-        self, call: ToolCall, principal: Principal | None, cache: FastFunctionCache | None = None
-    ) -> ToolResult:
-        """Run one call from async code; every failure of the tool, the arguments or the access is a result."""
+    def aexecute(self, call: ToolCall, cache: FastFunctionCache | None) -> Coroutine[Any, Any, ToolResult]:
+        """Run one call from async code, as `execute` does."""
+        if cache is None:
+            return self.run_pipeline_async(call, None)
+        if call.agent != cache.agent or call.on_behalf_of != cache.chain:
+            call = replace(call, agent=cache.agent, on_behalf_of=cache.chain)
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
-        if arguments is None or cache is None or type(name) is not str or call.engine is not None:
-            return await self.run_pipeline_async(call, principal)
-        function = cache.async_functions[name]
-        if function.path.state is not self.access_store.state:
-            function = cache.async_functions.build(name)
-        return await self._run_fast_async(function, call, principal, arguments)
+        if arguments is None or type(name) is not str or call.engine is not None:
+            return self.run_pipeline_async(call, cache.principal)
+        function = cache.async_functions.get(name)
+        if function is None or (path := function.path).state is not self.access_store.state:
+            function = cache.build_function(name, is_async=True)
+            path = function.path
+        return self._run_fast_async(function, path, call, arguments)
 
     async def _run_fast_async(
-        self, function: FastFunction, call: ToolCall, principal: Principal | None, arguments: Arguments
+        self, function: FastFunction, path: FastPath, call: ToolCall, arguments: Arguments
     ) -> ToolResult:
         """Run one call on the fast path; the pipeline takes over where that gives it up."""
-        started, path = self._monotonic(), function.path
+        started = self._monotonic()
         frame = [path.scope, arguments, None, call, False]
         try:
             value = await function(arguments, frame)
         except FastPathMiss as miss:
-            progress = miss.make_progress(call, principal)
+            progress = miss.make_progress(call, path.principal)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
             return self._build_failure_result(path, error, frame, started)
         else:
             return self._build_success_result(path, value, frame, started)
-        return await self.run_pipeline_async(call, principal, progress=progress)
+        return await self.run_pipeline_async(call, path.principal, progress=progress)
 
     def _build_success_result(self, path: FastPath, value: object, frame: Frame, started: float) -> ToolResult:
         decision: Any = path.decision
@@ -363,7 +368,7 @@ def get_value(result: ToolResult) -> Any:
 def build_refusing_function(path: FastPath, finish: Callable[..., object]) -> FastFunction:
     """Return the function of a path whose calls need the pipeline."""
 
-    def refuse(arguments: dict[str, Any], frame: Frame | None = None) -> Any:
+    def refuse(arguments: dict[str, Any], frame: Frame | None) -> Any:
         if frame is not None:
             raise FastPathMiss
         return finish(arguments, FastPathMiss())

@@ -57,13 +57,13 @@ class ScopedExecutor(Executor):
         cache, scope = self._inner.get_fast_cache(principal), self._scope
         function: Any
 
-        def call_sync(arguments: dict[str, Any]) -> object:
+        def call_sync(arguments: dict[str, Any], frame: None) -> object:
             with scope():
-                return cache.sync_functions[name](arguments)
+                return cache.find_function(name)(arguments, frame)
 
-        async def call_async(arguments: dict[str, Any]) -> object:
+        async def call_async(arguments: dict[str, Any], frame: None) -> object:
             with scope():
-                return await cache.async_functions[name](arguments)
+                return await cache.find_function(name, is_async=True)(arguments, frame)
 
         function = call_async if is_async else call_sync
         function.path = FastPath(name, principal, self.access_store.state)
@@ -79,17 +79,15 @@ class ScopedExecutor(Executor):
         with self._scope():
             return await self._inner.afinish_call(path, arguments, error)
 
-    def execute(
-        self, call: ToolCall, principal: Principal | None, cache: FastFunctionCache | None = None
-    ) -> ToolResult:
+    def execute(self, call: ToolCall, cache: FastFunctionCache | None) -> ToolResult:
         """Run one call."""
         with self._scope():
-            return self._inner.execute(call, principal, self._inner.get_fast_cache(principal) if principal else None)
+            return self._inner.execute(call, self._find_inner_cache(cache))
 
-    async def aexecute(
-        self, call: ToolCall, principal: Principal | None, cache: FastFunctionCache | None = None
-    ) -> ToolResult:
+    async def aexecute(self, call: ToolCall, cache: FastFunctionCache | None) -> ToolResult:
         """Run one call from async code."""
         with self._scope():
-            own_cache = self._inner.get_fast_cache(principal) if principal else None
-            return await self._inner.aexecute(call, principal, own_cache)
+            return await self._inner.aexecute(call, self._find_inner_cache(cache))
+
+    def _find_inner_cache(self, cache: FastFunctionCache | None) -> FastFunctionCache | None:
+        return None if cache is None else self._inner.get_fast_cache(cache.principal)

@@ -19,7 +19,6 @@ from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.errors import NotOwnerError, ToolUsageError
 from praval_tools.execution.context import FrameScope, list_change_delegators, resolve_actor
-from praval_tools.execution.deps import NOT_GIVEN
 from praval_tools.execution.runtime import Runtime
 from praval_tools.misuse import checks_own_calls, explain_misuse
 from praval_tools.names import (
@@ -265,14 +264,14 @@ class Agent:
         return self._toolset.explain(name, arguments)
 
     @checks_own_calls
-    def call(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
+    def call(self, name: str | AnyTool, /, *more: Never, **arguments: object) -> Any:
         """Call a tool and return its value; takes and raises what `Toolset.call` does."""
-        return self._toolset.call(name, *more, deps=deps, **arguments)
+        return self._toolset.call(name, *more, **arguments)
 
     @checks_own_calls
-    async def acall(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
+    async def acall(self, name: str | AnyTool, /, *more: Never, **arguments: object) -> Any:
         """Call a tool from async code and return its value."""
-        return await self._toolset.acall(name, *more, deps=deps, **arguments)
+        return await self._toolset.acall(name, *more, **arguments)
 
     @checks_own_calls
     def execute(self, call: ToolCall, *more: Never, deps: object = None, **unknown: Never) -> ToolResult:

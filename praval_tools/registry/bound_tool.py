@@ -37,12 +37,16 @@ class BoundTool(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         arguments: dict[str, object] = self._to_keywords(args, kwargs) if args else kwargs
-        return self._sync_functions[self.name](arguments)  # type: ignore[no-any-return]
+        try:
+            function = self._sync_functions[self.name]
+        except KeyError:
+            function = self._fast_cache.find_function(self.name)
+        return function(arguments, None)  # type: ignore[no-any-return]
 
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
         arguments = self._to_keywords(args, kwargs) if args else kwargs
-        return await self._fast_cache.async_functions[self.name](arguments)
+        return await self._fast_cache.find_function(self.name, is_async=True)(arguments, None)
 
     def _to_keywords(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         names = _list_positional_names(self._implementation)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -11,14 +11,14 @@ from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import InvalidNameError
 from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.context import get_current_principal
-from praval_tools.execution.deps import NOT_GIVEN, add_own_deps, use_deps
+from praval_tools.execution.deps import take_deps, use_deps
 from praval_tools.execution.executor import Executor, FastFunctionCache, get_value
 from praval_tools.execution.results import build_no_agent_result
 from praval_tools.execution.scoped_calls import Scope, ScopedDispatcher, ScopedExecutor
 from praval_tools.lazy_import import load
 from praval_tools.names import check_agent_name, get_name
 from praval_tools.registry.export_cache import ToolExportCache
-from praval_tools.registry.toolset import Toolset, aexecute_complete, execute_complete
+from praval_tools.registry.toolset import Toolset, get_fast_cache
 from praval_tools.tools.call import ToolCall, ToolResult
 
 _MAX_TOOLSETS: Final = 16_384
@@ -36,12 +36,12 @@ class CallDispatcher:
         self._executor, self._registry = executor, executor.runtime.registry
         self._exports = ToolExportCache()
         self._toolsets: dict[Principal, Toolset] = {}
-        self._toolsets_by_name: dict[str, Toolset] = {}
+        self._callers_by_name: dict[str, FastFunctionCache] = {}
 
     def clear(self) -> None:
         """Forget all toolsets."""
         self._toolsets.clear()
-        self._toolsets_by_name.clear()
+        self._callers_by_name.clear()
 
     def get_toolset(self, principal: Principal) -> Toolset:
         """Return the toolset of *principal*."""
@@ -78,37 +78,29 @@ class CallDispatcher:
         principal, executor = self.get_agent_toolset(agent).principal, ScopedExecutor(self._executor, scope)
         return Toolset(ScopedDispatcher(self, scope), executor, principal, self._exports)
 
-    def execute(
-        self, request: ToolCall | str, name: str = "", arguments: object = None, *, deps: object = None
-    ) -> ToolResult:
+    def execute(self, request: ToolCall | str, name: str = "", arguments: object = None) -> ToolResult:
         """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""
-        if deps is not None:
-            with use_deps(self._registry, deps):
-                return self.execute(request, name, arguments)
         if isinstance(request, ToolCall):
-            toolset = self._find_toolset(request)
-            if isinstance(toolset, Toolset):
-                return execute_complete(toolset, request)
-            return self._executor.run_pipeline(request, None, toolset)
+            caller = self._find_caller(request)
+            if isinstance(caller, FastFunctionCache):
+                return self._executor.execute(request, caller)
+            return self._executor.run_pipeline(request, None, caller)
         principal = get_current_principal()
         call = _make_call(principal, request, name, arguments)
-        return self._executor.execute(call, principal, self._find_fast_cache(principal))
+        return self._executor.execute(call, self._find_fast_cache(principal))
 
-    async def aexecute(
-        self, request: ToolCall | str, name: str = "", arguments: object = None, *, deps: object = None
-    ) -> ToolResult:
+    def aexecute(
+        self, request: ToolCall | str, name: str = "", arguments: object = None
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run a call from async code."""
-        if deps is not None:
-            with use_deps(self._registry, deps):
-                return await self.aexecute(request, name, arguments)
         if isinstance(request, ToolCall):
-            toolset = self._find_toolset(request)
-            if isinstance(toolset, Toolset):
-                return await aexecute_complete(toolset, request)
-            return await self._executor.run_pipeline_async(request, None, toolset)
+            caller = self._find_caller(request)
+            if isinstance(caller, FastFunctionCache):
+                return self._executor.aexecute(request, caller)
+            return self._executor.run_pipeline_async(request, None, caller)
         principal = get_current_principal()
         call = _make_call(principal, request, name, arguments)
-        return await self._executor.aexecute(call, principal, self._find_fast_cache(principal))
+        return self._executor.aexecute(call, self._find_fast_cache(principal))
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None, deps: object) -> list[ToolResult]:
         """Run calls side by side, each by the agent that it names."""
@@ -144,47 +136,41 @@ class CallDispatcher:
         if call.agent is not None:
             return self.execute(call)
         call, principal = _make_call_of_running(call)
-        return self._executor.execute(call, principal, self._find_fast_cache(principal))
+        return self._executor.execute(call, self._find_fast_cache(principal))
 
     async def _aexecute_as_running(self, call: ToolCall) -> ToolResult:
         if call.agent is not None:
             return await self.aexecute(call)
         call, principal = _make_call_of_running(call)
-        return await self._executor.aexecute(call, principal, self._find_fast_cache(principal))
+        return await self._executor.aexecute(call, self._find_fast_cache(principal))
 
-    def call_tool(self, name: str, deps: object, arguments: dict[str, object]) -> object:
+    def call_tool(self, name: str, arguments: dict[str, object]) -> object:
         """Call a tool as who is running and return its value, or raise the typed error."""
         principal = get_current_principal()
         if principal is not None:
-            return self.get_toolset(principal).call(name, deps=deps, **arguments)
-        if deps is not NOT_GIVEN and not add_own_deps(self._executor.runtime, name, deps, arguments):
-            with use_deps(self._registry, deps):
-                return self.call_tool(name, NOT_GIVEN, arguments)
-        return get_value(self._executor.run_pipeline(ToolCall(None, name, arguments), None))
+            return self.get_toolset(principal).call(name, **arguments)
+        with use_deps(self._registry, take_deps(self._executor.runtime, name, arguments)):
+            return get_value(self._executor.run_pipeline(ToolCall(None, name, arguments), None))
 
     def _find_fast_cache(self, principal: Principal | None) -> FastFunctionCache | None:
         return None if principal is None else self._executor.get_fast_cache(principal)
 
-    def _find_toolset(self, call: ToolCall) -> Toolset | ToolResult:
-        """
-        Return the toolset that decides on a call.
-
-        Returns:
-            The toolset of the principal that makes the call; a result where the call names no agent.
-        """
+    def _find_caller(self, call: ToolCall) -> FastFunctionCache | ToolResult:
+        """Return the fast functions of the principal that makes a call; a result where the call names no agent."""
         agent, running = call.agent, get_current_principal()
         if agent is None:
             return build_no_agent_result(call)
         is_plain = type(agent) is str and not call.on_behalf_of and (running is None or running.delegation is None)
-        toolset = self._toolsets_by_name.get(agent) if is_plain else None
-        if toolset is None:
+        caller = self._callers_by_name.get(agent) if is_plain else None
+        if caller is None:
             try:
-                toolset = self.get_toolset(resolve_principal(self.get_principal(agent), call.on_behalf_of, running))
+                principal = resolve_principal(self.get_principal(agent), call.on_behalf_of, running)
             except InvalidNameError as error:
                 return build_no_agent_result(call, str(error))
+            caller = get_fast_cache(self.get_toolset(principal))
             if is_plain:
-                self._toolsets_by_name[agent] = toolset
-        return toolset
+                self._callers_by_name[agent] = caller
+        return caller
 
 
 def _make_call(principal: Principal | None, call_id: str, name: str, arguments: object) -> ToolCall:

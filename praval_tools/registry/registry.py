@@ -18,7 +18,7 @@ from praval_tools.access.subscriptions import Subscriber
 from praval_tools.clock import Clock, SystemClock
 from praval_tools.execution.approvals import ApprovalHandler, Approvals
 from praval_tools.execution.context import resolve_actor
-from praval_tools.execution.deps import NOT_GIVEN
+from praval_tools.execution.deps import use_deps
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.runtime import RegistryOptions, Runtime, list_plugin_problems
@@ -302,7 +302,10 @@ class ToolRegistry(ToolCatalogue):
         """
         if tool_call_id is MISSING or more or unknown:
             refuse_wrong_call(ToolRegistry.execute, (tool_call_id, tool_name, arguments, *more), unknown)
-        return self._dispatcher.execute(tool_call_id, tool_name, arguments, deps=deps)
+        if deps is None:
+            return self._dispatcher.execute(tool_call_id, tool_name, arguments)
+        with use_deps(self, deps):
+            return self._dispatcher.execute(tool_call_id, tool_name, arguments)
 
     @checks_own_calls
     async def aexecute(
@@ -312,11 +315,14 @@ class ToolRegistry(ToolCatalogue):
         """Run a call from async code; every failure is a result."""
         if tool_call_id is MISSING or more or unknown:
             refuse_wrong_call(ToolRegistry.aexecute, (tool_call_id, tool_name, arguments, *more), unknown)
-        return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments, deps=deps)
+        if deps is None:
+            return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments)
+        with use_deps(self, deps):
+            return await self._dispatcher.aexecute(tool_call_id, tool_name, arguments)
 
-    def execute_tool(self, name: str | AnyTool, /, *, deps: object = NOT_GIVEN, **arguments: Any) -> Any:
-        """Call a tool as the operator, or inside an agent as that agent; returns its value or raises."""
-        return self._dispatcher.call_tool(get_name(name), deps, arguments)
+    def execute_tool(self, name: str | AnyTool, /, **arguments: Any) -> Any:
+        """Call a tool as the operator, or inside an agent as that agent; takes and raises what `Toolset.call` does."""
+        return self._dispatcher.call_tool(get_name(name), arguments)
 
     def execute_batch(
         self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None

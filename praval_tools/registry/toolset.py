@@ -17,8 +17,8 @@ from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.context import FrameScope, activate_caller
-from praval_tools.execution.deps import NOT_GIVEN, add_own_deps, use_deps
-from praval_tools.execution.executor import Executor
+from praval_tools.execution.deps import take_deps, use_deps
+from praval_tools.execution.executor import Executor, FastFunctionCache
 from praval_tools.execution.fast_path import FastPathMiss
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import find_policy_refusal
@@ -154,11 +154,12 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
     @checks_own_calls
-    def call(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
+    def call(self, name: str | AnyTool, /, *more: Never, **arguments: object) -> Any:
         """
         Call a tool, given by its name or itself, and return its value.
 
-        *deps* are for a tool that declares `ToolContext[Deps]`; one with a parameter of this name gets an argument.
+        A keyword `deps=` is for tools that declare `ToolContext[Deps]`; a tool with a parameter of this name gets it
+        as an argument. It is no parameter of `call`, since matching one costs each call as much as a bare one.
 
         Raises:
             ToolAccessError: The agent may not call it, or it does not exist.
@@ -169,20 +170,27 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         """
         if more:
             raise TypeError(self._describe_positional_arguments("call", name, more))
-        if deps is not NOT_GIVEN and not add_own_deps(self._executor.runtime, name, deps, arguments):
-            with use_deps(self._executor.runtime.registry, deps):
-                return self.call(name, **arguments)
-        return self._sync_functions[name](arguments)
+        try:
+            function = self._sync_functions[name]
+        except KeyError:
+            function = self._fast_cache.find_function(name)
+        if "deps" in arguments:
+            runtime = self._executor.runtime
+            with use_deps(runtime.registry, take_deps(runtime, name, arguments)):
+                return function(arguments, None)
+        return function(arguments, None)
 
     @checks_own_calls
-    async def acall(self, name: str | AnyTool, /, *more: Never, deps: object = NOT_GIVEN, **arguments: object) -> Any:
+    async def acall(self, name: str | AnyTool, /, *more: Never, **arguments: object) -> Any:
         """Call a tool from async code and return its value; raises what `call` raises."""
         if more:
             raise TypeError(self._describe_positional_arguments("acall", name, more))
-        if deps is not NOT_GIVEN and not add_own_deps(self._executor.runtime, name, deps, arguments):
-            with use_deps(self._executor.runtime.registry, deps):
-                return await self.acall(name, **arguments)
-        return await self._async_functions[name](arguments)
+        function = self._async_functions.get(name) or self._fast_cache.find_function(name, is_async=True)
+        if "deps" in arguments:
+            runtime = self._executor.runtime
+            with use_deps(runtime.registry, take_deps(runtime, name, arguments)):
+                return await function(arguments, None)
+        return await function(arguments, None)
 
     def _describe_positional_arguments(self, label: str, name: object, values: tuple[object, ...]) -> str:
         """Return how to pass the arguments of a tool that were passed by position."""
@@ -202,11 +210,11 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             with use_deps(self._executor.runtime.registry, deps):
                 return self.call_json(name, arguments)
         parsed = try_parse_simple(arguments)
-        function = self._sync_functions[name]
+        function = self._sync_functions.get(name) or self._fast_cache.find_function(name)
         if parsed is None:
             value = self._executor.finish_call(function.path, arguments, FastPathMiss())
         else:
-            value = function(parsed)
+            value = function(parsed, None)
         return self._executor.encode_result(function.path, value)
 
     @checks_own_calls
@@ -220,11 +228,11 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             with use_deps(self._executor.runtime.registry, deps):
                 return await self.acall_json(name, arguments)
         parsed = try_parse_simple(arguments)
-        function = self._async_functions[name]
+        function = self._async_functions.get(name) or self._fast_cache.find_function(name, is_async=True)
         if parsed is None:
             value = await self._executor.afinish_call(function.path, arguments, FastPathMiss())
         else:
-            value = await function(parsed)
+            value = await function(parsed, None)
         return self._executor.encode_result(function.path, value)
 
     @checks_own_calls
@@ -236,9 +244,9 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             with use_deps(self._executor.runtime.registry, deps):
                 return self.execute(call)
         call = self._complete_call(call)
-        if call.on_behalf_of != self._principal.chain:
+        if call.on_behalf_of != self._fast_cache.chain:
             return self._dispatcher.execute(call)
-        return self._executor.execute(call, self._principal, self._fast_cache)
+        return self._executor.execute(call, self._fast_cache)
 
     @checks_own_calls
     async def aexecute(self, call: ToolCall, *more: Never, deps: object = None, **unknown: Never) -> ToolResult:
@@ -249,9 +257,9 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             with use_deps(self._executor.runtime.registry, deps):
                 return await self.aexecute(call)
         call = self._complete_call(call)
-        if call.on_behalf_of != self._principal.chain:
+        if call.on_behalf_of != self._fast_cache.chain:
             return await self._dispatcher.aexecute(call)
-        return await self._executor.aexecute(call, self._principal, self._fast_cache)
+        return await self._executor.aexecute(call, self._fast_cache)
 
     def execute_batch(
         self, calls: Iterable[ToolCall], max_parallel: int | None = None, *, deps: object = None
@@ -276,12 +284,13 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
 
     def _complete_call(self, call: ToolCall) -> ToolCall:
         """Return the call with its agent, or raise `ToolUsageError` where it names another one."""
-        agent, chain = self._principal.agent, self._principal.chain
+        agent, chain = self._principal.agent, self._fast_cache.chain
         if not isinstance(call, ToolCall):
             raise ToolUsageError(f"{shorten_repr(call)} is not a ToolCall: execute(ToolCall(name=…, arguments=…)).")
-        named = getattr(call.agent, "principal", call.agent)
-        if named not in (None, agent, self._principal, Principal(agent)):
-            raise ToolUsageError(f"This toolset is {agent!r}'s; the call names {shorten_repr(call.agent)}.")
+        if call.agent is not None:
+            named = getattr(call.agent, "principal", call.agent)
+            if named not in (agent, self._principal, Principal(agent)):
+                raise ToolUsageError(f"This toolset is {agent!r}'s; the call names {shorten_repr(call.agent)}.")
         given = tuple(call.on_behalf_of) if isinstance(call.on_behalf_of, list) else call.on_behalf_of
         if given and chain and given != chain:
             raise ToolUsageError(
@@ -387,27 +396,14 @@ def _refuse_execution(method: Callable[..., object], args: Sequence[object], unk
     refuse_wrong_call(method, args, unknown)
 
 
-def execute_complete(toolset: Toolset, call: ToolCall) -> ToolResult:
-    """Run a call of the principal of *toolset*, whoever it names."""
-    return toolset._executor.execute(_adopt_call(toolset, call), toolset._principal, toolset._fast_cache)
-
-
-def aexecute_complete(toolset: Toolset, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
-    """Run a call of the principal of *toolset* from async code, whoever it names."""
-    return toolset._executor.aexecute(_adopt_call(toolset, call), toolset._principal, toolset._fast_cache)
-
-
-def _adopt_call(toolset: Toolset, call: ToolCall) -> ToolCall:
-    """Return the call with the agent and the chain of the principal of *toolset*."""
-    agent, chain = toolset._principal.agent, toolset._principal.chain
-    if call.agent == agent and call.on_behalf_of == chain:
-        return call
-    return replace(call, agent=agent, on_behalf_of=chain)
-
-
 def get_executor(toolset: Toolset) -> Executor:
     """Return what runs the calls of *toolset*; for the package's own modules."""
     return toolset._executor
+
+
+def get_fast_cache(toolset: Toolset) -> FastFunctionCache:
+    """Return the fast functions of the principal of *toolset*; for the package's own modules."""
+    return toolset._fast_cache
 
 
 def refuse_call(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:

@@ -11,7 +11,7 @@ import msgspec
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import has_type
 from praval_tools.schema.encode import encode, to_json_bytes
-from praval_tools.schema.json_values import replace_surrogates
+from praval_tools.schema.json_values import SCALAR_TYPES, replace_surrogates
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.content import Content, describe_blocks, to_content_blocks
 from praval_tools.tools.frames import activate_tool_frame
@@ -178,6 +178,8 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 def list_content_blocks(result: ToolResult) -> list[Content] | None:
     """Return the value of a result as content blocks, or None where it is something else, as `encode_value` does."""
+    if type(result.result) in SCALAR_TYPES:  # has no code of its own
+        return None
     with activate_tool_frame(result.name):
         return to_content_blocks(result.result)
 
@@ -189,5 +191,7 @@ def encode_value(result: ToolResult) -> Any:
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
+    if type(result.result) in SCALAR_TYPES:  # has no code of its own
+        return encode(result.result)
     with activate_tool_frame(result.name):
         return encode(result.result)
