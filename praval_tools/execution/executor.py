@@ -285,7 +285,7 @@ class Executor:
             (self._monotonic() - started) * 1000, 1, (), False, decision, None, path.max_result_size,
         )  # fmt: skip
         if path.notifies_after:
-            self.runtime.notify_after_call(frame[CALL], result)
+            self.runtime.hooks.notify_after_call(frame[CALL], path.tool, result)
         return result
 
     def _build_failure_result(
@@ -308,7 +308,7 @@ class Executor:
                 get_error_type_name(tool.name, error), latency, 1, (), False, decision, error,
             )  # fmt: skip
         if path.notifies_after and frame is not None:
-            self.runtime.notify_after_call(frame[CALL], result)
+            self.runtime.hooks.notify_after_call(frame[CALL], tool, result)
         return result
 
     def run_pipeline(

@@ -204,7 +204,7 @@ def _compile_factory(
     source = _fill_template(
         ASYNC="async " if is_async else "",
         AWAIT=wait,
-        PREPARE=f"{prepare}places = []" if has_steps else "",
+        PREPARE=prepare + ("places = []" if has_steps else ""),
         BEGIN=f"{begin}\narguments = started_call.reviewed_arguments" if has_review else "",
         BEGIN_UNREVIEWED=begin if has_steps and not has_review else "",
         CHECKS="" if checks_as_agent else checks,
@@ -313,7 +313,7 @@ def build_fast_function(
     policies, usages = path.state.policies, limits.list_usages(principal.members, path.name)
     has_review = bool(policies or hooks.before)
     make = _get_factory(
-        implementation, has_steps=path.has_steps, has_review=has_review, is_observed=path.notifies_after
+        implementation, has_steps=has_review or bool(usages), has_review=has_review, is_observed=path.notifies_after
     )
 
     def begin(arguments: dict[str, Any], frame: Frame | None, places: list[LimitPlace]) -> StartedCall:

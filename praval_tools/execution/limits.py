@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.misuse import explain_misuse
+from praval_tools.misuse import checks_own_calls, explain_misuse
 from praval_tools.names import get_agent_name, shorten_repr
 
 LimitKey = tuple[str | None, str | None]
@@ -147,6 +147,7 @@ class Limits:
         """Whether no limit is set."""
         return not self._usages
 
+    @checks_own_calls
     def acquire(self, usages: Iterable[LimitUsage], run: str | None, places: list[LimitPlace]) -> str:
         """
         Take a place for a call under each of the limits of *usages*; the *places* are released when it has ended.
@@ -163,6 +164,7 @@ class Limits:
                 usage.count_call(run, now, places)
         return ""
 
+    @checks_own_calls
     def release(self, places: list[LimitPlace]) -> None:
         """Give all *places* back and empty the list, so that no place is given back twice."""
         with self._lock:

@@ -90,7 +90,8 @@ def _return_known_result(result: ToolResult) -> CallPipeline:
 def _notify_after_call(runtime: Runtime, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
     """Drive *steps*, and notify the plugins of the result of the call."""
     result = yield from steps
-    runtime.notify_after_call(progress.call, result)
+    record = runtime.access_store.state.find_tool_record(result.name)
+    runtime.hooks.notify_after_call(progress.call, None if record is None else record.tool, result)
     return result
 
 

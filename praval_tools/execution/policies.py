@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable
 
-from praval_tools.access.records import Principal, list_members
+from praval_tools.access.records import Principal
 from praval_tools.access.state import RegisteredPolicy
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.execution.progress import PolicyAnswers
@@ -39,17 +39,19 @@ def ask_policies(
     The first refusal ends it, so that no delegation leads around a policy; else the last `Ask` counts.
     """
     approval: Ask | None = None
-    caller = None if principal is None else principal.agent
+    caller, members = (None, (None,)) if principal is None else (principal.agent, principal.members)
     for policy in policies:
-        for agent in list_members(principal) or (None,):
+        for agent in members:
             answer = _check_policy(registry, policy, agent, principal, tool, arguments)
+            if answer is None:
+                continue
             if isinstance(answer, Deny):
                 delegator = f" calls on behalf of {agent!r}" if agent != caller else ""
                 reason = f"Policy {policy.name!r} refuses{delegator}{': ' + answer.reason if answer.reason else ''}."
                 fix = f"Change the arguments, or the policy {policy.name!r}."
                 refusal = Decision(False, "forbidden", "policy", caller, tool.name, reason, fix, policy.name)
                 return PolicyAnswers(tool, policies, refusal, None)
-            approval = answer if answer is not None else approval
+            approval = answer
     return PolicyAnswers(tool, policies, None, approval)
 
 

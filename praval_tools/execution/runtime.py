@@ -45,7 +45,6 @@ from praval_tools.forks import handle_forks
 from praval_tools.names import OPERATOR, describe_error, describe_registry, has_type
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
-from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.metadata import iter_invalid_values
 from praval_tools.tools.tool import AnyTool
@@ -157,11 +156,6 @@ class Runtime:
             return
         self.approvals.fallback_handler = hooks.ask_approval if hooks.approve else None
         self.access_store.invalidate_snapshots()
-
-    def notify_after_call(self, call: ToolCall, result: ToolResult) -> None:
-        """Notify the plugins of the result of a call."""
-        record = self.access_store.state.find_tool_record(result.name)
-        self.hooks.notify_after_call(call, None if record is None else record.tool, result)
 
     def get_engine_timeout(self, tool: AnyTool) -> float | None:
         """Return the seconds after which a call on the thread engine is given up: its own, else the registry's."""
