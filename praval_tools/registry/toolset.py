@@ -159,7 +159,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         Call a tool, given by its name or itself, and return its value.
 
         A keyword `deps=` is for tools that declare `ToolContext[Deps]`; a tool with a parameter of this name gets it
-        as an argument. It is no parameter of `call`, since matching one costs each call as much as a bare one.
+        as an argument. The signature does not list it: that would cost each call as much as half a bare one.
 
         Raises:
             ToolAccessError: The agent may not call it, or it does not exist.
