@@ -18,7 +18,7 @@ from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import (
     CallCancelledError,
-    get_error_type_name,
+    classify_failure,
     make_encoding_error,
     make_typed_error,
 )
@@ -303,9 +303,10 @@ class Executor:
             result = build_cancelled_result(call_id, tool, decision.agent, latency, decision)
         else:
             text = self.runtime.render_error(tool, error, path.scope)
+            outcome, error_type = classify_failure(tool.name, error)
             result = ToolResult(
-                call_id, tool.name, decision.agent, Outcome.TOOL_ERROR, None, text,
-                get_error_type_name(tool.name, error), latency, 1, (), False, decision, error,
+                call_id, tool.name, decision.agent, outcome, None, text, error_type, latency, 1, (), False, decision,
+                error,
             )  # fmt: skip
         if path.notifies_after and frame is not None:
             self.runtime.hooks.notify_after_call(frame[CALL], tool, result)

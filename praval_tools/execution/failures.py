@@ -122,6 +122,18 @@ def get_error_type_name(tool: str, error: BaseException) -> str:
         return error.error_type if has_type(error, ToolExecutionError) else type(error).__name__
 
 
+def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:
+    """
+    Return the outcome of a call whose function raised *error*, and the name of the error.
+
+    A `ToolInDoubtError` of the tool's own says that nobody knows whether it did its work; one of a call that it made
+    is an error of that call, and of this one as any other.
+    """
+    if has_type(error, ToolInDoubtError) and error.result is None:
+        return Outcome.IN_DOUBT, error.code
+    return Outcome.TOOL_ERROR, get_error_type_name(tool, error)
+
+
 def make_typed_error(result: ToolResult) -> BaseException:
     """Return the typed error for a result that is not ok."""
     text = result.error or result.outcome.value

@@ -11,7 +11,7 @@ from praval_tools.errors import format_suggestion
 from praval_tools.execution.context import SCOPE
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.event_loops import DeadlineExpiredError
-from praval_tools.execution.failures import CallCancelledError, get_error_type_name
+from praval_tools.execution.failures import CallCancelledError, classify_failure
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import has_type, shorten_repr
 from praval_tools.schema.coercion import Repair
@@ -102,9 +102,10 @@ def build_run_cancelled_result(run: RunTool, started: float) -> ToolResult:
 
 def build_tool_error_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
     """Return the result of a call whose function raised."""
+    outcome, error_type = classify_failure(run.tool.name, error)
     return ToolResult(
-        run.call_id, run.tool.name, run.call.agent, Outcome.TOOL_ERROR, None,
-        run.runtime.render_error(run.tool, error, run.frame[SCOPE]), get_error_type_name(run.tool.name, error),
+        run.call_id, run.tool.name, run.call.agent, outcome, None,
+        run.runtime.render_error(run.tool, error, run.frame[SCOPE]), error_type,
         (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False,
         run.path.decision, error,
     )  # fmt: skip

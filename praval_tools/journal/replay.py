@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 MatchMode = Literal["content", "id", "position"]
 MATCH_MODES: Final = ("content", "id", "position")
 
-IN_DOUBT_OUTCOMES: Final = frozenset({Outcome.CANCELLED, Outcome.ENGINE_LOST})
+IN_DOUBT_OUTCOMES: Final = frozenset({Outcome.CANCELLED, Outcome.ENGINE_LOST, Outcome.IN_DOUBT})
 """Nobody knows whether the tool did its work: the call is in doubt."""
-_PENDING_OUTCOMES: Final = frozenset({Outcome.APPROVAL_REQUIRED, Outcome.IN_DOUBT})
+_PENDING_OUTCOMES: Final = frozenset({Outcome.APPROVAL_REQUIRED})
 """The call has not ended: it goes through the pipeline again."""
 FINAL_OUTCOMES: Final = frozenset(Outcome) - IN_DOUBT_OUTCOMES - _PENDING_OUTCOMES
 

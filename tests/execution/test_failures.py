@@ -1,0 +1,91 @@
+"""How calls end whose tools raise: an error of the tool, or a call of which nobody knows what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from praval_tools import Outcome, RetryableToolError, ToolCall, ToolInDoubtError, ToolRegistry, ToolResult
+
+UNKNOWN = "the bank's line went dead after the order was sent"
+RAN: list[str] = []
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    """A teller may pay, which ends in doubt, in a sync and an async tool; and call a tool that pays."""
+    RAN.clear()
+    registry = ToolRegistry(retries=2, retry_wait=0)
+
+    @registry.tool("pay", owned_by="teller", retry_on=(RetryableToolError, ToolInDoubtError))
+    def pay(amount: int) -> str:
+        """Pay."""
+        RAN.append("pay")
+        raise ToolInDoubtError(UNKNOWN)
+
+    @registry.tool("apay", owned_by="teller")
+    async def apay(amount: int) -> str:
+        """Pay."""
+        RAN.append("apay")
+        raise ToolInDoubtError(UNKNOWN)
+
+    @registry.tool("order", owned_by="teller")
+    def order(amount: int) -> str:
+        """Pay, by a call."""
+        registry.toolset("teller").call("pay", amount=amount)
+        return "ordered"
+
+    return registry
+
+
+def pay(registry: ToolRegistry, tool: str, arguments: object) -> ToolResult:
+    """Call a tool that pays, in the way that fits it."""
+    call = ToolCall("one", tool, arguments, "teller")
+    return registry.execute(call) if tool == "pay" else asyncio.run(registry.aexecute(call))
+
+
+class TestCallsInDoubt:
+    @pytest.mark.parametrize("tool", ["pay", "apay"])
+    @pytest.mark.parametrize("arguments", [{"amount": 1}, {"amount": "1"}], ids=["fast path", "pipeline"])
+    def test_a_tool_says_that_its_effect_is_unknown(
+        self, registry: ToolRegistry, tool: str, arguments: dict[str, object]
+    ) -> None:
+        """A `ToolInDoubtError` of the tool ends its call as `in_doubt`, which is never tried again."""
+        result = pay(registry, tool, arguments)
+
+        assert (Outcome.IN_DOUBT, "in-doubt", UNKNOWN) == (result.outcome, result.error_type, result.error)
+        assert [tool] == RAN
+
+    def test_the_error_is_the_tools_own(self, registry: ToolRegistry) -> None:
+        """Whoever calls by `call` gets that error, with the result."""
+        with pytest.raises(ToolInDoubtError, match="went dead") as caught:
+            registry.toolset("teller").call("pay", amount=1)
+
+        assert Outcome.IN_DOUBT is caught.value.result.outcome
+
+    def test_an_inner_call_in_doubt_is_an_error_of_the_outer_one(self, registry: ToolRegistry) -> None:
+        """The tool around it failed, and its own call has ended."""
+        result = registry.execute(ToolCall("one", "order", {"amount": 1}, "teller"))
+
+        assert (Outcome.TOOL_ERROR, "ToolInDoubtError") == (result.outcome, result.error_type)
+
+    @pytest.mark.usefixtures("recording_path")
+    @pytest.mark.parametrize("tool", ["pay", "apay"])
+    def test_a_run_holds_it_until_somebody_has_looked(self, registry: ToolRegistry, tool: str, tmp_path: Path) -> None:
+        """In a run such a call is in doubt, in this process and in the next: not run again before it is resolved."""
+        registry.journal = tmp_path / "runs.db"
+        with registry.run("night") as run:
+            first = pay(registry, tool, {"amount": 1})
+            again = pay(registry, tool, {"amount": 1})
+
+            assert [tool] == [call.tool_name for call in run.in_doubt]
+        with registry.run("night") as run:
+            later = pay(registry, tool, {"amount": 1})
+            run.resolve(run.in_doubt[0], result="paid")
+            resolved = pay(registry, tool, {"amount": 1})
+        registry.close()
+
+        assert [Outcome.IN_DOUBT] * 3 == [first.outcome, again.outcome, later.outcome]
+        assert (Outcome.OK, "paid", [tool]) == (resolved.outcome, resolved.result, RAN)
