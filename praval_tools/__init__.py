@@ -65,6 +65,7 @@ from praval_tools.registry.default import (
     use_registry,
 )
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.sources import set_mcp_connector
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_hints import Secret
@@ -121,6 +122,12 @@ def _import_report() -> ModuleType:
     return report
 
 
+def _import_mcp_client() -> ModuleType:
+    from praval_tools.integrations.mcp import client
+
+    return client
+
+
 def _import_discovery() -> ModuleType:
     from praval_tools.registry import discovery
 
@@ -139,6 +146,7 @@ _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
 """Names that are imported when they are first used: plugins cost nothing in programs without them."""
 
 set_plugin_loader(lambda registry: _import_loader().load_at_first_look(registry))
+set_mcp_connector(lambda registry, server, options: _import_mcp_client().register_mcp(registry, server, options))
 
 
 def __getattr__(name: str) -> Any:

@@ -279,6 +279,11 @@ def _may_revoke(state: AccessState, record: GrantRecord, actor: str) -> bool:
     return any(ancestor.grant.agent == actor for ancestor in list_lineage(state, record.grant.parent))
 
 
+def get_grant_id(grant: Grant | str) -> str:
+    """Return the id of a grant that is given as object or by its id."""
+    return grant if isinstance(grant, str) else grant.id
+
+
 def list_grants(state: AccessState, filters: Mapping[str, str], now: datetime | None) -> list[Grant]:
     """Return the grants whose fields have the values of *filters*, the oldest first; *now* None: ended ones too."""
     records = sorted(state.grants.values(), key=lambda record: record.seq)

@@ -6,7 +6,6 @@ from typing import Any
 
 from attrs import define, field
 
-from praval_tools import ToolCall, ToolRegistry, ToolResult, current_agent
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
 from praval_tools.demo.statistics import MIN_GROUP_ROWS, Average, Comparison
@@ -14,6 +13,9 @@ from praval_tools.demo.steps import CallStep, DecisionStep, ProfileStep, RemarkS
 from praval_tools.demo.tools import Report, Word
 from praval_tools.errors import ToolUsageError
 from praval_tools.registry.agents import Agent
+from praval_tools.registry.decorators import current_agent
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.call import ToolCall, ToolResult
 
 MAX_SAMPLE_ROWS = 20
 MAX_SAMPLE_CALLS = 2

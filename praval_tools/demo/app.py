@@ -6,7 +6,6 @@ from pathlib import Path
 
 from attrs import define
 
-from praval_tools import ToolRegistry, agent
 from praval_tools.demo import agents
 from praval_tools.demo.effects import EffectLog
 from praval_tools.demo.question import Question, load_flights_question
@@ -18,6 +17,8 @@ from praval_tools.demo.tools import (
     declare_table_tools,
 )
 from praval_tools.registry.agents import Agent
+from praval_tools.registry.decorators import agent
+from praval_tools.registry.registry import ToolRegistry
 
 
 @define

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from attrs import frozen
 
-from praval_tools import Allow, ApprovalRequest, ToolLog, ToolProgress
 from praval_tools.access.events import AnyStateEvent, GrantSpent
 from praval_tools.demo import plugin_scene, steps
 from praval_tools.demo.agents import AGENT_DESCRIPTIONS, AgentContext
@@ -17,6 +16,8 @@ from praval_tools.demo.resume import ReplayFilter, resolve_doubts
 from praval_tools.demo.run_report import build_run_report
 from praval_tools.demo.steps import SceneStep, StepCallback
 from praval_tools.demo.tools import Report, declare_fair_comparison
+from praval_tools.tools.context import ToolLog, ToolProgress
+from praval_tools.tools.decision import Allow, ApprovalRequest
 
 RUN_ID = "demo"
 """The id of the run in the journal."""

@@ -7,13 +7,15 @@ from typing import Any
 
 from attrs import field, frozen
 
-from praval_tools import Allow, ApprovalRequest, Decision, Deny, ToolRegistry, ToolResult
 from praval_tools.access.events import AnyStateEvent
 from praval_tools.demo.question import Question
 from praval_tools.demo.run_report import RunReport
 from praval_tools.demo.statistics import Average, Comparison
 from praval_tools.demo.tools import Report, Word
 from praval_tools.journal import RecordedCall
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.call import ToolResult
+from praval_tools.tools.decision import Allow, ApprovalRequest, Decision, Deny
 
 
 @frozen

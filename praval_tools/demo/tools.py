@@ -9,11 +9,14 @@ from typing import Annotated, Any
 from annotated_types import Ge, MinLen
 from attrs import define, field, frozen
 
-from praval_tools import Tool, ToolContext, ToolRegistry, tool
 from praval_tools.demo.effects import Effect, EffectLog
 from praval_tools.demo.input_files import iter_words
 from praval_tools.demo.statistics import Average, Comparison, compare_groups, compute_averages
 from praval_tools.demo.table import Table
+from praval_tools.registry.decorators import tool
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.context import ToolContext
+from praval_tools.tools.tool import Tool
 
 RowFilterArgument = dict[str, list[str]] | None
 

@@ -18,6 +18,7 @@ from praval_tools.forks import handle_forks
 
 if TYPE_CHECKING:
     import asyncio
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 Work: TypeAlias = Coroutine[Any, Any, T]
@@ -58,21 +59,13 @@ class BackgroundLoop:
             StaleDecisionError: The loop was closed before.
             CallCancelledError: The loop was closed meanwhile, or the work cancelled itself.
         """
-        import asyncio
         from concurrent.futures import CancelledError
 
-        with self._lock:
-            if self._closed:
-                coroutine.close()
-                raise StaleDecisionError
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_run_until_stopped, args=(self._loop,), name="praval-tools-loop", daemon=True
-                )
-                self._thread.start()
-            loop = self._loop
-        future = asyncio.run_coroutine_threadsafe(_capture_exit(coroutine), loop)
+        try:
+            future = self.submit(_capture_exit(coroutine))
+        except StaleDecisionError:
+            coroutine.close()
+            raise
         value: T
         try:
             value, error = future.result(None if seconds is None else seconds + _GRACE_SECONDS)
@@ -87,6 +80,33 @@ class BackgroundLoop:
         if error is not None:
             raise error
         return value
+
+    def submit(self, coroutine: Work[T]) -> Future[T]:
+        """
+        Begin *coroutine* there; cancelling the future cancels it.
+
+        Raises:
+            StaleDecisionError: The loop was closed before.
+        """
+        import asyncio
+
+        with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise StaleDecisionError
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=_run_until_stopped, args=(self._loop,), name="praval-tools-loop", daemon=True
+                )
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Have *callback* called there soon, if the loop runs."""
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(callback)
 
     @property
     def is_current_thread(self) -> bool:

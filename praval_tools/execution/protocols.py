@@ -1,11 +1,12 @@
-"""Protocols of what the execution of calls uses of higher layers: the dispatcher of a registry."""
+"""Protocols of what a registry's runtime holds of higher layers: its dispatcher, and the sources of its tools."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from praval_tools.access.problems import RegistryProblem
 from praval_tools.access.records import Principal
 from praval_tools.tools.call import ToolCall, ToolResult
 
@@ -31,4 +32,39 @@ class Dispatcher(Protocol):
 
     def aexecute(self, request: ToolCall) -> Coroutine[Any, Any, ToolResult]:
         """Run a call by the agent that it names, from async code."""
+        ...
+
+
+class ToolSource(Protocol):
+    """A server whose tools a registry has; such as `McpSource`."""
+
+    @property
+    def name(self) -> str:
+        """What it is called here: the namespace of its tools."""
+        ...
+
+    @property
+    def tools(self) -> list[str]:
+        """The names of its tools that are registered."""
+        ...
+
+    @property
+    def fingerprints(self) -> Mapping[str, str]:
+        """The fingerprint of each of its tools, by name; what `pin=` takes."""
+        ...
+
+    def refresh(self) -> None:
+        """Ask it for its tools, and take over what changed."""
+        ...
+
+    def accept(self, tool: str) -> None:
+        """Accept the definition that the server gives a tool now."""
+        ...
+
+    def list_problems(self) -> list[RegistryProblem]:
+        """Return what is wrong with it, and with its tools."""
+        ...
+
+    def close(self) -> None:
+        """Take its tools out of the registry, and end the connection; safe twice."""
         ...

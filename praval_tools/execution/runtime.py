@@ -40,7 +40,7 @@ from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.progress import CallRecorder
-from praval_tools.execution.protocols import Dispatcher
+from praval_tools.execution.protocols import Dispatcher, ToolSource
 from praval_tools.forks import handle_forks
 from praval_tools.names import OPERATOR, describe_error, describe_registry, has_type
 from praval_tools.schema.json_input import MAX_BYTES
@@ -110,6 +110,7 @@ class Runtime:
         self.recorder: CallRecorder | None = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None
+        self.sources: dict[str, ToolSource] = {}
         self.dispatcher: Dispatcher
         self.declared_agents: MutableMapping[str, Any]
         self.is_staging = False
@@ -208,10 +209,13 @@ class Runtime:
         store.invalidate_snapshots()
         self.drain(None, None, self.options.timeout)
         self.threads.close()
+        for source in list(self.sources.values()):
+            source.close()
         self.background_loop.close()
         self.hooks.shut_down_engines()
 
 
-def list_plugin_problems(runtime: Runtime) -> list[RegistryProblem]:
-    """Return a problem for each plugin of a registry that failed."""
-    return [] if runtime.plugins is None else list(runtime.plugins.list_problems())
+def list_foreign_problems(runtime: Runtime) -> list[RegistryProblem]:
+    """Return what is wrong with the plugins of a registry, and with the servers whose tools it has."""
+    problems = [] if runtime.plugins is None else list(runtime.plugins.list_problems())
+    return problems + [problem for source in list(runtime.sources.values()) for problem in source.list_problems()]

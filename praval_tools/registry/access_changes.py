@@ -232,6 +232,13 @@ class AccessChanges:
         owner = check_agent_name(self._name_agent(to, tool))
         self.change_tool("transfer", tool, by, reason, commands.plan_transfer, owner)
 
+    def retire(self, agent: object, by: object, reason: str) -> None:
+        """End an agent."""
+        name = check_agent_name(get_agent_name(agent))
+        self.commit(
+            f"retire the agent {name!r}", by, lambda state, actor: commands.plan_retirement(state, name, actor, reason)
+        )
+
     def block(self, tool: object, agent: object, by: object, reason: str) -> Block:
         """Refuse a tool to an agent, whatever permits it."""
         name = check_tool_name(get_name(tool))

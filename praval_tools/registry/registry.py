@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self, Unpack, overload
 from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
-from praval_tools.access.grants import get_grant_record, list_grants, plan_revocation
+from praval_tools.access.grants import get_grant_id, get_grant_record, list_grants, plan_revocation
 from praval_tools.access.permissions import Block, Grant, GrantTerms
 from praval_tools.access.problems import RegistryProblem, find_problems
 from praval_tools.access.queries import describe_tool, list_callable_tools, list_enabled_tools
@@ -21,14 +21,16 @@ from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.deps import use_deps
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
-from praval_tools.execution.runtime import RegistryOptions, Runtime, list_plugin_problems
+from praval_tools.execution.protocols import ToolSource
+from praval_tools.execution.runtime import RegistryOptions, Runtime, list_foreign_problems
 from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
-from praval_tools.names import check_agent_name, get_agent_name, get_name
+from praval_tools.names import get_agent_name, get_name
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.catalogue import ToolCatalogue
 from praval_tools.registry.dispatch import CallDispatcher
 from praval_tools.registry.export_cache import ExportOptions
 from praval_tools.registry.journal_attachment import JournalAttachment
+from praval_tools.registry.sources import McpOptions, connect_mcp, refresh_sources
 from praval_tools.registry.toolset import ToolDeps, Toolset
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
@@ -128,6 +130,14 @@ class ToolRegistry(ToolCatalogue):
         self._changes.commit("clear the registry", by, lambda _, actor: commands.plan_clear(actor, reason))
         self._dispatcher.clear()
 
+    def register_mcp(self, server: str | Sequence[str], **options: Unpack[McpOptions]) -> ToolSource:
+        """Register the tools of an MCP server, a command or a URL, granted to nobody; see `McpOptions`."""
+        return connect_mcp(self, self._runtime, server, options)
+
+    def refresh(self) -> None:
+        """Ask the servers of `register_mcp` for their tools, and take over what changed; see `refresh_sources`."""
+        refresh_sources(self._runtime)
+
     # ── who may call ─────────────────────────────────────────────────────────────────────────────
 
     def assign_tool_to_agent(
@@ -171,9 +181,8 @@ class ToolRegistry(ToolCatalogue):
 
     def revoke(self, grant: Grant | str, *, by: object = None, reason: str = "") -> bool:
         """End a grant and all grants that came from it; tell whether it had not ended before."""
-        return self._changes.commit(
-            "revoke", by, lambda state, actor: plan_revocation(state, _get_grant_id(grant), actor, reason)
-        )
+        grant_id = get_grant_id(grant)
+        return self._changes.commit("revoke", by, lambda state, actor: plan_revocation(state, grant_id, actor, reason))
 
     def grants(
         self, *, tool: object = None, agent: object = None, by: object = None, ended: bool = False
@@ -185,7 +194,7 @@ class ToolRegistry(ToolCatalogue):
 
     def uses_left(self, grant: Grant | str) -> int | None:
         """Return how many calls a grant still admits, or None if it does not count them."""
-        return get_grant_record(self._current_state, _get_grant_id(grant)).calls_left
+        return get_grant_record(self._current_state, get_grant_id(grant)).calls_left
 
     def block(self, tool: object, agent: object, *, by: object = None, reason: str = "") -> Block:
         """Refuse a tool to an agent, whatever permits it; may come before the tool."""
@@ -259,10 +268,7 @@ class ToolRegistry(ToolCatalogue):
 
     def retire_agent(self, agent: str | Agent, *, by: object = None, reason: str = "") -> None:
         """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""
-        name = check_agent_name(get_agent_name(agent))
-        self._changes.commit(
-            f"retire the agent {name!r}", by, lambda state, actor: commands.plan_retirement(state, name, actor, reason)
-        )
+        self._changes.retire(agent, by, reason)
 
     @overload
     def toolset(self, agent: str | Agent) -> Toolset: ...
@@ -286,7 +292,7 @@ class ToolRegistry(ToolCatalogue):
 
     def problems(self) -> list[RegistryProblem]:
         """Return what is most likely a mistake: dangling names, orphans, changed definitions, plugins that failed."""
-        return [*find_problems(self._current_state, self._clock.now()), *list_plugin_problems(self._runtime)]
+        return [*find_problems(self._current_state, self._clock.now()), *list_foreign_problems(self._runtime)]
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
@@ -466,7 +472,3 @@ class ToolRegistry(ToolCatalogue):
 def get_runtime(registry: ToolRegistry) -> Runtime:
     """Return what the calls of *registry* share: its state, clock, hooks, recorder, dispatcher and declared agents."""
     return registry._runtime
-
-
-def _get_grant_id(grant: Grant | str) -> str:
-    return grant if isinstance(grant, str) else grant.id

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from praval_tools import Decision, Tool, ToolRegistry, get_tool_registry
 from praval_tools.registry.agents import Agent
+from praval_tools.registry.default import get_tool_registry
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.decision import Decision
+from praval_tools.tools.tool import Tool
 
 
 def assert_can_call(

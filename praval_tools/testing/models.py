@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from praval_tools import ToolCall
 from praval_tools.formats import format_of
 from praval_tools.loop import ModelReply, ModelRequest
+from praval_tools.tools.call import ToolCall
 
 _WORD_PATTERN = re.compile(r"\S+\s*|\s+")
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from praval_tools import Agent, ToolRegistry, use_registry
 from praval_tools import testing as helpers
+from praval_tools.registry.agents import Agent
+from praval_tools.registry.default import use_registry
+from praval_tools.registry.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from praval_tools.registry.agents import AgentTool

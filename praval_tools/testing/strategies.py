@@ -17,9 +17,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from praval_tools import Tool, ToolArgumentsError
+from praval_tools.errors import ToolArgumentsError
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.json_values import to_equality_text
+from praval_tools.tools.tool import Tool
 
 Schema = dict[str, Any]
 ValueStrategy = SearchStrategy[Any]

@@ -266,10 +266,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 class SuppliedSchema:
     """The counterpart of `CompiledSignature` for a tool whose JSON Schema was supplied: values stay JSON."""
 
-    result_schema: None = None
-
-    def __init__(self, schema: JsonSchema) -> None:
-        self.parameters_schema = schema
+    def __init__(self, schema: JsonSchema, result_schema: JsonSchema | None = None) -> None:
+        self.parameters_schema, self.result_schema = schema, result_schema
         self.validator = Validator(schema)
         self.encode_result: ValueHook = Encoder().encode_value
         self.fast_path_code = self.keyword_fast_path_code = FastPathBody(

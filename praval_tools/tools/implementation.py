@@ -103,6 +103,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         discoverable: Whether discovery registers it.
         fallback_schema: The schema that it has where a type hint is unresolved at first use; None: that is an error.
         home: Returns the state store of the registry that registered it last, as long as there is that.
+        supplied_result_schema: The JSON Schema of the result, where one was supplied with that of the arguments.
         fast_path_factory: What the fast path compiled of it; made by that.
     """
 
@@ -117,6 +118,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     discoverable: bool = True
     fallback_schema: JsonSchema | None = None
     home: Callable[[], object] | None = None
+    supplied_result_schema: JsonSchema | None = None
     fast_path_factories: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
     _compiled: CompiledSignature | SuppliedSchema | None = None
     _fingerprints: dict[tuple[str, str], str] | None = None
@@ -148,7 +150,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             else:
                 self.signature = signature
         if self.supplied_schema is not None:
-            return SuppliedSchema(self.supplied_schema)
+            return SuppliedSchema(self.supplied_schema, self.supplied_result_schema)
         return CompiledSignature(signature, self.function, self.docstring or "")
 
     @property

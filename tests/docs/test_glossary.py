@@ -31,13 +31,13 @@ ORDINARY_IN_HEADINGS = set(
     """
     about accepted account after again ahead ai all along already an another any anything apply approve are
     assertions at attach authorize available away back bank be before behalf below between bring by callable can
-    cancellation change changes check choose closing code comes comparing configuration configure conformance
+    cancellation change changes check choose closing code comes comparing configuration connect configure conformance
     constrain continue contributing cost costs counts crash dangerous data database decide default dict did
     different differs disable disabled disk do documentation each else enable ends everything example export fails
-    figure file files find fit five fixtures for full function functions give go granted happened helper here if
+    figure file files find fit five fixtures for full function functions give go granted happened helper here http if
     images import install installed is isolation it its keep lang later learn lend let limitations list lists
-    loading look made make many matched may measured migrate minutes more network no of off on once one options or
-    order otherwise out own owns package part persist person process program put pydantic raises read reads real
+    loading look made make many matched may measured migrate minutes more needed network no of off on once one options
+    or order otherwise out own owns package part persist person process program put pydantic raises read reads real
     record recorded records refused register repaired rest resume revoke s same say scenario scenarios see set
     settings several share show side small so something sounds stands start statistics stats step stored stream such
     swap switch take targets tenant that there things three transfer two types unassign unblock unshare up used user

@@ -9,8 +9,9 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("praval_tools.integrations.mcp", "mcp") from error
 
+from praval_tools.integrations.mcp.client.source import McpSource
 from praval_tools.integrations.mcp.serving.http import http_app
 from praval_tools.integrations.mcp.serving.server import server
 from praval_tools.journal.tokens import AgentToken, Tokens, open_tokens
 
-__all__ = ["AgentToken", "Tokens", "http_app", "open_tokens", "server"]
+__all__ = ["AgentToken", "McpSource", "Tokens", "http_app", "open_tokens", "server"]

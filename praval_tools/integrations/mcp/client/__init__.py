@@ -1,1 +1,6 @@
 """The client side: the tools of MCP servers in a registry."""
+
+from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError, McpToolError
+from praval_tools.integrations.mcp.client.source import McpSource, register_mcp
+
+__all__ = ["McpNotSentError", "McpServerError", "McpSource", "McpToolError", "register_mcp"]

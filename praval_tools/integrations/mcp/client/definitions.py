@@ -1,0 +1,166 @@
+"""The tools that a server lists, as they are taken in: checked one by one, so that a bad one costs no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Final
+
+from attrs import define, field, frozen
+
+from praval_tools.errors import InvalidNameError
+from praval_tools.integrations.mcp.client.foreign_text import clean_schema, clean_text, quote_name, repair_name
+from praval_tools.names import check_tool_name, get_collision_keys
+from praval_tools.schema.json_values import iter_json_problems, to_canonical_json
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.supplied_schema import check_supplied_schema
+
+CONTEXT_PARAMETER: Final = "praval_tools_context"
+"""The parameter by which the function of an imported tool gets its context; no tool may have one of this name."""
+
+MAX_DEFINITION_BYTES: Final = 1_048_576
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@frozen(kw_only=True)
+class McpToolDefinition:
+    """
+    A tool as its server lists it.
+
+    Args:
+        name: Its name here.
+        remote_name: Its name there.
+        title: For people.
+        description: What a model reads.
+        parameters: The JSON Schema of its arguments.
+        result_schema: That of its structured result, if it says one that can be used.
+        hints: What the server says of its effects, which nobody has checked.
+        digest: Equal exactly where all of this is equal.
+    """
+
+    name: str
+    remote_name: str
+    title: str
+    description: str
+    parameters: JsonSchema
+    result_schema: JsonSchema | None
+    hints: Mapping[str, bool]
+    digest: str
+
+
+class RefusedDefinitionError(Exception):
+    """A tool that a server lists cannot be taken in; the text says why."""
+
+
+@define
+class Listing:
+    """
+    What a server lists.
+
+    Args:
+        definitions: The tools that can be used, by their names here.
+        problems: What is wrong with the others, and with some of these.
+        title: The name that the server gives itself.
+        version: Its version.
+    """
+
+    definitions: dict[str, McpToolDefinition] = field(factory=dict)
+    problems: list[str] = field(factory=list)
+    title: str = ""
+    version: str = ""
+
+
+def read_definitions(
+    items: Iterable[object], namespace: str, include: frozenset[str], exclude: frozenset[str]
+) -> Listing:
+    """
+    Return what can be used of the tools that a server lists.
+
+    Args:
+        items: As they came.
+        namespace: The prefix of their names here.
+        include: Only the tools of these names there; empty: all.
+        exclude: But not those of these names.
+    """
+    listing, names_by_key = Listing(), dict[str, str]()
+    for item in items:
+        remote_name = item.get("name") if isinstance(item, dict) else None
+        if remote_name in exclude or (include and remote_name not in include):
+            continue
+        try:
+            definition = read_definition(item, namespace, listing.problems)
+            for key in get_collision_keys(definition.name):
+                if (other := names_by_key.setdefault(key, definition.remote_name)) != definition.remote_name:
+                    rival = quote_name(other)
+                    raise RefusedDefinitionError(f"its name differs from {rival} only by case, '-', '_' or '.'")
+            if definition.name in listing.definitions:
+                raise RefusedDefinitionError("it is listed twice")
+        except RefusedDefinitionError as error:
+            listing.problems.append(f"Tool {quote_name(remote_name)} is left out: {error}.")
+        else:
+            listing.definitions[definition.name] = definition
+    unknown = sorted(include - {definition.remote_name for definition in listing.definitions.values()})
+    listing.problems.extend(f"Tool {quote_name(name)} is to be included, and is not there." for name in unknown)
+    return listing
+
+
+def read_definition(item: object, namespace: str, problems: list[str]) -> McpToolDefinition:
+    """
+    Return a tool that a server lists, with what is wrong with it added to *problems*.
+
+    Raises:
+        RefusedDefinitionError: It cannot be used.
+    """
+    if not isinstance(item, dict) or not isinstance(remote_name := item.get("name"), str):
+        raise RefusedDefinitionError("it has no name")
+    for _, reason, _ in iter_json_problems(item):
+        raise RefusedDefinitionError(f"its definition {reason}")
+    if len(to_canonical_json(item)) > MAX_DEFINITION_BYTES:
+        raise RefusedDefinitionError(f"its definition has more than {MAX_DEFINITION_BYTES:,} characters")
+    name = _build_name(remote_name, namespace)
+    annotations = item.get("annotations")
+    annotations = annotations if isinstance(annotations, dict) else {}
+    texts = {"title": item.get("title") or annotations.get("title"), "description": item.get("description")}
+    cleaned = {key: clean_text(text) if isinstance(text, str) else "" for key, text in texts.items()}
+    altered = [key for key, text in texts.items() if isinstance(text, str) and text != cleaned[key]]
+    if altered:
+        problems.append(f"Tool {name!r}: its {' and '.join(altered)} held control characters, which were taken out.")
+    parameters = _read_parameters(item.get("inputSchema"))
+    result_schema = _read_result_schema(name, item.get("outputSchema"), problems)
+    hints = {hint: value for hint in _HINTS if isinstance(value := annotations.get(hint), bool)}
+    whole = {**cleaned, "name": remote_name, "parameters": parameters, "result": result_schema, "hints": hints}
+    return McpToolDefinition(
+        name=name, remote_name=remote_name, title=cleaned["title"],
+        description=cleaned["description"].strip() or cleaned["title"] or name, parameters=parameters,
+        result_schema=result_schema, hints=hints, digest=sha256(to_canonical_json(whole).encode()).hexdigest(),
+    )  # fmt: skip
+
+
+def _build_name(remote_name: str, namespace: str) -> str:
+    repaired = repair_name(remote_name)
+    if repaired is None:
+        raise RefusedDefinitionError("its name holds other characters than those of printable ASCII")
+    try:
+        return check_tool_name(f"{namespace}-{repaired}")
+    except InvalidNameError:
+        raise RefusedDefinitionError(f"its name is too long, with {namespace!r} before it") from None
+
+
+def _read_parameters(schema: object) -> JsonSchema:
+    checked, problems = check_supplied_schema(clean_schema(schema) if isinstance(schema, dict) else schema)
+    if problems:
+        raise RefusedDefinitionError(f"its arguments cannot be checked: {'; '.join(problems)}")
+    if CONTEXT_PARAMETER in checked.get("properties", {}):
+        raise RefusedDefinitionError(f"its parameter {CONTEXT_PARAMETER!r} has a name that is taken here")
+    return checked
+
+
+def _read_result_schema(name: str, schema: object, problems: list[str]) -> JsonSchema | None:
+    if schema is None:
+        return None
+    cleaned = clean_schema(schema) if isinstance(schema, dict) else schema
+    checked, reasons = check_supplied_schema(cleaned) if cleaned else ({}, ("it is empty",))
+    if not reasons:
+        return checked
+    problems.append(f"Tool {name!r}: its outputSchema is left out: {'; '.join(reasons)}.")
+    return None

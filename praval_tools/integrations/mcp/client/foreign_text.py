@@ -1,0 +1,83 @@
+"""Texts of a server on their way in: names are made legal or refused, and what would fool a reader is taken out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from praval_tools.names import shorten_repr
+from praval_tools.schema.schema_tree import JsonSchema
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_REPAIRABLE: Final = re.compile(r"[\x20-\x7e]+")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_KEPT: Final = frozenset("\n\t\u200c\u200d")
+"""Control characters that are part of texts, and the joiners that some scripts and emoji need."""
+
+_MISLEADING: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
+_TEXT_KEYWORDS: Final = frozenset(("title", "description", "$comment"))
+_MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+_VALUE_KEYWORDS: Final = frozenset(("enum", "const", "default", "examples", "required"))
+
+
+def repair_name(name: str) -> str | None:
+    """Return *name*, or a legal one instead of one that is printable ASCII; None for all others."""
+    if _LEGAL.fullmatch(name):
+        return name
+    repaired = _OTHER.sub("_", name).strip("_") if _REPAIRABLE.fullmatch(name) else ""
+    return repaired or None
+
+
+def quote_name(name: object) -> str:
+    """Return a name for a message: in ASCII, so that it cannot look like another one."""
+    return shorten_repr(name).encode("ascii", "backslashreplace").decode()
+
+
+def clean_text(text: str) -> str:
+    """Return *text* without escapes, marks of direction and invisible characters."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _MISLEADING)
+
+
+def clean_schema(schema: JsonSchema) -> JsonSchema:
+    """Return a copy of *schema* whose titles and descriptions are clean; what values are compared with stays."""
+    return {key: _clean_member(key, value) for key, value in schema.items()}
+
+
+def _clean_member(key: str, value: object) -> object:
+    if key in _TEXT_KEYWORDS and isinstance(value, str):
+        return clean_text(value)
+    if key in _VALUE_KEYWORDS:
+        return value
+    if key in _MAP_KEYWORDS and isinstance(value, dict):
+        return {name: clean_schema(part) if isinstance(part, dict) else part for name, part in value.items()}
+    if isinstance(value, dict):
+        return clean_schema(value)
+    if isinstance(value, list):
+        return [clean_schema(part) if isinstance(part, dict) else part for part in value]
+    return value
+
+
+def replace_surrogates(value: object) -> object:
+    """Return a JSON value with a replacement character for each half of a surrogate pair, which no name has."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {str(replace_surrogates(key)): replace_surrogates(item) for key, item in value.items()}
+    return list(map(replace_surrogates, value)) if isinstance(value, list) else value
+
+
+def remove_secrets(value: object, secrets: Sequence[str]) -> object:
+    """Return a JSON value without the *secrets*, which a server may send back."""
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, "[secret]")
+        return value
+    if isinstance(value, dict):
+        return {str(remove_secrets(key, secrets)): remove_secrets(item, secrets) for key, item in value.items()}
+    return [remove_secrets(item, secrets) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,141 @@
+"""
+The HTTP transport: the SDK's own over a client that bounds what a server sends.
+
+A request that fails costs that request alone: in the SDK, an error of the network ends the session with all its calls.
+So errors become answers here, and `Delivery` knows which requests were not sent, refused, or lost on the way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, RequestId
+
+from praval_tools.integrations.mcp.client.address import ServerAddress
+from praval_tools.integrations.mcp.client.transport import Delivery, FailureKind, TransportStreams
+
+_CONNECT_SECONDS: Final = 10.0
+_MAX_CONNECTIONS: Final = 1_000
+_NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+_EVENT_STREAM: Final = "text/event-stream"
+
+
+@asynccontextmanager
+async def open_http(address: ServerAddress, delivery: Delivery, max_bytes: int) -> AsyncIterator[TransportStreams]:
+    """
+    Give the streams of the messages of a server that speaks streamable HTTP.
+
+    Raises:
+        McpServerError: A variable that holds a header is not set.
+    """
+    limits = httpx2.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=20)
+    client = httpx2.AsyncClient(
+        transport=BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits), delivery, max_bytes),
+        headers={**address.read_headers(), "accept-encoding": "identity"},
+        timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),  # calls have deadlines of their own
+        trust_env=False,  # credentials come from variables that the operator names, not from .netrc
+    )
+    async with (
+        client,
+        streamable_http_client(address.url, http_client=client, max_sse_event_size=max_bytes) as streams,
+    ):
+        yield streams
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests by *inner*; errors of the network become answers, and bodies end at *max_bytes*."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, delivery: Delivery, max_bytes: int) -> None:
+        self._inner, self._delivery, self._max_bytes = inner, delivery, max_bytes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send *request* and return its answer, or one that says what failed."""
+        request_id = _read_request_id(request)
+        if request_id is not None:
+            self._delivery.sent.add(request_id)
+        try:
+            response = await self._inner.handle_async_request(request)
+        except _NOT_SENT as error:
+            return self._fail(request_id, "not-sent", _describe(error))
+        except httpx2.TransportError as error:
+            return self._fail(request_id, "lost", _describe(error))
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            return self._fail(request_id, "lost", "it answered with compressed content, which was not asked for")
+        is_stream = response.headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
+        if response.status_code >= 400:
+            return await self._fail_by_status(request, request_id, response)
+        if not is_stream and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _BoundedStream(response.stream, self._max_bytes)
+        return response
+
+    async def _fail_by_status(
+        self, request: httpx2.Request, request_id: RequestId | None, response: httpx2.Response
+    ) -> httpx2.Response:
+        """Return an answer with the status of an error: the server's own words, where they are of the protocol."""
+        status = response.status_code
+        try:
+            if isinstance(response.stream, httpx2.AsyncByteStream):
+                body = b"".join([chunk async for chunk in _BoundedStream(response.stream, self._max_bytes)])
+                if isinstance(json.loads(body)["error"]["code"], int):
+                    return httpx2.Response(status, headers=_JSON_HEADERS, content=body, request=request)
+        except (httpx2.StreamError, ValueError, KeyError, TypeError, RecursionError):
+            pass  # no error of the protocol: the status says all that is known
+        finally:
+            await response.aclose()
+        if status == 404 and "mcp-session-id" in request.headers:
+            return self._fail(request_id, "no-session", "it does not know the session any more")
+        return self._fail(request_id, "refused" if status < 500 else "lost", f"it answered with HTTP status {status}")
+
+    def _fail(self, request_id: RequestId | None, kind: FailureKind, text: str) -> httpx2.Response:
+        if request_id is not None:
+            self._delivery.failures[request_id] = kind, text
+            if kind == "not-sent":
+                self._delivery.sent.discard(request_id)
+        error = {"code": CONNECTION_CLOSED, "message": text}
+        return httpx2.Response(502, headers=_JSON_HEADERS, json={"jsonrpc": "2.0", "id": request_id, "error": error})
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """The body of an answer; a `StreamError`, which the SDK takes as the end of one request, where it is too long."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
+        self._inner, self._left = inner, max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._inner:
+                self._left -= len(chunk)
+                if self._left < 0:
+                    raise httpx2.StreamError("the answer is too long")
+                yield chunk
+        except httpx2.TransportError as error:
+            raise httpx2.StreamError(f"the answer was cut: {_describe(error)}") from None
+
+    async def aclose(self) -> None:
+        """Close the connection of the answer."""
+        await self._inner.aclose()
+
+
+_JSON_HEADERS: Final = {"content-type": "application/json"}
+
+
+def _read_request_id(request: httpx2.Request) -> RequestId | None:
+    """Return the id of the request of the protocol that *request* carries, if it carries one."""
+    if request.method != "POST":
+        return None
+    message: dict[str, RequestId] = json.loads(request.content)
+    return message.get("id") if "method" in message else None
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,84 @@
+"""The answer of a server to a call, as the value of a tool."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from mcp_types import (
+    AudioContent,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    TextContent,
+    TextResourceContents,
+)
+
+from praval_tools.integrations.mcp.client.errors import McpToolError
+from praval_tools.integrations.mcp.client.foreign_text import clean_text
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.validator import compile_schema, iter_errors, shorten_text
+from praval_tools.tools.content import Content
+
+_UNKNOWN_TYPE = "application/octet-stream"
+
+
+def read_result(result: CallToolResult | InputRequiredResult, result_schema: JsonSchema | None) -> object:
+    """
+    Return the value of a call: its media, with the texts between them; else its structured content; else its text.
+
+    Raises:
+        McpToolError: The server says that the tool failed, or the value is not what the tool promises.
+    """
+    if isinstance(result, InputRequiredResult):
+        raise McpToolError("The tool asks its caller for more input, which cannot be given from here.")
+    blocks = [_read_block(block) for block in result.content]
+    text = "\n".join(block.text or "" for block in blocks if block.type == "text")
+    if result.is_error:
+        raise McpToolError(clean_text(text) or "The tool failed, and its server did not say why.")
+    structured = result.structured_content
+    if result_schema is not None:
+        _check_structured(structured, result_schema)
+    if any(block.type != "text" for block in blocks):
+        return _list_blocks(blocks)
+    return structured if structured is not None else text
+
+
+def _list_blocks(blocks: Sequence[Content]) -> Content | list[Content | str]:
+    if len(blocks) == 1:
+        return blocks[0]
+    return [block.text or "" if block.type == "text" else block for block in blocks]
+
+
+def _check_structured(value: object, schema: JsonSchema) -> None:
+    try:
+        error = next(iter(iter_errors(compile_schema(schema), value)), None)
+    except ValueError as problem:
+        raise McpToolError(f"The result cannot be checked against its outputSchema: {problem}") from None
+    if error is not None:
+        raise McpToolError(f"The result does not fit the outputSchema of its tool: {shorten_text(error.message)}")
+
+
+def _read_block(block: ContentBlock) -> Content:
+    if isinstance(block, TextContent):
+        return Content.of_text(block.text)
+    if isinstance(block, ImageContent | AudioContent):
+        make = Content.image if isinstance(block, ImageContent) else Content.audio
+        return make(_decode(block.data), block.mime_type or _UNKNOWN_TYPE)
+    if isinstance(block, EmbeddedResource):
+        resource = block.resource
+        uri, mime_type = str(resource.uri) or "about:blank", resource.mime_type or ""
+        if isinstance(resource, TextResourceContents):
+            return Content.resource(uri, text=resource.text, mime_type=mime_type)
+        return Content.resource(uri, data=_decode(resource.blob), mime_type=mime_type)
+    return Content.link(str(block.uri) or "about:blank", block.name or "resource", mime_type=block.mime_type or "")
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise McpToolError("The result holds data that is not valid base64.") from None

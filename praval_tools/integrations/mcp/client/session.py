@@ -1,0 +1,207 @@
+"""One session with a server: opened, asked for its tools, and called; each call is sent once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Final
+
+from attrs import define, frozen
+from mcp.client import ClientSession, IncomingMessage
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolResult,
+    Implementation,
+    InputRequiredResult,
+    RequestId,
+    ToolListChangedNotification,
+)
+from pydantic import ValidationError
+
+from praval_tools.errors import ToolError, ToolInDoubtError
+from praval_tools.integrations.mcp.client.address import ServerAddress
+from praval_tools.integrations.mcp.client.definitions import Listing, read_definitions
+from praval_tools.integrations.mcp.client.dispatcher import CheckingDispatcher, fetch_tools, use_request_id
+from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError, McpToolError
+from praval_tools.integrations.mcp.client.foreign_text import clean_text, remove_secrets
+from praval_tools.integrations.mcp.client.http_transport import open_http
+from praval_tools.integrations.mcp.client.stdio_transport import open_stdio
+from praval_tools.integrations.mcp.client.transport import Delivery
+
+_NO_ANSWER: Final = (CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT)
+"""Codes of errors that say nothing of what the server did."""
+
+
+MAX_MESSAGE_BYTES: Final = 16 * 1_048_576
+MAX_TOOLS: Final = 10_000
+CONNECT_SECONDS: Final = 30.0
+
+
+@frozen(kw_only=True)
+class ServerSettings:
+    """
+    A server, as the operator registers it.
+
+    Args:
+        name: What it is called here; the namespace of its tools.
+        address: Where it is.
+        include: Only these of its tools, by their names there; empty: all.
+        exclude: Not these.
+        max_message_bytes: How long one of its messages may be.
+        max_tools: How many tools are taken.
+        connect_timeout: Seconds until it must have listed its tools.
+    """
+
+    name: str
+    address: ServerAddress
+    include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    max_tools: int = MAX_TOOLS
+    connect_timeout: float = CONNECT_SECONDS
+
+
+@define(eq=False)
+class McpSession:
+    """An open session; used on the event loop on which it was opened."""
+
+    settings: ServerSettings
+    client: ClientSession
+    dispatcher: CheckingDispatcher
+    delivery: Delivery
+
+    async def fetch_listing(self) -> Listing:
+        """
+        Return the tools that the server has now.
+
+        Raises:
+            MCPError: It does not list them.
+        """
+        settings = self.settings
+        tools, problems = await fetch_tools(
+            self.client, self.dispatcher, max_tools=settings.max_tools, max_bytes=settings.max_message_bytes
+        )
+        listing = await asyncio.to_thread(
+            read_definitions, tools, settings.name, settings.include, settings.exclude
+        )  # fmt: skip
+        listing.problems[:0] = problems
+        if (server := self.client.server_info) is not None:
+            listing.version = self.clean(server.version)[:100]
+        return listing
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, object], report_progress: ProgressFnT
+    ) -> CallToolResult | InputRequiredResult:
+        """
+        Call a tool, once.
+
+        Raises:
+            McpNotSentError: Nothing was sent.
+            ToolInDoubtError: It was sent, and there is no answer that can be read.
+            McpToolError: The server answered with an error.
+        """
+        with use_request_id() as request_id:
+            try:
+                return await self.client.call_tool(
+                    tool, dict(arguments), progress_callback=report_progress, allow_input_required=True
+                )
+            except MCPError as error:
+                raise self._explain(request_id, error.code, error.message) from None
+            except ValidationError as error:
+                raise self._explain(request_id, PARSE_ERROR, f"{error.error_count()} errors in its answer") from None
+            finally:
+                self.delivery.forget(request_id)
+
+    def clean(self, text: str) -> str:
+        """Return a text of the server without secrets and control characters."""
+        return clean_text(str(remove_secrets(text, self.dispatcher.secrets)))
+
+    def _explain(self, request_id: RequestId, code: int, message: str) -> Exception:
+        """Return the error for a call that has no result."""
+        kind, text = self.delivery.failures.get(request_id, (None, message))
+        if code == CONNECTION_CLOSED and self.delivery.end_reason:
+            text = self.delivery.end_reason
+        name, text = self.settings.name, self.clean(text).rstrip(".")
+        if kind == "no-session":
+            self.delivery.report_end(text)
+            return McpNotSentError(name, f"{text}: the tool did not run, and a new session is opened.")
+        if kind == "refused":
+            return McpToolError(f"MCP server {name!r} refused the call: {text}.")
+        if request_id not in self.delivery.sent:
+            return McpNotSentError(name, f"the call was not sent: {text}.")
+        if kind == "lost" or code in _NO_ANSWER:
+            return ToolInDoubtError(
+                f"The call was sent to MCP server {name!r} and has no answer ({text}): it is unknown whether the tool "
+                f"did its work, and it is not sent again."
+            )
+        return McpToolError(text)
+
+
+@asynccontextmanager
+async def open_session(
+    settings: ServerSettings, delivery: Delivery, on_change: Callable[[], None]
+) -> AsyncIterator[McpSession]:
+    """
+    Connect to a server, and agree on a version of the protocol.
+
+    Args:
+        settings: The server.
+        delivery: What is known of the connection, also where none comes about.
+        on_change: Called where the server says that its tools are others now.
+
+    Raises:
+        McpServerError: It cannot be started, or a variable is not set.
+        MCPError: It does not answer as the protocol says.
+    """
+
+    async def handle_message(message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            on_change()
+
+    open_transport = open_http if settings.address.url else open_stdio
+    async with open_transport(settings.address, delivery, settings.max_message_bytes) as (received, sent):
+        dispatcher = CheckingDispatcher(received, sent)
+        dispatcher.secrets = settings.address.list_secrets()
+        information = Implementation(name="praval-tools", version=version("praval-tools"))
+        session = ClientSession(dispatcher=dispatcher, message_handler=handle_message, client_info=information)
+        async with session as client:
+            await _negotiate(client)
+            dispatcher.version = client.protocol_version or dispatcher.version
+            yield McpSession(settings, client, dispatcher, delivery)
+
+
+async def _negotiate(client: ClientSession) -> None:
+    """Agree on the latest version, or by the handshake of earlier ones where the server does not know that one."""
+    try:
+        await client.discover()
+    except (MCPError, RuntimeError, ValidationError):
+        try:
+            await client.initialize()
+        except MCPError as error:
+            if error.code != UNSUPPORTED_PROTOCOL_VERSION:  # it started slowly, and knows the later version after all
+                raise
+            await client.discover()
+
+
+def to_server_error(name: str, error: BaseException, delivery: Delivery, seconds: float) -> McpServerError:
+    """Return why a connection failed or ended, in one sentence."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, McpServerError):
+        return McpServerError(name, error.problem)
+    if delivery.end_reason:
+        return McpServerError(name, f"{delivery.end_reason}.")
+    if isinstance(error, TimeoutError):
+        return McpServerError(name, f"it did not answer within {seconds:g} s.")
+    if isinstance(error, ToolError):
+        return McpServerError(name, str(error))
+    if isinstance(error, MCPError):
+        return McpServerError(name, f"{error.message.rstrip('.')}.")
+    return McpServerError(name, f"it does not speak the protocol: {type(error).__name__}: {error}")

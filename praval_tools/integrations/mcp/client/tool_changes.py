@@ -1,0 +1,195 @@
+"""Takes the listings of a server over into the registry: all changes of one listing at once, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import define, field
+
+from praval_tools.access.problems import RegistryProblem
+from praval_tools.errors import DuplicateToolError, ToolDefinitionError
+from praval_tools.forks import ForkSafeLock
+from praval_tools.integrations.mcp.client.definitions import Listing, McpToolDefinition
+from praval_tools.names import shorten_repr
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.tool import AnyTool
+
+DEFINITION_CHANGED: Final = "definition changed"
+"""The reason for which a pinned tool is disabled whose definition is another one now."""
+
+ToolFactory = Callable[[McpToolDefinition], AnyTool]
+
+
+@define(eq=False)
+class ToolChanges:
+    """
+    The tools of one server in a registry.
+
+    Args:
+        registry: The registry.
+        source_name: What the server is called there.
+        make_tool: Makes a tool of a definition.
+        pins_all: Each tool is pinned to the definition that it has first.
+        pins: The fingerprints of pinned tools, by name.
+        definitions: What is registered, by name.
+        held_back: The new definitions of pinned tools, which wait until the operator accepts them.
+        changed: How the definitions of other tools changed, until the operator accepts that.
+    """
+
+    registry: ToolRegistry
+    source_name: str
+    make_tool: ToolFactory
+    pins_all: bool = False
+    pins: dict[str, str] = field(factory=dict)
+    definitions: dict[str, McpToolDefinition] = field(factory=dict)
+    held_back: dict[str, McpToolDefinition] = field(factory=dict)
+    changed: dict[str, str] = field(factory=dict)
+    _problems: list[RegistryProblem] = field(factory=list)
+    _lock: ForkSafeLock = field(factory=ForkSafeLock)
+
+    def apply(self, listing: Listing) -> None:
+        """Take *listing* over, in the name of the operator."""
+        with self._lock, self.registry.as_operator():
+            problems = [self._make_problem(self.source_name, text) for text in listing.problems]
+            changed = {name: new for name, new in listing.definitions.items() if self._differs(name, new)}
+            tools = self._make_tools(changed, problems)
+            before = dict(self.definitions), dict(self.held_back), dict(self.changed), dict(self.pins)
+            try:
+                with self.registry.change():
+                    for name in [name for name in self.definitions if name not in listing.definitions]:
+                        self._remove(name)
+                    for name, tool in tools.items():
+                        self._take_in(changed[name], tool, problems)
+            except BaseException:
+                self.definitions, self.held_back, self.changed, self.pins = before
+                raise
+            self._problems = problems
+
+    def _differs(self, name: str, new: McpToolDefinition) -> bool:
+        known = self.held_back.get(name) or self.definitions.get(name)
+        return known is None or known.digest != new.digest
+
+    def _make_tools(
+        self, definitions: Mapping[str, McpToolDefinition], problems: list[RegistryProblem]
+    ) -> dict[str, AnyTool]:
+        """Make the tools outside of the change, which others wait for."""
+        tools = {}
+        for name, definition in definitions.items():
+            try:
+                tools[name] = self.make_tool(definition)
+            except ToolDefinitionError as error:
+                problems.append(self._make_problem(name, f"It is left out: {error}"))
+        return tools
+
+    def _take_in(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> None:
+        name, old = definition.name, self.definitions.get(definition.name)
+        pin = self.pins.get(name)
+        if pin is not None and pin != tool.fingerprint:
+            self._hold_back(definition, tool, problems)
+            return
+        if pin is not None and old is not None and old is not self.held_back.get(name):
+            self._release(name)  # what is registered is what it is pinned to, with its title and hints
+            return
+        if not self._register(definition, tool, problems):
+            return
+        if name in self.held_back:
+            self._release(name)
+        elif old is not None and (change := describe_change(old, definition)):
+            self.changed[name] = change
+        if self.pins_all:
+            self.pins.setdefault(name, tool.fingerprint)
+
+    def _register(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> bool:
+        name = definition.name
+        try:
+            self.registry.register_tool(tool, replace=name in self.definitions)
+        except DuplicateToolError as error:
+            problems.append(self._make_problem(name, f"It is left out: {error}"))
+            return False
+        self.definitions[name] = definition
+        return True
+
+    def _hold_back(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> None:
+        """Disable a pinned tool; the registry keeps the definition that it had, if it had one."""
+        name = definition.name
+        if name not in self.definitions and not self._register(definition, tool, problems):
+            return
+        self.held_back[name] = definition
+        if ("tool", name) not in self.registry.state.disabled:
+            self.registry.disable(tool=name, reason=DEFINITION_CHANGED)
+
+    def _release(self, name: str) -> None:
+        """Let a tool be called again that was held back; not one that the operator disabled for another reason."""
+        self.held_back.pop(name, None)
+        off = self.registry.state.disabled.get(("tool", name))
+        if off is not None and off.reason == DEFINITION_CHANGED:
+            self.registry.enable(tool=name)
+
+    def _remove(self, name: str) -> None:
+        self._release(name)
+        self.registry.unregister_tool(name, reason=f"MCP server {self.source_name!r} does not list it any more")
+        del self.definitions[name]
+        self.changed.pop(name, None)
+
+    def accept(self, name: str) -> None:
+        """Take the definition over that a tool has now, and let it be called."""
+        with self._lock, self.registry.as_operator():
+            definition = self.held_back.get(name)
+            tool = None if definition is None else self.make_tool(definition)
+            with self.registry.change():
+                if definition is not None and tool is not None:
+                    self.registry.register_tool(tool, replace=True)
+                self._release(name)
+            if definition is not None and tool is not None:
+                self.definitions[name] = definition
+                self.pins[name] = tool.fingerprint
+            self.changed.pop(name, None)
+
+    def remove_all(self) -> None:
+        """Take all tools out."""
+        with self._lock, self.registry.as_operator(), self.registry.change():
+            for name in list(self.definitions):
+                self._remove(name)
+
+    def list_problems(self) -> list[RegistryProblem]:
+        """Return what is wrong with the tools: left out, changed, held back."""
+        disabled = self.registry.state.disabled
+        accept = "Look at it, and accept it: source.accept({name!r})."
+        problems = list(self._problems)
+        for name, definition in list(self.definitions.items()):
+            off = disabled.get(("tool", name))
+            if name in self.held_back or (off is not None and off.reason == DEFINITION_CHANGED):
+                change = describe_change(definition, self.held_back.get(name, definition)) or "not that of its pin"
+                text = f"Tool {name!r} is held back: its server {self.source_name!r} gives it another definition"
+                problems.append(
+                    RegistryProblem("definition-changed", name, f"{text} ({change}).", accept.format(name=name))
+                )
+            elif name in self.changed:
+                text = f"MCP server {self.source_name!r} changed the definition of tool {name!r}: {self.changed[name]}."
+                problems.append(RegistryProblem("definition-changed", name, text, accept.format(name=name)))
+        return problems
+
+    def _make_problem(self, subject: str, text: str) -> RegistryProblem:
+        message = f"MCP server {self.source_name!r}: {text}"
+        return RegistryProblem("mcp-tool", subject, message, "Have the server corrected, or leave it so.")
+
+
+def describe_change(old: McpToolDefinition, new: McpToolDefinition) -> str:
+    """Return in a few words how a definition changed; empty where nothing did that callers depend on."""
+    changes = []
+    if old.description != new.description:
+        changes.append(f"description {shorten_repr(new.description)}")
+    before, after = (definition.parameters.get("properties", {}) for definition in (old, new))
+    for title, names in (
+        ("without", before.keys() - after.keys()),
+        ("with", after.keys() - before.keys()),
+        ("another schema of", {name for name in before.keys() & after.keys() if before[name] != after[name]}),
+    ):
+        if names:
+            changes.append(f"{title} {', '.join(map(shorten_repr, sorted(names)))}")
+    if not changes and old.parameters != new.parameters:
+        changes.append("other rules for its arguments")
+    if old.result_schema is not None and old.result_schema != new.result_schema:
+        changes.append("another result")
+    return "; ".join(changes)

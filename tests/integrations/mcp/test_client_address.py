@@ -1,0 +1,167 @@
+"""Where a server is: commands and URLs, what they pass on, and what is kept secret."""
+
+# Tests of: address
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mcp_client_rig import OPERATOR, call, plain_command, register_plain
+from mcp_http_fault import FaultyServer, serve_faults
+
+from praval_tools import Outcome, ToolRegistry, ToolUsageError
+from praval_tools.integrations.mcp.client import McpServerError
+from praval_tools.integrations.mcp.client.address import parse_address
+
+SECRET = "s3cr3t-t0ken-0123456789"
+VARIABLE = "BANK_AUTHORIZATION"
+HEADERS = {"Authorization": VARIABLE}
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("server", "namespace"),
+        [
+            ("https://mcp.example.com/v1/mcp?key=1", "mcp_example_com"),
+            ("python weather.py --fast", "weather"),
+            (["python", "-m", "weather_server"], "weather_server"),
+            (["/opt/bin/git-server", "-v"], "git_server"),
+            ("npx -y files", "npx"),
+        ],
+    )
+    def test_a_namespace_comes_from_the_operators_words(self, server: str | list[str], namespace: str) -> None:
+        """Without `namespace=` it is made of the URL or command: a server cannot choose the names of its tools."""
+        assert namespace == parse_address(server, None, ()).propose_namespace()
+
+    @pytest.mark.parametrize(
+        ("server", "text"),
+        [
+            ("ws://example.com/mcp", "MCP defines no WebSocket transport, so ws: is refused"),
+            ("wss://example.com/mcp", "streamable HTTP endpoint, or a command"),
+            ("ftp://example.com", "this is not the http:// or https:// URL"),
+            ("https://", "this is not the http:// or https:// URL"),
+            ("https://ann:pa55word@example.com/mcp", "headers_env="),
+            ("", "a command, as text or list of texts, or the URL"),
+            ([], "a command, as text or list of texts, or the URL"),
+            (["a", 1], "a command, as text or list of texts, or the URL"),
+            (["a\0b"], "a command, as text or list of texts, or the URL"),
+            ('say "hello', "No closing quotation"),
+            (7, "a command, as text or list, or a URL"),
+        ],
+    )
+    def test_what_cannot_be_used_is_refused(self, server: object, text: str) -> None:
+        """The error says why, and what to pass instead; a password in a URL is not repeated."""
+        with ToolRegistry() as registry, pytest.raises(ToolUsageError) as caught:
+            registry.register_mcp(server)  # type: ignore[arg-type]
+
+        assert text in str(caught.value)
+        assert "pa55word" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("options", "error", "text"),
+        [
+            ({"headers_env": HEADERS}, ToolUsageError, "headers_env= is for a URL"),
+            ({"timeuot": 3}, TypeError, "timeout"),
+            ({"max_tools": 0}, ToolUsageError, "a positive number as max_tools="),
+            ({"connect_timeout": "3"}, ToolUsageError, "a positive number as connect_timeout="),
+            ({"namespace": "a b"}, ValueError, "'a b' is not a valid tool name"),
+            ({"env": ["NO_SUCH_VARIABLE"]}, McpServerError, "the variable 'NO_SUCH_VARIABLE', which it is to get"),
+        ],
+    )
+    def test_options_are_checked(
+        self, options: dict[str, object], error: type[Exception], text: str, tmp_path: Path
+    ) -> None:
+        """A wrong option is an error that names it, before anything is started."""
+        with ToolRegistry() as registry, pytest.raises(error, match=text):
+            registry.register_mcp(plain_command("normal", tmp_path / "notes"), **options)  # type: ignore[arg-type]
+
+        assert not (tmp_path / "notes").exists()
+
+
+class TestEnvironment:
+    def test_a_process_gets_what_it_is_given(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server's process sees a few usual variables and those that the operator names, and no others."""
+        monkeypatch.setenv("GIVEN", "yes")
+        monkeypatch.setenv("KEPT_BACK", SECRET)
+        with ToolRegistry() as registry:
+            register_plain(registry, "environment", tmp_path / "notes", env=["GIVEN"])
+            seen = json.loads(str(call(registry, "plain-work", x=1).result))
+
+        assert ("yes", True, False) == (seen["GIVEN"], "PATH" in seen, "KEPT_BACK" in seen)
+
+    def test_the_values_do_not_come_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A value that a server got from the operator is taken out of what it answers."""
+        monkeypatch.setenv("TOKEN_OF_MINE", SECRET)
+        with ToolRegistry() as registry:
+            register_plain(registry, "environment", tmp_path / "notes", env="TOKEN_OF_MINE")
+            text = str(call(registry, "plain-work", x=1).result)
+
+        assert SECRET not in text
+        assert "[secret]" in text
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
+    """A server over HTTP, and the variable with its credentials."""
+    monkeypatch.setenv(VARIABLE, f"Bearer {SECRET}")
+    with serve_faults() as server:
+        yield server
+
+
+class TestHeaders:
+    def test_hold_the_values_of_variables(self, faulty: FaultyServer) -> None:
+        """Each request has the header, with the whole value of the variable."""
+        with ToolRegistry() as registry:
+            registry.register_mcp(faulty.url, namespace="bank", owned_by=OPERATOR, headers_env=HEADERS)
+            call(registry, "bank-work", x=1)
+
+        assert {f"Bearer {SECRET}"} == {headers["authorization"] for headers in faulty.seen}
+
+    def test_reach_no_record(
+        self, faulty: FaultyServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """A token is in no log, journal, error, result or repr, even where the server sends it back."""
+        caplog.set_level(logging.DEBUG)
+        path, texts = tmp_path / "runs.db", list[object]()
+        with ToolRegistry(journal=path) as registry:
+            source = registry.register_mcp(faulty.url, namespace="bank", owned_by=OPERATOR, headers_env=HEADERS)
+            with registry.run("night"):
+                for number, faulty.fault in enumerate(("", "echo", "echo error", "echo refusal", "401", "reset")):
+                    result = call(registry, "bank-work", x=number)
+                    texts += [result, result.for_model(), repr(result.exception), vars(result.exception or texts[0])
+                              if result.exception is not None else ""]  # fmt: skip
+            texts += [repr(source), registry.problems(), [tool.metadata for tool in registry]]
+            outcomes = {result.outcome for result in texts if hasattr(result, "outcome")}
+        written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+        captured = capfd.readouterr()
+
+        assert {Outcome.OK, Outcome.TOOL_ERROR, Outcome.IN_DOUBT} == outcomes
+        for text in (str(texts), caplog.text, captured.out, captured.err, written.decode("utf-8", "replace")):
+            assert SECRET not in text
+        assert "[secret]" in str(texts)
+
+    @pytest.mark.parametrize("value", ["", "two\nlines", "ümlaut", " space"])
+    def test_a_value_that_cannot_be_a_header_is_refused(
+        self, faulty: FaultyServer, value: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The error names the variable and the header, and not the value."""
+        monkeypatch.setenv(VARIABLE, value)
+        with ToolRegistry() as registry, pytest.raises(McpServerError) as caught:
+            registry.register_mcp(faulty.url, namespace="bank", headers_env=HEADERS)
+
+        assert f"the variable '{VARIABLE}', for the header 'Authorization'" in str(caught.value)
+        assert not value or value not in str(caught.value)
+        assert [] == faulty.seen
+
+    def test_are_not_sent_elsewhere(self, faulty: FaultyServer) -> None:
+        """A redirect to another host is not followed, so that no other server gets the credentials."""
+        with ToolRegistry() as registry:
+            registry.register_mcp(faulty.url, namespace="bank", owned_by=OPERATOR, headers_env=HEADERS)
+            faulty.fault = "redirect"
+            result = call(registry, "bank-work", x=1)
+
+        assert (Outcome.TOOL_ERROR, True) == (result.outcome, "not followed" in (result.error or ""))

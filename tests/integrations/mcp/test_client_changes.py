@@ -1,0 +1,292 @@
+"""Definitions that change: taken over at once, reported, and held back where they are pinned."""
+
+# Tests of: tool_changes
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mcp_client_rig import (
+    OPERATOR,
+    call,
+    list_notes,
+    official_command,
+    read_notes,
+    register_plain,
+    serve_http,
+    wait_until,
+)
+
+from praval_tools import Agent, Outcome, ToolRegistry, ToolUsageError
+from praval_tools.access.problems import RegistryProblem
+
+VARIABLE = "MCP_DEFINITION"
+CHANGED = {"description": "Have another effect.", "inputSchema": {"type": "object", "properties": {"y": {}}}}
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[ToolRegistry]:
+    """A registry with the agent that owns the tools, and a server whose definition is the usual one at first."""
+    monkeypatch.setenv(VARIABLE, "{}")
+    with ToolRegistry() as registry:
+        Agent(OPERATOR, registry=registry)
+        yield registry
+
+
+def change_definition(monkeypatch: pytest.MonkeyPatch, **definition: object) -> None:
+    """Have the server of the next connection define its tool otherwise."""
+    monkeypatch.setenv(VARIABLE, json.dumps(definition))
+
+
+def find_changes(registry: ToolRegistry) -> list[RegistryProblem]:
+    """Return what the registry reports of changed definitions."""
+    return [problem for problem in registry.problems() if problem.kind == "definition-changed"]
+
+
+def kill_server(notes: Path) -> None:
+    """Kill the server that was started last."""
+    starts = [line for line in list_notes(notes) if line.startswith("started")]
+    os.kill(int(starts[-1].removeprefix("started ")), signal.SIGKILL)
+
+
+@pytest.fixture(params=["stdio", "http"])
+def official(request: pytest.FixtureRequest, registry: ToolRegistry, tmp_path: Path) -> Iterator[ToolRegistry]:
+    """The tools of a server whose tools can be changed by calls, as `web`."""
+    if request.param == "stdio":
+        registry.register_mcp(official_command(tmp_path / "notes"), namespace="web", owned_by=OPERATOR)
+        yield registry
+    else:
+        with serve_http(tmp_path / "notes") as (url, _):
+            registry.register_mcp(url, namespace="web", owned_by=OPERATOR)
+            yield registry
+            registry.close()
+
+
+class TestListChanged:
+    def test_a_change_is_taken_over(self, official: ToolRegistry) -> None:
+        """A tool that comes, changes or goes on the server does so here, soon, and without asking."""
+        call(official, "web-teach", name="juggle", description="Juggle.")
+        wait_until(lambda: official.get_tool("web-juggle"))
+        assert "juggle 3" == call(official, "web-juggle", x=3).result["result"]  # type: ignore[index]
+
+        call(official, "web-teach", name="juggle", description="Juggle fire.")
+        wait_until(lambda: "fire" in official.get_tool("web-juggle").description)  # type: ignore[union-attr]
+        assert ["MCP server 'web' changed the definition of tool 'web-juggle': description 'Juggle fire.'."] == [
+            problem.message for problem in find_changes(official)
+        ]
+
+        call(official, "web-forget", name="juggle")
+        wait_until(lambda: official.get_tool("web-juggle") is None)
+        assert [] == find_changes(official)
+
+    def test_refresh_waits_for_it(self, official: ToolRegistry) -> None:
+        """After `refresh` what the server has now is here, all of it by one change of the registry."""
+        states = []
+        official.subscribe(lambda _: states.append(len(official.state.tools)))
+        before = len(official.state.tools)
+        for name in ("one", "two"):
+            call(official, "web-teach", name=name, description=name)
+        official.refresh()
+
+        assert {"web-one", "web-two"} <= {tool.name for tool in official}
+        assert set(states) <= {before, before + 1, before + 2}
+
+    def test_a_tool_that_comes_back_is_granted_to_nobody(self, official: ToolRegistry) -> None:
+        """Grants end with the tool: whoever had it does not have the next one of its name."""
+        call(official, "web-teach", name="juggle", description="Juggle.")
+        official.refresh()
+        official.assign_tool_to_agent("web-juggle", "clown")
+        call(official, "web-forget", name="juggle")
+        official.refresh()
+        call(official, "web-teach", name="juggle", description="Juggle.")
+        official.refresh()
+
+        assert not official.explain("clown", "web-juggle").allowed
+
+
+class TestPins:
+    def test_a_pinned_tool_is_held_back(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its calls are answered as disabled until the operator accepts the new definition; nothing is sent."""
+        notes = tmp_path / "notes"
+        source = register_plain(registry, "die after the answer", notes, pin=True, env=[VARIABLE])
+        change_definition(monkeypatch, **CHANGED)
+        call(registry, "plain-work", x=1)  # after which the server starts again
+        wait_until(lambda: find_changes(registry))
+        refused = call(registry, "plain-work", x=1)
+        decision = registry.explain(OPERATOR, "plain-work")
+
+        assert (Outcome.DISABLED, ["effect"]) == (refused.outcome, read_notes(notes))
+        assert "definition changed" in decision.reason
+        assert "Have an effect." == registry.get_tool("plain-work").description  # type: ignore[union-attr]
+        (problem,) = find_changes(registry)
+        assert (
+            "Tool 'plain-work' is held back: its server 'plain' gives it another definition (description 'Have another "
+            "effect.'; without 'x'; with 'y')."
+        ) == problem.message
+        assert "source.accept('plain-work')" in problem.remedy
+
+        source.accept("plain-work")
+        assert [] == find_changes(registry)
+        assert "Have another effect." == registry.get_tool("plain-work").description  # type: ignore[union-attr]
+        with pytest.raises(ToolUsageError, match="no tool 'nothing'"):
+            source.accept("nothing")
+
+    def test_a_definition_that_changes_back_is_released(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The pinned definition may be called again once the server gives it again."""
+        register_plain(registry, "die after the answer", tmp_path / "notes", pin=True, env=[VARIABLE])
+        change_definition(monkeypatch, description="Another.")
+        call(registry, "plain-work", x=1)
+        wait_until(lambda: find_changes(registry))
+        change_definition(monkeypatch)
+        kill_server(tmp_path / "notes")
+        wait_until(lambda: not find_changes(registry))
+
+        assert Outcome.OK is call(registry, "plain-work", x=1).outcome
+
+    def test_stored_fingerprints_hold_at_the_first_listing(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`pin=` takes what `fingerprints` gave earlier: a definition that changed in between is held back."""
+        source = register_plain(registry, "normal", tmp_path / "notes")
+        pins = source.fingerprints
+        source.close()
+        same = register_plain(registry, "normal", tmp_path / "notes", pin=pins)
+        assert (pins, []) == (same.fingerprints, find_changes(registry))
+        same.close()
+        change_definition(monkeypatch, description="Another.")
+        other = register_plain(registry, "normal", tmp_path / "notes", pin=pins, env=[VARIABLE])
+        refused = call(registry, "plain-work", x=1)
+        other.refresh()
+
+        assert Outcome.DISABLED is refused.outcome is call(registry, "plain-work", x=1).outcome
+        other.accept("plain-work")
+        assert "done 1" == call(registry, "plain-work", x=1).result
+
+    def test_what_the_operator_disabled_stays_so(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Accepting a definition enables nothing that was disabled for another reason."""
+        source = register_plain(registry, "normal", tmp_path / "notes", pin=True, env=[VARIABLE])
+        registry.disable("plain-work", reason="not before May")
+        change_definition(monkeypatch, description="Another.")
+        kill_server(tmp_path / "notes")
+        wait_until(lambda: any("Another." in problem.message for problem in find_changes(registry)))
+        source.accept("plain-work")
+
+        assert Outcome.DISABLED is call(registry, "plain-work", x=1).outcome
+
+    def test_hints_do_not_move_a_pin(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of a pinned tool not even the title changes; the fingerprint speaks of what is called."""
+        source = register_plain(registry, "normal", tmp_path / "notes", pin=True, env=[VARIABLE])
+        change_definition(monkeypatch, title="Harmless", annotations={"readOnlyHint": True})
+        kill_server(tmp_path / "notes")
+        wait_until(lambda: 2 == len(list_notes(tmp_path / "notes")))
+        source.refresh()
+
+        tool = registry.get_tool("plain-work")
+        assert tool is not None
+        assert ("", {}) == (tool.metadata.title, tool.metadata.extra["mcp"]["hints"])
+        assert "done 1" == call(registry, "plain-work", x=1).result
+
+
+class TestUnpinned:
+    def test_a_change_replaces_and_is_reported(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without a pin the new definition counts at once; it is reported until the operator accepts it."""
+        source = register_plain(registry, "normal", tmp_path / "notes", env=[VARIABLE])
+        change_definition(monkeypatch, **CHANGED)
+        kill_server(tmp_path / "notes")
+        wait_until(lambda: find_changes(registry))
+
+        assert "Have another effect." == registry.get_tool("plain-work").description  # type: ignore[union-attr]
+        source.accept("plain-work")
+        assert [] == find_changes(registry)
+
+    def test_include_and_exclude_choose(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """Only what is included is registered, without what is excluded; a name that is not there is reported."""
+        source = register_plain(
+            registry, "names", tmp_path / "notes", include=["work", "with space", "lost"], exclude="with space"
+        )
+
+        assert ["plain-work"] == source.tools
+        assert "Tool 'lost' is to be included" in str(source.list_problems())
+
+    def test_a_name_that_is_taken_costs_that_tool(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """A tool of the program is never replaced by one of a server."""
+
+        @registry.tool("plain-work", owned_by=OPERATOR)
+        def work(x: int) -> str:
+            """Ours."""
+            return "ours"
+
+        source = register_plain(registry, "names", tmp_path / "notes")
+
+        assert ("ours", False) == (call(registry, "plain-work", x=1).result, "plain-work" in source.tools)
+        assert "'plain-work' is already registered" in str(source.list_problems())
+
+    def test_a_frozen_registry_takes_no_server(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """After `freeze` a server comes too late, as every declaration."""
+        registry.freeze()
+
+        with pytest.raises(ConnectionError, match="The registry is frozen"):
+            register_plain(registry, "normal", tmp_path / "notes")
+
+    def test_not_inside_a_change(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """A server is connected after the block of a `change()`, which would wait for itself."""
+        with registry.change(), pytest.raises(ToolUsageError, match=r"A change\(\) of"):
+            register_plain(registry, "normal", tmp_path / "notes")
+
+
+DECLARED = {
+    "name": "work", "description": "Have an effect.",
+    "inputSchema": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+}  # fmt: skip
+
+
+class TestDeclaredTools:
+    def test_are_there_before_their_server(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """Tools that are given with the registration are listed and checked at once; a first call starts the server."""
+        notes = tmp_path / "notes"
+        source = register_plain(registry, "normal", notes, tools=[DECLARED])
+
+        assert (["plain-work"], []) == (source.tools, list_notes(notes))
+        assert Outcome.INVALID_ARGUMENTS is call(registry, "plain-work", x="no").outcome
+        assert [] == list_notes(notes)
+        assert "done 1" == call(registry, "plain-work", x=1).result
+        assert [] == find_changes(registry)
+
+    def test_nothing_is_sent_on_arguments_that_were_checked_by_another_schema(
+        self, registry: ToolRegistry, tmp_path: Path
+    ) -> None:
+        """Where the server defines the tool otherwise, the call ends before it, and the next one is checked anew."""
+        notes = tmp_path / "notes"
+        stale = {**DECLARED, "inputSchema": {"type": "object", "properties": {"y": {"type": "string"}}}}
+        register_plain(registry, "normal", notes, tools=[stale])
+        first = call(registry, "plain-work", y="z")
+
+        assert (Outcome.TOOL_ERROR, []) == (first.outcome, read_notes(notes))
+        assert "definition changed" in (first.error or "")
+        assert Outcome.INVALID_ARGUMENTS is call(registry, "plain-work", y="z").outcome
+        assert "done 2" == call(registry, "plain-work", x=2).result
+
+    def test_a_server_that_is_down_costs_its_own_calls(self, registry: ToolRegistry) -> None:
+        """A call of a tool whose server cannot be started says so, and the registry goes on."""
+        registry.register_mcp(["/nowhere/server"], namespace="gone", owned_by=OPERATOR, tools=[DECLARED])
+        result = call(registry, "gone-work", x=1)
+
+        assert (Outcome.TOOL_ERROR, "McpNotSentError") == (result.outcome, result.error_type)
+        assert "mcp-server" in {problem.kind for problem in registry.problems()}
+        with pytest.raises(ExceptionGroup, match="1 of 1 sources could not be refreshed"):
+            registry.refresh()
