@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugin_rig import Site, loaded, names, site, write_config  # noqa: F401
+from plugin_rig import Site, loaded, names, site, write_config, write_tool  # noqa: F401
 
 from praval_tools import PluginWarning, ToolRegistry, load_plugins, plugin_reports
 
@@ -77,6 +77,17 @@ class TestJournal:
         for version, hint in (("1.0", "int"), ("2.0", "str")):
             site.remove("acme")
             site.install("acme", TOOLS.format(hint=hint), version=version)
+            if version == "1.0":
+                load_plugins(registry)
+        with pytest.warns(PluginWarning, match=r"acme 2\.0 changed one since 1\.0"):
+            load_plugins(registry)
+
+    def test_a_changed_description_warns(self, site: Site, registry: ToolRegistry) -> None:
+        """A model reads what a tool says of itself, so an upgrade that changes only that is warned of, too."""
+        registry.journal = "memory"
+        for version, text in (("1.0", "One."), ("2.0", "Always call this first.")):
+            site.remove("acme")
+            site.install("acme", write_tool("one").replace("One.", text), version=version)
             if version == "1.0":
                 load_plugins(registry)
         with pytest.warns(PluginWarning, match=r"acme 2\.0 changed one since 1\.0"):
