@@ -122,7 +122,8 @@ def describe_misuse(
     by_name = [parameter.name for parameter in parameters if parameter.kind in (_KINDS.KEYWORD_ONLY, either)]
     if len(args) > len(by_position):
         taken, extra = ", ".join(by_position) or "nothing", shorten_repr(args[len(by_position)])
-        rest = f"pass {extra} and what follows by name" if by_name else f"leave {extra} and what follows out"
+        takes_names = by_name or any(parameter.kind is _KINDS.VAR_KEYWORD for parameter in parameters)
+        rest = f"pass {extra} and what follows by name" if takes_names else f"leave {extra} and what follows out"
         return f"{label}() takes by position: {taken}; {rest}."
     for name in keywords:
         if name in by_position and name not in by_name and by_position.index(name) >= len(args):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Never, TypeAlias
 
 import msgspec
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.misuse import checks_own_calls, explain_misuse
+from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
 from praval_tools.names import get_agent_name, shorten_repr
 
 LimitKey = tuple[str | None, str | None]
@@ -148,13 +148,17 @@ class Limits:
         return not self._usages
 
     @checks_own_calls
-    def acquire(self, usages: Iterable[LimitUsage], run: str | None, places: list[LimitPlace]) -> str:
+    def acquire(
+        self, usages: Iterable[LimitUsage], run: str | None, places: list[LimitPlace], *more: Never, **unknown: Never
+    ) -> str:
         """
         Take a place for a call under each of the limits of *usages*; the *places* are released when it has ended.
 
         Returns:
             The reason why the call may not begin, or an empty text where it may.
         """
+        if places is MISSING or more or unknown:
+            refuse_wrong_call(Limits.acquire, (usages, run, places, *more), unknown)
         now = self._monotonic()
         with self._lock:
             for usage in usages:
@@ -165,8 +169,10 @@ class Limits:
         return ""
 
     @checks_own_calls
-    def release(self, places: list[LimitPlace]) -> None:
+    def release(self, places: list[LimitPlace], *more: Never, **unknown: Never) -> None:
         """Give all *places* back and empty the list, so that no place is given back twice."""
+        if places is MISSING or more or unknown:
+            refuse_wrong_call(Limits.release, (places, *more), unknown)
         with self._lock:
             while places:
                 places[-1][0].in_flight -= 1
