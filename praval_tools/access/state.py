@@ -1,4 +1,4 @@
-"""The access state: every record that a registry holds, immutable, with the look-ups that the rules need."""
+"""The access state: every record that a registry holds, immutable, with look-ups for rules, lists and the journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `runs`, with `show`, `resolve` and `replay`: recorded runs, and calls in doubt."""
+"""The command `runs`, with `show`, `resolve` and `replay`, a preview: recorded runs, and calls in doubt."""
 
 from __future__ import annotations
 

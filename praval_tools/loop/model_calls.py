@@ -1,4 +1,4 @@
-"""Ask a model, sync or async, whether its method returns a reply, an awaitable or an iterator of pieces."""
+"""Asks a model for its reply, sync or async; its method may return a reply, an awaitable or an iterator of pieces."""
 
 from __future__ import annotations
 

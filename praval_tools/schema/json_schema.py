@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.schema.decode import Decoder
+from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
@@ -31,7 +31,7 @@ class JsonSchemaBuilder:
         describes_results: Of pydantic models, describe what they write instead of what they take.
     """
 
-    def __init__(self, encoder: Encoder, decoder: Decoder, *, describes_results: bool = False) -> None:
+    def __init__(self, encoder: Encoder, decoder: DecodeHooks, *, describes_results: bool = False) -> None:
         self._encoder, self._decoder, self.describes_results = encoder, decoder, describes_results
         self._names_by_key: dict[Any, str] = {}
         self._definitions: dict[str, JsonSchema] = {}

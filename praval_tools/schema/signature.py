@@ -254,7 +254,7 @@ def read_signature(
 def _read_parameters(
     reader: _SignatureReader, inner: types.FunctionType, bound_count: int, bound_keywords: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Read every parameter into *reading*; return the names that are bound already."""
+    """Read every parameter into *reader*; return the names that are bound already."""
     code, defaults = inner.__code__, inner.__defaults__ or ()
     names, count, flags = code.co_varnames, code.co_argcount, code.co_flags
     first_default = count - len(defaults)

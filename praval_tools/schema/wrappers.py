@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Final, NewType, TypeVar, Union, cast
 
 from praval_tools.schema.constraints import Constraints, make_checker, read_constraints
-from praval_tools.schema.decode import remember_union_results
+from praval_tools.schema.decode_hooks import remember_union_results
 from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
@@ -35,7 +35,7 @@ from praval_tools.schema.type_hints import (
 
 
 def make_annotated_handler(get_json_types: Callable[[Hint], frozenset[str]]) -> TypeHandler:
-    """Return the row for `Annotated`; *takes_of* tells which JSON types can be constrained in a hint."""
+    """Return the row for `Annotated`; *get_json_types* tells which JSON types can be constrained in a hint."""
 
     def read_keywords(hint: Hint) -> JsonSchema:
         return read_constraints(hint.__metadata__).to_keywords(get_json_types(hint.__origin__))

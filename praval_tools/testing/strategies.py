@@ -69,11 +69,11 @@ class _StrategyBuilder:
         for union in ("anyOf", "oneOf"):
             if union in schema:
                 beside = {key: value for key, value in schema.items() if key != union}
-                return st.one_of(*(self.build(_merge_schemas(beside, option)) for option in schema[union]))
+                return st.one_of(*(self.build(_overlay_schema(beside, option)) for option in schema[union]))
         if "allOf" in schema:
             merged = {key: value for key, value in schema.items() if key != "allOf"}
             for part in schema["allOf"]:
-                merged = _merge_schemas(merged, part)
+                merged = _overlay_schema(merged, part)
             return self.build(merged)
         return self._build_typed(schema)
 
@@ -127,7 +127,7 @@ class _StrategyBuilder:
         return st.builds(lambda first, others: {**others, **first}, fixed, more)
 
 
-def _merge_schemas(first: Schema, second: Schema | bool) -> Any:
+def _overlay_schema(first: Schema, second: Schema | bool) -> Any:
     return second if isinstance(second, bool) or not first.keys() - _ANNOTATIONS else {**first, **second}
 
 
@@ -139,7 +139,7 @@ def _build_integers(schema: Schema) -> ValueStrategy:
     low, high = _get_limits(schema)
     if step == 1:
         return st.integers(None if low is None else math.ceil(low), None if high is None else math.floor(high)).filter(
-            lambda value: _is_within_limits(schema, value)
+            lambda value: _is_inside_limits(schema, value)
         )
     return _build_multiples(schema, Fraction(Fraction(str(step)).numerator)).map(int)
 
@@ -151,7 +151,7 @@ def _build_numbers(schema: Schema) -> ValueStrategy:
     low, high = _get_limits(schema)
     first, last = (None if limit is None else float(limit) for limit in (low, high))
     floats = st.floats(first, last, allow_nan=False, allow_infinity=False)
-    return st.one_of(floats.filter(lambda value: _is_within_limits(schema, value)), _build_bounded_integers(schema))
+    return st.one_of(floats.filter(lambda value: _is_inside_limits(schema, value)), _build_bounded_integers(schema))
 
 
 def _build_bounded_integers(schema: Schema) -> ValueStrategy:
@@ -160,12 +160,12 @@ def _build_bounded_integers(schema: Schema) -> ValueStrategy:
     last = math.floor(high) if high is not None else None
     if first is not None and last is not None and first > last:
         return st.nothing()
-    if not any(_is_within_limits(schema, value) for value in (first, last) if value is not None) and None not in (
+    if not any(_is_inside_limits(schema, value) for value in (first, last) if value is not None) and None not in (
         first,
         last,
     ):
         return st.nothing() if (last or 0) - (first or 0) < 2 else st.integers((first or 0) + 1, (last or 0) - 1)
-    return st.integers(first, last).filter(lambda value: _is_within_limits(schema, value))
+    return st.integers(first, last).filter(lambda value: _is_inside_limits(schema, value))
 
 
 def _build_multiples(schema: Schema, step: Fraction) -> SearchStrategy[Fraction]:
@@ -173,7 +173,7 @@ def _build_multiples(schema: Schema, step: Fraction) -> SearchStrategy[Fraction]
     first = None if low is None else math.ceil(Fraction(low) / step)
     last = None if high is None else math.floor(Fraction(high) / step)
     factors = st.integers(first, last)
-    return factors.map(lambda factor: factor * step).filter(lambda value: _is_within_limits(schema, value))
+    return factors.map(lambda factor: factor * step).filter(lambda value: _is_inside_limits(schema, value))
 
 
 def _get_limits(schema: Schema) -> tuple[Any, Any]:
@@ -182,7 +182,7 @@ def _get_limits(schema: Schema) -> tuple[Any, Any]:
     return max(lows, default=None), min(highs, default=None)
 
 
-def _is_within_limits(schema: Schema, value: Any) -> bool:
+def _is_inside_limits(schema: Schema, value: Any) -> bool:
     return not (
         ("exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"])
         or ("exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"])
@@ -211,14 +211,14 @@ def _to_python_pattern(pattern: str) -> str:
     return pattern
 
 
-def _build_offsets() -> SearchStrategy[timezone]:
+def _build_timezones() -> SearchStrategy[timezone]:
     return st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
 _FORMAT_STRATEGIES: dict[str, Callable[[], ValueStrategy]] = {
     "date": lambda: st.dates().map(lambda day: day.isoformat()),
-    "date-time": lambda: st.datetimes(timezones=_build_offsets()).map(lambda moment: moment.isoformat()),
-    "time": lambda: st.times(timezones=_build_offsets()).map(lambda moment: moment.isoformat()),
+    "date-time": lambda: st.datetimes(timezones=_build_timezones()).map(lambda moment: moment.isoformat()),
+    "time": lambda: st.times(timezones=_build_timezones()).map(lambda moment: moment.isoformat()),
     "uuid": lambda: st.uuids().map(str),
     "email": st.emails,
     "ipv4": lambda: st.ip_addresses(v=4).map(str),

@@ -10,7 +10,7 @@ import msgspec
 
 from praval_tools.forks import first_use_property
 from praval_tools.schema.codegen import FastPathBody, generate_fast_path_body, list_reserved_names
-from praval_tools.schema.decode import Decoder, with_depth_check, with_recursion_guard, with_union_results
+from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with_recursion_guard, with_union_results
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.json_input import normalize_json
@@ -46,8 +46,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     doc: str = ""
 
     @first_use_property
-    def _decoder(self) -> Decoder:
-        return Decoder()
+    def _decoder(self) -> DecodeHooks:
+        return DecodeHooks()
 
     @first_use_property
     def _encoder(self) -> Encoder:
@@ -87,7 +87,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             if parameter.kind != "context"
         }
 
-    def _make_decode_hook(self, hint: object, decoder: Decoder | None = None) -> ValueHook:
+    def _make_decode_hook(self, hint: object, decoder: DecodeHooks | None = None) -> ValueHook:
         decode = with_recursion_guard((decoder or self._decoder).get_hook(hint))
         return with_union_results(decode) if self._may_contain_itself(hint) else decode
 
@@ -183,7 +183,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @first_use_property
     def _result_decode_hook(self) -> ValueHook:
-        return self._make_decode_hook(self._result_hint, Decoder(reads_results=True))
+        return self._make_decode_hook(self._result_hint, DecodeHooks(reads_results=True))
 
     def decode_result(self, json: object) -> object:
         """

@@ -82,7 +82,7 @@ class ToolMetadata:
         risk_level: How bad a wrong call is.
         approval_reason: What the person who approves should know.
         speed: How long it usually takes; `instant` lets a sync tool run on an event loop.
-        safety: Where it runs.
+        safety: Whether its code runs here (`native`), in a sandbox, or elsewhere (`external`), as an MCP server's does.
         read_only: Changes nothing (None: unknown).
         destructive: May destroy something (None: unknown).
         idempotent: A second run with the same key has no further effect (None: unknown).
@@ -93,7 +93,7 @@ class ToolMetadata:
         private: True: listing, sharing and categories do not count; only ownership and grants do.
         max_result_size: Characters of a result that a model sees; None: the registry's.
         retry_on: Exception types after which a call may be tried again.
-        engine: Where it runs; None: chosen by the call.
+        engine: The engine that runs its function; None: chosen by the call.
         errors: `masked` hides the messages of unexpected exceptions from models; None: the registry's.
         strict_arguments: True: arguments are never repaired; None: the registry's.
         title: A name for people.
@@ -207,7 +207,7 @@ class ToolMetadata:
         """Return a copy with *changes*, checked again."""
         return evolve(self, **changes) if changes else self
 
-    def with_checked_fields(self, values: Mapping[str, object]) -> ToolMetadata:
+    def with_trusted_fields(self, values: Mapping[str, object]) -> ToolMetadata:
         """Return a copy with *values*, which are not checked again."""
         copied = object.__new__(ToolMetadata)
         for set_field, value in zip(_FIELD_SETTERS, _get_all_fields(self), strict=True):
@@ -273,7 +273,7 @@ class DeclaredFields(ToolFields, total=False):
 
 _ALIASES: Final = {attribute.name: attribute.alias or attribute.name for attribute in fields(ToolMetadata)}
 FIELD_NAMES: Final = tuple(alias for alias in _ALIASES.values() if alias not in ("signature", "doc"))
-"""Every keyword that `@tool` takes, beside `registry` and `register`."""
+"""The metadata that `@tool` takes as keywords."""
 
 
 def describe_unknown_fields(names: Iterable[str]) -> list[str]:

@@ -456,7 +456,7 @@ def _build_metadata(
 
 def with_checked_metadata(tool: Tool[P, R], **fields: object) -> Tool[P, R]:
     """Return a copy of *tool* with some fields of its metadata changed to values that were checked already."""
-    return _copy_with(tool, metadata=tool.metadata.with_checked_fields(fields))
+    return _copy_with(tool, metadata=tool.metadata.with_trusted_fields(fields))
 
 
 def _copy_with(tool: Tool[P, R], **changes: object) -> Tool[P, R]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from type_classes import Color, Even, Pair
 from type_strategies import FORMS, json_for
 
-from praval_tools.schema.decode import Decoder
+from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.value_reader import ValueReader
@@ -35,7 +35,7 @@ class TestReading:
     @given(st.sampled_from(ROWS), st.data())
     def test_values_of_the_type_table_are_read_as_they_are_written(self, row: str, data: st.DataObject) -> None:
         """Where no class writes itself, what judges see is the JSON that the type table writes."""
-        value = Decoder().get_hook(FORMS[row])(data.draw(json_for(FORMS[row])), None)
+        value = DecodeHooks().get_hook(FORMS[row])(data.draw(json_for(FORMS[row])), None)
 
         assert Encoder().get_hook(FORMS[row])(value) == ValueReader(keep_decimal=False).read(value)
 

@@ -1,4 +1,4 @@
-# Tests of: decode, hook_dispatch, json_values
+# Tests of: decode_hooks, hook_dispatch, json_values
 """Arguments meant to break the reader: whatever comes, a call gives a result, soon and in little memory."""
 
 from __future__ import annotations

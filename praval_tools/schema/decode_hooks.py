@@ -1,4 +1,9 @@
-"""JSON values → Python values, strictly: nothing is converted that is not of the right JSON type."""
+"""
+The hooks that turn JSON into Python values, made and kept by type hint, with their guards.
+
+The hooks themselves stand in the type handlers: `scalars`, `containers`, `data_classes`, `wrappers`. The guards stop
+values that are nested too deeply, and unions that would convert a value again and again.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +19,11 @@ from praval_tools.schema.type_handler import DecodeHook, Mismatch
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 
-ValueDecoder: TypeAlias = Callable[[Any], Any]
+ValueConverter: TypeAlias = Callable[[Any], Any]
 """Decodes one JSON value, or raises `Mismatch`; or encodes one Python value, or raises `Unencodable`."""
 
 
-class Decoder:
+class DecodeHooks:
     """
     Makes decode hooks; one per tool, because it remembers the classes that it has handled.
 
@@ -36,8 +41,8 @@ class Decoder:
         return HookDispatcher("structure", lambda hint: get_type_handler(hint).make_decode_hook(hint, self))
 
     @first_use_property
-    def _exact_decoder(self) -> Decoder:
-        return self if self.exact else Decoder(exact=True, reads_results=self.reads_results, shared=self._shared)
+    def _exact_decoder(self) -> DecodeHooks:
+        return self if self.exact else DecodeHooks(exact=True, reads_results=self.reads_results, shared=self._shared)
 
     def get_hook(self, hint: Hint) -> DecodeHook:
         """Return the hook of *hint*."""
@@ -50,7 +55,7 @@ class Decoder:
         return self._exact_decoder.get_hook(hint)
 
 
-def with_recursion_guard(hook: DecodeHook) -> ValueDecoder:
+def with_recursion_guard(hook: DecodeHook) -> ValueConverter:
     """Return *hook* as a function of one value that raises `Mismatch` where the value is nested too deeply."""
 
     def decode(value: object) -> Any:
@@ -70,7 +75,7 @@ class _UnionResults(threading.local):
 _union_results: Final = _UnionResults()
 
 
-def with_union_results(decode: ValueDecoder) -> ValueDecoder:
+def with_union_results(decode: ValueConverter) -> ValueConverter:
     """
     Return *decode* for a hint that may contain itself: each union in it decodes, or encodes, each value once.
 
@@ -88,7 +93,7 @@ def with_union_results(decode: ValueDecoder) -> ValueDecoder:
     return decode_once
 
 
-def remember_union_results(convert: ValueDecoder) -> DecodeHook:
+def remember_union_results(convert: ValueConverter) -> DecodeHook:
     """Return the hook of a union, which remembers what all but scalars became while one value is converted."""
 
     def convert_or_recall(value: object, _: object = None) -> Any:
@@ -109,7 +114,7 @@ def remember_union_results(convert: ValueDecoder) -> DecodeHook:
     return convert_or_recall
 
 
-def with_depth_check(decode: ValueDecoder) -> ValueDecoder:
+def with_depth_check(decode: ValueConverter) -> ValueConverter:
     """Return *decode* for a hint that may contain itself: the depth of a value is checked first."""
 
     def decode_checked(value: object) -> Any:
@@ -120,5 +125,5 @@ def with_depth_check(decode: ValueDecoder) -> ValueDecoder:
 
 
 @cache
-def _get_shared_decoder(exact: bool, reads_results: bool) -> Decoder:
-    return Decoder(exact=exact, reads_results=reads_results, shared=True)
+def _get_shared_decoder(exact: bool, reads_results: bool) -> DecodeHooks:
+    return DecodeHooks(exact=exact, reads_results=reads_results, shared=True)
