@@ -21,7 +21,7 @@ ORDINARY = set(
     discover discovery duplicate durable error errors execution explanation extra first framework from get
     global glossary hand home hookimpl hookspec how integrations invalid limited line load metadata migrating
     mismatch missing name normalize not other over packages praval profile reference report reports request
-    reset retryable schema speed structured subscriber test testing the threat timeout timeouts to tried
+    reset retryable schema serve speed structured subscriber test testing the threat timeout timeouts to tried
     tutorial unknown unused usage use validation warning what who your
     """.split()
 )
@@ -32,15 +32,15 @@ ORDINARY_IN_HEADINGS = set(
     about accepted account after again ahead ai all along already an another any anything apply approve are
     assertions at attach authorize available away back bank be before behalf below between bring by callable can
     cancellation change changes check choose closing code comes comparing configuration connect configure conformance
-    constrain continue contributing cost costs counts crash dangerous data database decide default dict did
+    constrain continue contributing cost costs counts crash dangerous data database decide default desktop dict did
     different differs disable disabled disk do documentation each else enable ends everything example export fails
     figure file files find fit five fixtures for full function functions give go granted happened helper here http if
     images import install installed is isolation it its keep lang later learn lend let limitations list lists
     loading look made make many matched may measured migrate minutes more needed network no of off on once one options
-    or order otherwise out own owns package part persist person process program put pydantic raises read reads real
-    record recorded records refused register repaired rest resume revoke s same say scenario scenarios see set
+    or order otherwise out own owns package part persist person process program proxy put pydantic raises read reads
+    real record recorded records refused register repaired rest resume reverse revoke s same say scenario scenarios see set
     settings several share show side small so something sounds stands start statistics stats step stored stream such
-    swap switch take targets tenant that there things three transfer two types unassign unblock unshare up used user
+    swap switch take targets tenant that there things three tls transfer two types unassign unblock unshare up used user
     versions way well when where whether which while whoever whole whose why wins with within without work write
     wrote yet you
     """.split()
