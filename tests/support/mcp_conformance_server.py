@@ -7,7 +7,7 @@ import socket
 import uvicorn
 from mcp_conformance_tools import AGENT, build_registry
 
-from praval_tools.integrations.mcp import server
+from praval_tools.integrations.mcp import http_app
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     print(f"http://127.0.0.1:{port}/mcp", flush=True)
-    app = server(build_registry(), agent=AGENT, elicit_approvals=True).streamable_http_app()
+    app = http_app(build_registry(), agent=AGENT, elicit_approvals=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
 
 
