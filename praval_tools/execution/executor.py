@@ -136,16 +136,20 @@ class Executor:
     def finish_call(self, path: FastPath, arguments: object, error: BaseException) -> Any:
         """Return the value of a whole call that its fast function gave up, or raise the typed error."""
         call, progress = self._make_missed_call(path, arguments, error)
-        if progress is None:
+        if progress is None and not self._is_refused(path):
             return get_value(self.execute(call, self.get_fast_cache(path.principal)))
         return get_value(self.run_pipeline(call, path.principal, progress=progress))
 
     async def afinish_call(self, path: FastPath, arguments: object, error: BaseException) -> Any:
         """Return the value of a whole awaited call that its fast function gave up, or raise the typed error."""
         call, progress = self._make_missed_call(path, arguments, error)
-        if progress is None:
+        if progress is None and not self._is_refused(path):
             return get_value(await self.aexecute(call, self.get_fast_cache(path.principal)))
         return get_value(await self.run_pipeline_async(call, path.principal, progress=progress))
+
+    def _is_refused(self, path: FastPath) -> bool:
+        """Tell whether each call of *path* needs the pipeline in the present state."""
+        return path.tool is None and path.state is self.access_store.state
 
     def _make_missed_call(
         self, path: FastPath, arguments: object, error: BaseException
@@ -318,8 +322,7 @@ class Executor:
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from sync code; *known_result*: the result that the call has already, to be recorded."""
         call, principal, known_result = _resolve_call(call, principal, known_result)
-        result = None if known_result is not None else self._try_replay(call, principal, is_async=False)
-        return result or drive(
+        return drive(
             self.runtime, make_pipeline(self.runtime, call, principal, known_result=known_result, progress=progress)
         )
 
@@ -329,15 +332,10 @@ class Executor:
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from async code; *known_result*: the result that the call has already, to be recorded."""
         call, principal, known_result = _resolve_call(call, principal, known_result)
-        result = None if known_result is not None else self._try_replay(call, principal, is_async=True)
-        return result or await drive_async(
+        return await drive_async(
             self.runtime,
             make_pipeline(self.runtime, call, principal, known_result=known_result, progress=progress, is_async=True),
         )
-
-    def _try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
-        recorder = self.runtime.recorder
-        return None if recorder is None else recorder.try_replay(call, principal, is_async=is_async)
 
 
 def _resolve_call(

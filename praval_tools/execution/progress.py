@@ -110,10 +110,6 @@ class CallProgress(msgspec.Struct, eq=False):
 class CallRecorder(Protocol):
     """Follows the calls of a registry: writes them into a journal, or counts them."""
 
-    def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
-        """Return the recorded result of a call, where it is available without waiting."""
-        ...
-
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and record the outcome."""
         ...

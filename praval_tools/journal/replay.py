@@ -301,8 +301,6 @@ class Recording:
         for record in records:
             self._apply_record(record)
         self._recorded_entries = list(self.entries.values())
-        # until the first call that `match_completed` does not find
-        self.may_match_completed = match == "content" and bool(self._recorded_entries)
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
         self._by_content: dict[_ContentKey, deque[ReplayEntry]] = {}
@@ -331,8 +329,8 @@ class Recording:
         """
         Return the recorded call that *query* repeats; a new one where there is none.
 
-        If it was free, the caller has claimed it, and it is appended to *held* (before this returns, so that an
-        interrupt cannot lose it); otherwise the caller waits by `claim`.
+        If it was free and has not ended, the caller has claimed it, and it is appended to *held* (before this returns,
+        so that an interrupt cannot lose it); one that has ended needs no claim; for others the caller waits by `claim`.
 
         Raises:
             ReplayMismatchError: The id, or the position, belongs to another call.
@@ -362,20 +360,9 @@ class Recording:
             entry.was_requested = entry.is_matched = True
             if query.call_id is not None:
                 self._by_requested_id[query.call_id] = entry
-            if not entry.is_claimed:
+            if not entry.is_claimed and entry.status != "done":
                 entry.is_claimed = True
                 held.append(entry)
-            return entry
-
-    def match_completed(self, query: ReplayQuery) -> ReplayEntry | None:
-        """Return the recorded call that *query* repeats by its content, if it has its result; else change nothing."""
-        with self._lock:
-            waiting = self._find_by_content(query)
-            entry = waiting[0] if waiting else None
-            if entry is None or entry.is_claimed or entry.status != "done":
-                self.may_match_completed = False
-                return None
-            entry.was_requested = entry.is_matched = True
             return entry
 
     def release_match(self, entry: ReplayEntry) -> None:

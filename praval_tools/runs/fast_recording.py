@@ -198,10 +198,9 @@ class JournaledFastPaths:
         path = paths.get((principal, call.name))
         if path is None:
             path = self._build_path(principal, call.name)
-            if path is not None or not (
-                self._runtime.access_store.has_open_change or self._runtime.exclusive_gate.is_closed
-            ):
-                paths[principal, call.name] = path or False
+            if self._runtime.access_store.has_open_change or self._runtime.exclusive_gate.is_closed:
+                return None  # read after the state: what ends soon, without a new state, is waited for in the pipeline
+            paths[principal, call.name] = path or False
         if not isinstance(path, JournaledFastPath) or path.tool.is_async is not awaited:
             return None
         arguments = path.match_arguments(call)

@@ -6,7 +6,6 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import JournalError
 from praval_tools.execution.effects import AppendToJournal, RequestApproval, RunTool
@@ -25,7 +24,7 @@ from praval_tools.runs.call_writer import CallWriter
 from praval_tools.runs.event_writer import AppendOutcome, CallSteps, CallWriteState, EventWriter, can_match_again
 from praval_tools.runs.fast_recording import JournaledFastCall, JournaledFastPaths, ReplayContext
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_principal_text, with_parent_id
-from praval_tools.runs.open_run import OpenRun, current_run, use_run
+from praval_tools.runs.open_run import OpenRun, use_run
 from praval_tools.runs.recorded_results import build_full_run_result, build_in_doubt_result, build_replayed_result
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.tool import AnyTool
@@ -86,36 +85,6 @@ class Recorder:
             return result
         return replace(result, tool_call_id=original.tool_call_id)
 
-    def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> ToolResult | None:
-        """
-        Look for the recorded result of a call that repeats one of its run by content, without the pipeline.
-
-        Returns:
-            The recorded result. None where the call needs `record_call`; so do all calls after the first one of the
-            run that was not recorded.
-        """
-        run = current_run.get()
-        if run is None or run.recorder is not self or not run.recording.may_match_completed or run.strict_fingerprint:
-            return None
-        self.runtime.access_store.refuse_calls()
-        if call.tool_call_id is not None or call.run_id is not None:
-            return None
-        fast_call = self._fast_paths.find_fast_call(with_writable_ids(call), principal, awaited=is_async)
-        if fast_call is None:
-            return None
-        try:
-            run.active_calls.append(None)
-            run.check_open()
-            entry = run.recording.match_completed(fast_call.build_request(call))
-            if entry is None:
-                return None
-            path = fast_call.fast_path
-            result = build_replayed_result(entry, entry.call_id, path.tool, path.fast_path.max_result_size)
-            return replace(result, run_id=run.run_id)
-        finally:
-            run.active_calls.pop()
-            run.release_if_idle()
-
     def _record_outside_run(
         self, progress: CallProgress, steps: CallPipeline, fast_call: JournaledFastCall | None
     ) -> CallPipeline:
@@ -143,7 +112,7 @@ class Recorder:
         held: list[ReplayEntry] = []
         try:
             entry = run.recording.find_or_create_entry(request, self.runtime.clock.new_id, held=held)
-            if not held:
+            if not held and entry.status != "done":
                 yield from self.matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, request)

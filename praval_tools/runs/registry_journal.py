@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from praval_tools.access.records import Principal
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.protocols import Dispatcher
@@ -22,7 +21,6 @@ from praval_tools.journal.storage.protocol import Store
 from praval_tools.names import shorten_repr
 from praval_tools.runs.recorder import Recorder
 from praval_tools.runs.run import Run
-from praval_tools.tools.call import ToolCall
 
 
 class RegistryJournal:
@@ -112,9 +110,6 @@ class CallCounter:
 
     def __init__(self, runtime: Runtime, stats: UsageStats) -> None:
         self._clock, self._stats = runtime.clock, stats
-
-    def try_replay(self, call: ToolCall, principal: Principal | None, *, is_async: bool) -> None:
-        """Return None, since nothing is recorded."""
 
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and count the call."""

@@ -202,3 +202,35 @@ class TestExclusiveTools:
 
         outcome = registry.execute(ToolCall("1", "there", {}, "ann"))
         assert (Outcome.OK, "plain") == (outcome.outcome, outcome.result)
+
+
+class TestJournaled:
+    def test_the_first_call_of_a_tool(self, registry: ToolRegistry) -> None:
+        """A journaled call waits for the lone one that runs, also where it is the first of its tool."""
+        registry.journal = "memory"
+        tools, inside, go, order = registry.toolset("ann"), asyncio.Event(), asyncio.Event(), list[str]()
+
+        @registry.tool("alone", owned_by="ann", concurrency_safe=False)
+        async def alone() -> None:
+            """Stay alone until the other call has had its chance."""
+            inside.set()
+            await go.wait()
+            order.append("alone")
+
+        @registry.tool("first", owned_by="ann")
+        async def first() -> None:
+            """Run."""
+            order.append("first")
+
+        async def work() -> None:
+            lone = asyncio.ensure_future(tools.acall("alone"))
+            await inside.wait()
+            other = asyncio.ensure_future(tools.acall("first"))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            go.set()
+            await asyncio.gather(lone, other)
+
+        asyncio.run(work())
+
+        assert ["alone", "first"] == order

@@ -264,7 +264,8 @@ class TestRuns:
                 "CallMatcher.find_run",
                 "OpenRun.check_open",
                 "OpenRun.release_if_idle",
-                "Recorder.try_replay",
+                "Recorder.record_call",
+                "Recorder._replay_or_record",
             )
 
         times = 0
@@ -284,7 +285,7 @@ class TestRuns:
                 "Recording.find_or_create_entry",
                 "Recording._find_match",
                 "Recording.claim",
-                "Recording.match_completed",
+                "Recording._find_by_content",
             )
 
         times = 0
