@@ -10,10 +10,11 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp import Client
+from mcp_http_rig import connect, serve
 from mcp_rig import ERAS, get_text, run
 
 from praval_tools import Allow, Ask, Deny, ToolRegistry
-from praval_tools.integrations.mcp import server
+from praval_tools.integrations.mcp import http_app, server
 
 
 def build_registry(**options: Any) -> ToolRegistry:
@@ -149,6 +150,19 @@ class TestElicitation:
             assert "May analyst run wire (risk: high)?\nReason: money moves" in question.message
             assert '"to": "bob"' in question.message and '"amount": 5' in question.message
             assert [] == registry.approvals.pending()
+
+        run(main)
+
+    def test_works_by_http(self, era: str, registry: ToolRegistry) -> None:
+        """The question travels on the stream of the call, or as its interim result."""
+
+        async def main() -> None:
+            user, asked = answering(YES)
+            application = http_app(registry, agent="analyst", elicit_approvals=True)
+            with serve(application) as port:
+                async with connect(port, None, era, elicitation_callback=user) as client:
+                    assert "sent 1.0 to bob" == get_text(await client.call_tool("wire", {"to": "bob"}))
+            assert 1 == len(asked)
 
         run(main)
 

@@ -9,13 +9,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
-from mcp_http_rig import HANDSHAKE, AsyncRawClient, RawClient, read_all, request, serve
-from mcp_rig import build_registry, get_text, run
+from mcp_http_rig import HANDSHAKE, AsyncRawClient, RawClient, connect, read_all, request, serve
+from mcp_rig import ERAS, build_registry, get_text, run
 
-from praval_tools import Content, ToolRegistry
+from praval_tools import Content, ToolContext, ToolRegistry
 from praval_tools.integrations.mcp import Tokens, http_app, open_tokens
 from praval_tools.integrations.mcp.serving.http_server import TimedProtocol
 
@@ -133,6 +134,53 @@ class TestMessages:
         text = raw.call(raw.initialize(), "secret_report", {}).text
 
         assert "forbidden" in text and "clerk" not in text
+
+
+class TestResults:
+    @pytest.mark.parametrize("era", ERAS)
+    def test_of_any_kind_reach_the_client(self, era: str, registry: ToolRegistry, tokens: Tokens) -> None:
+        """What no JSON can hold, in results, progress and messages, breaks neither the call nor the connection."""
+
+        @registry.tool("odd", owned_by="analyst")
+        def odd(context: ToolContext, echo: str = "") -> dict[str, Any]:
+            """Report and return oddities."""
+            for done in (float("nan"), float("-inf"), "x", 1, float("inf"), 2):
+                context.progress(done, float("nan"), "half \udc80")  # type: ignore[arg-type]
+            context.log("half \udc80", "error")
+            return {"odd": [2**70, 1e308, echo]}
+
+        @registry.tool("odd_text", owned_by="analyst")
+        def odd_text() -> str:
+            """Return half of a character."""
+            return "half \udc80"
+
+        @registry.tool("odd_value", owned_by="analyst")
+        def odd_value() -> dict[str, str]:
+            """Return half of a character inside of an object."""
+            return {"a": "half \udc80"}
+
+        @registry.tool("odd_error", owned_by="analyst")
+        def odd_error() -> None:
+            """Raise half of a character."""
+            raise ValueError("half \udc80")
+
+        async def main() -> None:
+            heard: list[float] = []
+
+            async def on_progress(done: float, total: float | None, message: str | None) -> None:
+                heard.append(done)
+
+            with serve(http_app(registry, tokens=tokens)) as port:
+                async with connect(port, tokens.add("analyst"), era) as client:
+                    result = await client.call_tool("odd", {}, progress_callback=on_progress)
+                    assert {"odd": [2**70, 1e308, ""]} == result.structured_content
+                    assert [1, 2] == heard
+                    assert {"result": "half ?"} == (await client.call_tool("odd_text", {})).structured_content
+                    assert "half ?" in get_text(await client.call_tool("odd_error", {}))
+                    assert "cannot be written as JSON" in get_text(await client.call_tool("odd_value", {}))
+                    assert {"result": 2} == (await client.call_tool("add", {"x": 1})).structured_content
+
+        run(main)
 
 
 class TestSilence:

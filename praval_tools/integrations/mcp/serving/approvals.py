@@ -22,6 +22,7 @@ from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import render_for_review
 from praval_tools.integrations.mcp.serving.reports import RequestContext
 from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Decision, Deny
 
@@ -109,4 +110,5 @@ def _describe(request: ApprovalRequest) -> str:
     """Return what a person is asked, with the very arguments that the tool would get."""
     reason = f"\nReason: {request.reason}" if request.reason else ""
     arguments = json.dumps(request.arguments, indent=2, ensure_ascii=False)
-    return f"May {request.agent} run {request.tool} (risk: {request.risk_level})?{reason}\nArguments: {arguments}"
+    text = f"May {request.agent} run {request.tool} (risk: {request.risk_level})?{reason}\nArguments: {arguments}"
+    return replace_surrogates(text)

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from praval_tools.access.events import AnyStateEvent
 from praval_tools.access.records import Principal
-from praval_tools.errors import RegistryClosedError, ToolError
+from praval_tools.errors import RegistryClosedError
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
 from praval_tools.tools.context import ToolReport
@@ -101,7 +101,7 @@ class ListWatch:
                 text = agent.toolset.schemas_json("mcp")
             except RegistryClosedError:
                 raise
-            except ToolError:  # such as a journal that cannot be read now: looked at again soon
+            except Exception:  # isolation: what one agent has, such as a journal that fails now, is not all agents'
                 _logger.warning("cannot look up the tools of %r", agent.toolset.agent, exc_info=True)
                 continue
             if text is not agent.text:

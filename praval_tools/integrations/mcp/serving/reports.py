@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from math import isfinite
 from typing import Final, TypeAlias
 
 import anyio
@@ -13,7 +14,8 @@ from mcp.server import ServerRequestContext
 from mcp.server.connection import Connection, allowed_log_levels
 
 from praval_tools.integrations.mcp.serving.changes import ListWatch
-from praval_tools.tools.context import LOG_LEVELS, LogLevel, ToolLog, ToolProgress, ToolReport, report_listener
+from praval_tools.schema.json_values import replace_surrogates
+from praval_tools.tools.context import LOG_LEVELS, LogLevel, ToolLog, ToolReport, report_listener
 
 RequestContext: TypeAlias = ServerRequestContext[ListWatch]
 
@@ -75,13 +77,20 @@ async def _send_reports(context: RequestContext, queue: asyncio.Queue[ToolReport
         if isinstance(report, ToolLog):
             if report.level in levels:
                 await _send_log(context, report)
-        elif isinstance(report, ToolProgress) and report.done > last_progress:  # the protocol wants it to grow
+        elif _is_number(report.done) and report.done > last_progress:  # the protocol wants it to grow
             last_progress = report.done
-            await context.session.report_progress(report.done, report.total, report.message or None)
+            total = report.total if _is_number(report.total) else None
+            message = replace_surrogates(str(report.message)) or None
+            await context.session.report_progress(report.done, total, message)
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether a value is a number that JSON has; a tool may report anything."""
+    return isinstance(value, int | float) and isfinite(value)
 
 
 async def _send_log(context: RequestContext, log: ToolLog) -> None:
-    params = types.LoggingMessageNotificationParams(level=log.level, logger=log.tool, data=log.text)
+    params = types.LoggingMessageNotificationParams(level=log.level, logger=log.tool, data=replace_surrogates(log.text))
     await context.session.send_notification(
         types.LoggingMessageNotification(params=params), related_request_id=context.request_id
     )
