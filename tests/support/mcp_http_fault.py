@@ -98,6 +98,11 @@ class FaultyHandler(BaseHTTPRequestHandler):
         elif fault == "nan":
             content = b'{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"x":NaN}}}'
             self.send(200, content % json.dumps(message["id"]).encode(), {"Content-Type": "application/json"})
+        elif fault == "echo malformed":
+            self.send(200, str(dict(self.headers)).encode(), {"Content-Type": "application/json"})
+        elif fault == "echo events":
+            data = f"event: message\ndata: {dict(self.headers)}\n\n".encode()
+            self.send(200, data, {"Content-Type": "text/event-stream"})
         elif fault == "echo":
             self.answer(message, {"content": [{"type": "text", "text": str(dict(self.headers))}]})
         elif fault == "echo error":

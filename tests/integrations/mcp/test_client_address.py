@@ -20,6 +20,8 @@ from praval_tools.integrations.mcp.client.address import parse_address
 SECRET = "s3cr3t-t0ken-0123456789"
 VARIABLE = "BANK_AUTHORIZATION"
 HEADERS = {"Authorization": VARIABLE}
+FAULTS = ("", "echo", "echo error", "echo refusal", "echo malformed", "echo events", "401", "reset")
+"""What the server does with what it got, one call after the other."""
 
 
 class TestAddresses:
@@ -126,16 +128,15 @@ class TestHeaders:
     ) -> None:
         """A token is in no log, journal, error, result or repr, even where the server sends it back."""
         caplog.set_level(logging.DEBUG)
-        path, texts = tmp_path / "runs.db", list[object]()
+        path, texts, outcomes = tmp_path / "runs.db", list[object](), set[Outcome]()
         with ToolRegistry(journal=path) as registry:
             source = registry.register_mcp(faulty.url, namespace="bank", owned_by=OPERATOR, headers_env=HEADERS)
             with registry.run("night"):
-                for number, faulty.fault in enumerate(("", "echo", "echo error", "echo refusal", "401", "reset")):
+                for number, faulty.fault in enumerate(FAULTS):
                     result = call(registry, "bank-work", x=number)
-                    texts += [result, result.for_model(), repr(result.exception), vars(result.exception or texts[0])
-                              if result.exception is not None else ""]  # fmt: skip
+                    outcomes.add(result.outcome)
+                    texts += [result, result.for_model(), repr(result.exception)]
             texts += [repr(source), registry.problems(), [tool.metadata for tool in registry]]
-            outcomes = {result.outcome for result in texts if hasattr(result, "outcome")}
         written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
         captured = capfd.readouterr()
 

@@ -29,6 +29,7 @@ from mcp_official_server import PICTURE
 
 from praval_tools import Content, NotOwnerError, Outcome, ToolCall, ToolProgress, ToolRegistry, ToolUsageError
 from praval_tools.integrations.mcp.client import McpServerError, McpSource
+from praval_tools.registry.registry import get_runtime
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +217,18 @@ class TestLifetime:
 
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
+
+    def test_closing_a_source_leaves_no_task(self, tmp_path: Path) -> None:
+        """Nothing of a source runs on after `close`: no task on the loop of its registry."""
+        with ToolRegistry() as registry:
+            source = register_plain(registry, "normal", tmp_path / "notes")
+            call(registry, "plain-work", x=1)
+            source.close()
+
+            async def list_others() -> list[str]:
+                return [task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}]
+
+            assert [] == get_runtime(registry).background_loop.run(list_others())
 
     def test_one_source_may_be_closed(self, tmp_path: Path) -> None:
         """Closing a source takes its tools out, and the name is free again."""

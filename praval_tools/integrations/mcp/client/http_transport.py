@@ -8,7 +8,7 @@ So errors become answers here, and `Delivery` knows which requests were not sent
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -35,7 +35,9 @@ async def open_http(address: ServerAddress, delivery: Delivery, max_bytes: int) 
     """
     limits = httpx2.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=20)
     client = httpx2.AsyncClient(
-        transport=BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits), delivery, max_bytes),
+        transport=BoundedTransport(
+            httpx2.AsyncHTTPTransport(limits=limits), delivery, max_bytes=max_bytes, secrets=address.list_secrets()
+        ),
         headers={**address.read_headers(), "accept-encoding": "identity"},
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),  # calls have deadlines of their own
         trust_env=False,  # credentials come from variables that the operator names, not from .netrc
@@ -48,10 +50,18 @@ async def open_http(address: ServerAddress, delivery: Delivery, max_bytes: int) 
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Sends requests by *inner*; errors of the network become answers, and bodies end at *max_bytes*."""
+    """
+    Sends requests by *inner*.
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, delivery: Delivery, max_bytes: int) -> None:
-        self._inner, self._delivery, self._max_bytes = inner, delivery, max_bytes
+    Errors of the network become answers, bodies end at *max_bytes*, and the *secrets* are taken out of them: the SDK
+    logs what it cannot read.
+    """
+
+    def __init__(
+        self, inner: httpx2.AsyncBaseTransport, delivery: Delivery, *, max_bytes: int, secrets: Sequence[str]
+    ) -> None:
+        self._inner, self._delivery = inner, delivery
+        self._max_bytes, self._secrets = max_bytes, [secret.encode() for secret in secrets]
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request* and return its answer, or one that says what failed."""
@@ -70,9 +80,12 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         is_stream = response.headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
         if response.status_code >= 400:
             return await self._fail_by_status(request, request_id, response)
-        if not is_stream and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, self._max_bytes)
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = self._wrap_stream(response.stream, is_endless=is_stream)
         return response
+
+    def _wrap_stream(self, stream: httpx2.AsyncByteStream, *, is_endless: bool = False) -> _CheckedStream:
+        return _CheckedStream(stream, None if is_endless else self._max_bytes, self._secrets)
 
     async def _fail_by_status(
         self, request: httpx2.Request, request_id: RequestId | None, response: httpx2.Response
@@ -81,7 +94,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         status = response.status_code
         try:
             if isinstance(response.stream, httpx2.AsyncByteStream):
-                body = b"".join([chunk async for chunk in _BoundedStream(response.stream, self._max_bytes)])
+                body = b"".join([chunk async for chunk in self._wrap_stream(response.stream)])
                 if isinstance(json.loads(body)["error"]["code"], int):
                     return httpx2.Response(status, headers=_JSON_HEADERS, content=body, request=request)
         except (httpx2.StreamError, ValueError, KeyError, TypeError, RecursionError):
@@ -105,21 +118,36 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
-    """The body of an answer; a `StreamError`, which the SDK takes as the end of one request, where it is too long."""
+class _CheckedStream(httpx2.AsyncByteStream):
+    """
+    The body of an answer, without secrets; a `StreamError`, which ends one request in the SDK, where it is too long.
 
-    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
-        self._inner, self._left = inner, max_bytes
+    A body of bounded length is given as a whole; a stream of events, whose length the SDK bounds, chunk by chunk.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int | None, secrets: Sequence[bytes]) -> None:
+        self._inner, self._max_bytes, self._secrets = inner, max_bytes, secrets
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        chunks, size = list[bytes](), 0
         try:
             async for chunk in self._inner:
-                self._left -= len(chunk)
-                if self._left < 0:
+                if self._max_bytes is None:
+                    yield self._clean(chunk)
+                    continue
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > self._max_bytes:
                     raise httpx2.StreamError("the answer is too long")
-                yield chunk
         except httpx2.TransportError as error:
             raise httpx2.StreamError(f"the answer was cut: {_describe(error)}") from None
+        if chunks:
+            yield self._clean(b"".join(chunks))
+
+    def _clean(self, chunk: bytes) -> bytes:
+        for secret in self._secrets:
+            chunk = chunk.replace(secret, b"[secret]")
+        return chunk
 
     async def aclose(self) -> None:
         """Close the connection of the answer."""

@@ -146,6 +146,7 @@ class McpSource:
         For the operator.
         """
         require_operator(resolve_actor(None, "close a source of tools"), "close a source of tools")
+        self._refuse_on_loop()
         with self._lock:
             self._closed, owner, connection = True, self._owner_task, self._connection
         if owner is not None and connection is not None:
@@ -157,6 +158,7 @@ class McpSource:
             self._changes.remove_all()
 
     def _wait(self, begin: Callable[[ServerConnection], Coroutine[object, object, object]]) -> None:
+        self._refuse_on_loop()
         future = self._submit(begin)
         try:
             future.result(self._settings.connect_timeout + _APPLY_SECONDS)
@@ -166,6 +168,12 @@ class McpSource:
             raise McpServerError(error.server, error.problem) from None
         finally:
             future.cancel()
+
+    def _refuse_on_loop(self) -> None:
+        """Refuse to wait in the thread of the loop that would do what is waited for."""
+        if self._runtime.background_loop.is_current_thread:
+            text = f"MCP server {self.name!r} is served by the event loop of this thread, which must not wait for it"
+            raise ToolUsageError(f"{text}: await asyncio.to_thread(…).", "sync-call-in-event-loop")
 
     def _submit(self, begin: Callable[[ServerConnection], Coroutine[object, object, T]]) -> Future[T]:
         """Begin something on the loop of the connection, whose task is started before."""

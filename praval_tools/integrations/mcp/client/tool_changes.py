@@ -35,6 +35,7 @@ class ToolChanges:
         definitions: What is registered, by name.
         held_back: The new definitions of pinned tools, which wait until the operator accepts them.
         changed: How the definitions of other tools changed, until the operator accepts that.
+        is_closed: Whether its tools were taken out for good; a listing that comes later changes nothing.
     """
 
     registry: ToolRegistry
@@ -45,12 +46,15 @@ class ToolChanges:
     definitions: dict[str, McpToolDefinition] = field(factory=dict)
     held_back: dict[str, McpToolDefinition] = field(factory=dict)
     changed: dict[str, str] = field(factory=dict)
+    is_closed: bool = False
     _problems: list[RegistryProblem] = field(factory=list)
     _lock: ForkSafeLock = field(factory=ForkSafeLock)
 
     def apply(self, listing: Listing) -> None:
         """Take *listing* over, in the name of the operator."""
         with self._lock, self.registry.as_operator():
+            if self.is_closed:
+                return
             problems = [self._make_problem(self.source_name, text) for text in listing.problems]
             changed = {name: new for name, new in listing.definitions.items() if self._differs(name, new)}
             tools = self._make_tools(changed, problems)
@@ -147,8 +151,9 @@ class ToolChanges:
             self.changed.pop(name, None)
 
     def remove_all(self) -> None:
-        """Take all tools out."""
+        """Take all tools out, for good."""
         with self._lock, self.registry.as_operator(), self.registry.change():
+            self.is_closed = True
             for name in list(self.definitions):
                 self._remove(name)
 
