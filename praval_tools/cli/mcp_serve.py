@@ -14,7 +14,7 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import CommandError, UsageError
+from praval_tools.cli.common import CommandError, UsageError, get_journal_option
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
@@ -52,7 +52,7 @@ def serve_command(
         return
     _check_address(host, hosts, has_tokens=agent is None)
     listener = _listen(host, port)
-    registry = open_selected_registry(ctx, is_change=True)
+    registry = _open_registry(ctx)
     from praval_tools.integrations.mcp import http_app
     from praval_tools.integrations.mcp.serving.http_server import make_http_server
 
@@ -73,12 +73,17 @@ def _serve_stdio(ctx: click.Context, agent: str, *, elicit_approvals: bool) -> N
     from praval_tools.integrations.mcp.serving.stdio import serve_stdio, take_standard_streams
 
     with take_standard_streams() as wire:
-        registry = open_selected_registry(ctx, is_change=True)
+        registry = _open_registry(ctx)
         from praval_tools.integrations.mcp import server
 
         served = server(registry, agent=agent, elicit_approvals=elicit_approvals)
         asyncio.run(_run_to_end(registry, serve_stdio(served, wire)))
         registry.close()
+
+
+def _open_registry(ctx: click.Context) -> ToolRegistry:
+    """Return the registry to serve; a journal that `--journal` names is created, since clients start in any folder."""
+    return open_selected_registry(ctx, is_change=True, create_journal=get_journal_option(ctx) is not None)
 
 
 async def _run_to_end(registry: ToolRegistry, serving: Coroutine[object, object, None]) -> None:

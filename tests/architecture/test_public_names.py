@@ -83,6 +83,7 @@ DOCUMENTED = {
         "FORMATS REASON Format Offer assistant_message export format_of offered parse_tool_calls result_message "
         "result_messages strict_schema"
     ),
+    "praval_tools.integrations.mcp": "AgentToken McpSource Tokens http_app open_tokens server",
     "praval_tools.integrations.praval": (
         "TESTED Attachment Installation Migration Moved attach install migrate uninstall"
     ),

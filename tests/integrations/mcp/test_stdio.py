@@ -15,6 +15,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_rig import ERAS, get_text, list_names, run
 
+from praval_tools.journal import open_journal
+
 ROOT = Path(__file__).parents[3]
 APP = '''
 import os, subprocess, sys, threading
@@ -128,6 +130,19 @@ class TestProcess:
             out, _ = process.communicate()
 
         assert ([0, 1], b"", 0) == (numbers, out, process.returncode)
+
+    def test_records_the_calls_in_the_journal_that_is_named(self, command: dict[str, Any]) -> None:
+        """`--journal` names the record of all calls, and is made where there is none."""
+        command["args"] += ["--journal", "calls.db"]
+        with start(command) as process:
+            send(process, *HANDSHAKE, ask(1, "tools/call", name="shout", arguments={"text": "hello"}))
+            while read_message(process)["id"] != 1:
+                pass
+            process.communicate()
+
+        journal = open_journal(Path(command["cwd"]) / "calls.db")
+        assert [("analyst", "shout")] == list({(entry.event.agent, entry.event.tool_name) for entry in journal.read()})
+        journal.close()
 
     @pytest.mark.parametrize("tool", [None, "hang", "ahang"])
     def test_ends_when_stdin_is_closed(self, tool: str | None, command: dict[str, Any]) -> None:
