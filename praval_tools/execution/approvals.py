@@ -129,7 +129,7 @@ class Approvals:
 
     def pending(self) -> list[ApprovalRequest]:
         """Return the requests that wait for an answer, the oldest first."""
-        return [entry.request for entry in self._list_entries() if entry.answer is None]
+        return [entry.request.copy() for entry in self._list_entries() if entry.answer is None]
 
     def answer(self, tool_call_id: str, answer: ApprovalAnswer) -> None:
         """

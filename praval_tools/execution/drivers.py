@@ -124,7 +124,7 @@ def _ask_approval(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer 
         return None
     try:
         with runtime.as_operator():
-            answer: Any = handler(request)
+            answer: Any = handler(request.copy())
             if hasattr(answer, "__await__"):
                 if is_event_loop_running():
                     answer.close()
@@ -147,9 +147,9 @@ async def _ask_approval_async(runtime: Runtime, request: ApprovalRequest) -> App
         with runtime.as_operator():
             async with asyncio.timeout(runtime.approvals.lifetime.total_seconds()):
                 if is_async_callable(handler):
-                    answer = await handler(request)
+                    answer = await handler(request.copy())
                 else:
-                    answer = await _call_in_thread_async(runtime, lambda: handler(request))
+                    answer = await _call_in_thread_async(runtime, lambda: handler(request.copy()))
                     answer = await answer if hasattr(answer, "__await__") else answer
     except TimeoutError:
         return Deny("nobody answered in time")

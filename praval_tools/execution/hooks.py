@@ -115,12 +115,13 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
             return
         for hook in self.after:
             value = _copy_value(result.result)
-            copied = result if value is result.result else replace(result, result=value)
+            is_shown_as_it_is = value is result.result and result.exception is None
+            copied = result if is_shown_as_it_is else replace(result, result=value, exception=None)
             hook(call=_copy_call(call), tool=tool, result=copied)
 
     def ask_approval(self, request: ApprovalRequest) -> object:
         """Return the first answer of a plugin to a request for an approval, or `UNANSWERED`."""
-        answers = (approve(request=request) for approve in self.approve)
+        answers = (approve(request=request.copy()) for approve in self.approve)
         return next((answer for answer in answers if answer is not None), UNANSWERED)
 
     def shut_down_engines(self) -> None:
@@ -178,7 +179,7 @@ def _copy_part(value: Any, copies: dict[int, Any], depth: int) -> Any:
     if (copied := copies.get(id(value))) is not None:
         return copied
     if kind is tuple:
-        return tuple(_copy_part(item, copies, depth - 1) for item in value)
+        return copies.setdefault(id(value), tuple(_copy_part(item, copies, depth - 1) for item in value))
     copied = copies[id(value)] = kind()
     if kind is dict:
         copied.update((name, _copy_part(item, copies, depth - 1)) for name, item in value.items())

@@ -87,6 +87,7 @@ def praval_tools_after_call(call: ToolCall, tool: Tool[..., Any] | None, result:
     Take note of what came of a call, refusals among them; not of a result that a replay gives again.
 
     Called: once a call, in its thread, when its result is written; *tool* is None where there is none of that name.
+        The exception of a tool is not shown.
     Returns: None.
     Raises: The result stands; the failure is reported.
     """

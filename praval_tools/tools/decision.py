@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from praval_tools.misuse import ExplainedStructType
+from praval_tools.schema.json_input import copy_json
 
 AccessOutcome = Literal["allowed", "unknown", "disabled", "forbidden"]
 
@@ -114,6 +115,10 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     asked: datetime
     expires: datetime
     digest: str = ""
+
+    def copy(self) -> ApprovalRequest:
+        """Return the request with arguments of its own, for somebody who may change what is shown."""
+        return msgspec.structs.replace(self, arguments=copy_json(self.arguments))
 
 
 class Allow(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):

@@ -13,7 +13,7 @@ from hook_rig import HEAD, log
 from plugin_rig import Site, site  # noqa: F401
 from pydantic import BaseModel
 
-from praval_tools import NotOwnerError, ToolCall, ToolRegistry, load_plugins
+from praval_tools import NotOwnerError, ToolArgumentsError, ToolCall, ToolRegistry, load_plugins
 
 
 @dataclass
@@ -103,3 +103,41 @@ def test_no_hook_changes_arguments(site: Site) -> None:
 
     assert 1 == registry.execute(ToolCall("1", "count", sent, "ann")).result
     assert ([1],) == sent["rows"] and [1] == log()
+
+
+def test_no_hook_has_the_exception_of_a_tool(site: Site) -> None:
+    """Broken promise: what a tool raised is for the host program alone; hooks were shown it, and could change it."""
+    registry = ToolRegistry()
+
+    @registry.tool(shared=True)
+    def fail(x: int) -> int:
+        """Fail."""
+        raise ValueError("no such row")
+
+    body = "    log.append((result.exception, result.error_type, result.error))\n"
+    site.install("acme", HEAD + f"@hookimpl\ndef praval_tools_after_call(result):\n{body}")
+    load_plugins(registry)
+    results = [registry.execute(ToolCall("1", "fail", {"x": x}, "ann")) for x in (1, "one")]
+
+    assert [ValueError, ToolArgumentsError] == [type(result.exception) for result in results]
+    assert [(None, result.error_type, result.error) for result in results] == log()
+
+
+def test_a_value_that_shares_its_parts_is_copied_once(site: Site) -> None:
+    """Copies cost time in proportion to the value, also of tuples whose members are one object."""
+    registry = ToolRegistry()
+
+    @registry.tool(shared=True)
+    def get() -> Any:
+        """Get."""
+        value: tuple[Any, ...] = ([1],)
+        for _ in range(50):
+            value = (value, value)
+        return value
+
+    body = "    value = result.result\n    log.append(value[0] is value[1])\n"
+    site.install("acme", HEAD + f"@hookimpl\ndef praval_tools_after_call(result):\n{body}")
+    load_plugins(registry)
+    registry.execute(ToolCall("1", "get", {}, "ann"))
+
+    assert [True] == log()
