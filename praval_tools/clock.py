@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
-from random import Random
-from typing import Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
 
 from praval_tools.forks import handle_forks
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 class Clock(Protocol):
@@ -24,8 +27,14 @@ class Clock(Protocol):
         """Return an id that no other call, grant or event has; best one that sorts after those made before."""
 
 
-_random = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
-handle_forks(_random, in_child=lambda random: random.seed(os.urandom(32)))
+@cache
+def _get_random() -> Random:
+    """Return the source of the random bits of ids, which no two processes share; imported for the first id."""
+    from random import Random
+
+    source = Random(os.urandom(32))  # noqa: S311  # ids are unique, and hide nothing
+    handle_forks(source, in_child=lambda source: source.seed(os.urandom(32)))
+    return source
 
 
 class SystemClock:
@@ -44,4 +53,4 @@ class SystemClock:
     monotonic = staticmethod(time.perf_counter)
 
     def new_id(self) -> str:
-        return (time.time_ns() << 64 | _random.getrandbits(64)).to_bytes(16, "big").hex()
+        return (time.time_ns() << 64 | _get_random().getrandbits(64)).to_bytes(16, "big").hex()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from heapq import nlargest
 from reprlib import Repr
 from typing import Final, Protocol, TypeGuard, TypeVar
 
@@ -176,6 +175,7 @@ def find_similar_names(name: str, candidates: Iterable[str], limit: int = 3) -> 
     Of very many candidates those that share most pairs of letters with it are compared, and no others.
     """
     from difflib import get_close_matches
+    from heapq import nlargest
 
     folded: dict[str, str] = {}
     for candidate in candidates:

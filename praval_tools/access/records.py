@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -109,6 +108,8 @@ def _iter_delegations(principal: Principal) -> Iterator[Delegation]:
 @lru_cache(1024)
 def _compute_digest(delegation: Delegation) -> str:
     """Return the digest of the modes, parents and tools of *delegation* and of those behind it."""
+    from hashlib import blake2b  # loads OpenSSL: only who delegates pays for it
+
     links = [
         [link.mode, link.parent.agent, None if link.tools is None else sorted(link.tools)]
         for link in (delegation, *_iter_delegations(delegation.parent))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -258,6 +257,8 @@ class Approvals:
         )  # fmt: skip
 
     def _make_digest(self, text: bytes) -> str:
+        import hmac  # loads OpenSSL: only who asks for an approval pays for it
+
         return hmac.digest(self._key, text, "sha256").hex()
 
     def take_answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:

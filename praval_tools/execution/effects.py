@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
-from hashlib import blake2b
 from typing import Any, Protocol
 
 import msgspec
@@ -136,10 +134,13 @@ class RunTool(msgspec.Struct, eq=False):
 
     def _compute_idempotency_key(self, call: ToolCall) -> str:
         """Return the same text for the same call of the same principal: ids of callers repeat, as `call_0` does."""
+        import hashlib  # loads OpenSSL: only who runs a tool with a context pays for it
+        import json
+
         principal = self.principal
         caller = None if principal is None else [principal.agent, principal.chain, principal.delegation_digest]
         identity = [caller, self.tool.name, self.bound_arguments.arguments, call.run_id, call.tool_call_id]
-        return blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _make_reporters(
         self, call: ToolCall

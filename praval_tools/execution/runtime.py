@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
-from random import Random
 from typing import Any
 
 import msgspec
@@ -116,7 +115,6 @@ class Runtime:
         self.is_staging = False
         self.verdict_cache: tuple[object, dict[tuple[Principal, str], AccessResolution]] = (None, {})
         handle_forks(self, in_child=Runtime.reset_after_fork)
-        self.rng = Random()  # noqa: S311  # spreads retries in time, and hides nothing
 
     def reset_after_fork(self) -> None:
         """Forget, in a forked process, what other threads of its parent held: locks, turns, calls in flight."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -69,7 +68,7 @@ def is_named_tuple(hint: Hint) -> bool:
 def is_attrs_or_dataclass(hint: Hint) -> bool:
     """Tell whether *hint* is an attrs class or a dataclass."""
     kind = get_class_origin(hint)
-    return isinstance(kind, type) and (attrs.has(kind) or dataclasses.is_dataclass(kind))
+    return isinstance(kind, type) and (attrs.has(kind) or hasattr(kind, "__dataclass_fields__"))
 
 
 def has_class_fields(hint: Hint) -> bool:
@@ -194,6 +193,8 @@ def _iter_attrs_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassFi
 
 
 def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassField]:
+    import dataclasses  # loaded by who has dataclasses
+
     fields: Mapping[str, dataclasses.Field[Any]] = kind.__dataclass_fields__  # type: ignore[attr-defined]
     for name, item in fields.items():
         hint = hints.get(name, item.type)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from enum import Enum
@@ -24,7 +23,7 @@ from praval_tools.schema.type_handler import EncodeHook, Unencodable, collect_it
 from praval_tools.schema.type_hints import Hint, UnresolvedHintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 
-_TUPLE_FIELD: Final = type(vars(namedtuple("_Pair", "first"))["first"])
+_TUPLE_FIELD: Final = type(vars(inspect.FullArgSpec)["args"])
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 _PAYLOAD_TYPES: Final = (str, bytes, int, float, list, dict, set, frozenset)
 _TEXT_MODULES: Final = frozenset({"ipaddress", "pydantic.networks", "pydantic_core._pydantic_core"})

@@ -67,6 +67,15 @@ heavy = ("asyncio", "click", "rich", "sqlalchemy", "alembic", "mcp", "pydantic",
          "docstring_parser", "numpy", "praval_tools.cli", "praval_tools.demo", "praval_tools.testing", "concurrent")
 print([name for name in heavy if name in sys.modules])
 """
+LEAN = """
+import logging, sys
+import attrs, msgspec, pluggy
+foundations = set(sys.modules)
+import praval_tools
+loaded = set(sys.modules) - foundations
+late = ("hashlib", "hmac", "json", "heapq", "dataclasses", "random", "difflib", "sqlite3", "subprocess", "tempfile")
+print([name for name in late if name in loaded])
+"""
 
 
 def _run(program: str, seed: str) -> str:
@@ -98,3 +107,9 @@ class TestImport:
         `import praval_tools` starts no thread, reads no environment, sets no filter, and loads no optional part.
         """
         assert "[]\n" == _run(SILENCE, "0")
+
+    def test_loads_no_module_that_only_some_calls_need(self) -> None:
+        """
+        `import praval_tools` loads no part of the standard library that is used by single features, such as hashes.
+        """
+        assert "[]\n" == _run(LEAN, "0")

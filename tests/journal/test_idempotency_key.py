@@ -106,3 +106,20 @@ class TestKeyOutsideOfRuns:
         assert 2 == registry.agent("ann").call("pay")
         registry.close()
         assert keys[0] == keys[1]
+
+    def test_stays_from_version_to_version(self) -> None:
+        """
+        The same call has the same key in every version, so that what was paid before an upgrade is not paid again.
+        """
+        keys, registry = list[str](), ToolRegistry()
+
+        @registry.tool("pay", shared=True)
+        def pay(amount: int, to: str, context: ToolContext) -> None:
+            """Pay an amount."""
+            keys.append(context.idempotency_key)
+
+        for delegators in ((), ("bob",)):
+            call = ToolCall("call_0", "pay", {"amount": 5, "to": "Zoë"}, "ann", "today", delegators)
+            assert registry.execute(call).success
+
+        assert ["da7c7f1877c39087e616b1f6f8f295eb", "bd2607853bc12d86bf9d186adb5b6e61"] == keys
