@@ -240,13 +240,57 @@ class TestUnpinned:
         """After `freeze` a server comes too late, as every declaration."""
         registry.freeze()
 
-        with pytest.raises(ConnectionError, match="The registry is frozen"):
+        with pytest.raises(ToolUsageError, match="The registry is frozen"):
             register_plain(registry, "normal", tmp_path / "notes")
+        assert [] == list_notes(tmp_path / "notes")
+
+    def test_a_frozen_registry_holds_changes_back(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """After `freeze` no other definition is taken: a tool that changed is not called, and that is reported."""
+        notes = tmp_path / "notes"
+        register_plain(registry, "normal", notes, env=[VARIABLE])
+        registry.freeze()
+        change_definition(monkeypatch, **CHANGED)
+        kill_server(notes)
+        wait_until(lambda: find_changes(registry))
+
+        assert "Have an effect." == registry.get_tool("plain-work").description  # type: ignore[union-attr]
+        assert (Outcome.DISABLED, []) == (call(registry, "plain-work", x=1).outcome, read_notes(notes))
+
+    def test_a_fork_calls_through_the_same_server(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """A fork of the registry, for what-if, has the tools and needs no process of its own."""
+        notes = tmp_path / "notes"
+        register_plain(registry, "normal", notes)
+        with registry.fork() as fork:
+            assert "done 1" == call(fork, "plain-work", x=1).result
+
+        assert "done 2" == call(registry, "plain-work", x=2).result
+        assert 1 == len([line for line in list_notes(notes) if line.startswith("started")])
 
     def test_not_inside_a_change(self, registry: ToolRegistry, tmp_path: Path) -> None:
         """A server is connected after the block of a `change()`, which would wait for itself."""
         with registry.change(), pytest.raises(ToolUsageError, match=r"A change\(\) of"):
             register_plain(registry, "normal", tmp_path / "notes")
+
+
+class TestStoredGrants:
+    def test_grants_survive_a_restart(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was lent at run time counts after a restart for the tool as it was; not where its parameters changed."""
+        notes, path = tmp_path / "notes", tmp_path / "runs.db"
+        with ToolRegistry(journal=path) as first:
+            register_plain(first, "normal", notes, env=[VARIABLE])
+            first.assign_tool_to_agent("plain-work", "guest")
+        with ToolRegistry(journal=path) as second:
+            register_plain(second, "normal", notes, env=[VARIABLE])
+            assert ["plain-work"] == list(second.toolset("guest"))
+        change_definition(monkeypatch, **CHANGED)
+        with ToolRegistry(journal=path) as third:
+            register_plain(third, "normal", notes, env=[VARIABLE])
+            assert [] == list(third.toolset("guest"))
+            assert "act-waits" in {problem.kind for problem in third.problems()}
 
 
 DECLARED = {

@@ -266,6 +266,8 @@ def register_mcp(registry: ToolRegistry, server: str | Sequence[str], options: M
         McpServerError: It cannot be reached, or does not speak the protocol; nothing is registered then.
         ToolUsageError: An option makes no sense, or the name is that of another server.
     """
+    if registry.state.frozen:
+        raise ToolUsageError("The registry is frozen: register MCP servers before freeze().", "frozen")
     source = McpSource(registry, _read_settings(server, options), options)
     sources = get_runtime(registry).sources
     if sources.setdefault(source.name, source) is not source:

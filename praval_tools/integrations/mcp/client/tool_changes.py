@@ -8,7 +8,7 @@ from typing import Final
 from attrs import define, field
 
 from praval_tools.access.problems import RegistryProblem
-from praval_tools.errors import DuplicateToolError, ToolDefinitionError
+from praval_tools.errors import DuplicateToolError, ToolDefinitionError, ToolUsageError
 from praval_tools.forks import ForkSafeLock
 from praval_tools.integrations.mcp.client.definitions import Listing, McpToolDefinition
 from praval_tools.names import shorten_repr
@@ -96,6 +96,8 @@ class ToolChanges:
             self._release(name)  # what is registered is what it is pinned to, with its title and hints
             return
         if not self._register(definition, tool, problems):
+            if old is not None:  # what is registered is not what the server would do
+                self._hold_back(definition, tool, problems)
             return
         if name in self.held_back:
             self._release(name)
@@ -108,7 +110,7 @@ class ToolChanges:
         name = definition.name
         try:
             self.registry.register_tool(tool, replace=name in self.definitions)
-        except DuplicateToolError as error:
+        except (DuplicateToolError, ToolUsageError) as error:  # the name is taken, or the registry frozen
             problems.append(self._make_problem(name, f"It is left out: {error}"))
             return False
         self.definitions[name] = definition
