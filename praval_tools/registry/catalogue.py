@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Unpack
+from typing import Any, Final, Literal, Self, Unpack, get_args
 from weakref import ref
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import list_change_delegators, resolve_actor
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import HasName, get_name, is_valid_agent_name
+from praval_tools.names import HasName, get_collision_keys, get_name, is_valid_agent_name
 from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
 from praval_tools.tools.from_object import make_tool, make_tools_from_object
@@ -25,6 +25,10 @@ from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import ToolFields
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
+
+Collisions = Literal["error", "rename", "keep", "replace"]
+"""What happens where another tool has the name of one that comes in."""
+COLLISIONS: Final[tuple[str, ...]] = get_args(Collisions)
 
 
 @explain_misuse
@@ -248,6 +252,119 @@ class ToolCatalogue:
                     self.unregister_tool(name, by=by, reason=f"source {source!r} was replaced")
             for name, tool in new.items():
                 self.register_tool(tool, replace=name in old, by=by)
+
+    # ── other registries ─────────────────────────────────────────────────────────────────────────
+
+    def _create_sibling(self, name: str, state: AccessState | None = None) -> Self:
+        """Return a registry of this one's class and options, which has no journal; without *state* it is empty."""
+        raise NotImplementedError
+
+    def fork(self) -> Self:
+        """Return a registry of its own with the same state, for tests and what-if; costs nothing; the operator's."""
+        commands.require_operator(resolve_actor(None, "fork the registry"), "fork the registry")
+        return self._create_sibling(f"{self.name} (fork)".lstrip(), self._current_state)
+
+    def merge(
+        self, other: ToolCatalogue, *, collisions: Collisions = "error", by: object = None, reason: str = ""
+    ) -> list[AnyTool]:
+        """
+        Register the tools that *other* has now; it keeps them. All or nothing; done twice, nothing is doubled.
+
+        What refuses comes along: tools that are disabled there, blocks, removals. What permits does not: a tool is
+        shared here only if its declaration shares it, and no grant and no agent comes.
+
+        Args:
+            other: Another registry.
+            collisions: Where another tool has the name: `error`; `keep` this registry's tool; `replace` it, and
+                end its grants; `rename` the one that comes, to the name of *other* as its namespace.
+
+        Returns:
+            The tools that came, as they are here.
+
+        Raises:
+            DuplicateToolError: Two tools have one name, and *collisions* is `error`.
+            ToolUsageError: A tool is that of an MCP server, whose changes *other* alone would see.
+        """
+        commands.require_operator(resolve_actor(by, "merge registries"), "merge registries")
+        if not isinstance(other, ToolCatalogue):
+            raise TypeError(f"merge() takes another ToolRegistry, got {type(other).__name__}.")
+        if collisions not in COLLISIONS:
+            raise ToolUsageError(f"collisions={collisions!r} is none of {', '.join(map(repr, COLLISIONS))}.")
+        there = other._current_state
+        came = list[str]()
+        with self._access_store.change():
+            for tool in select_tools(there, there.tools):
+                arriving, holder = tool, self._find_holder(tool)
+                if collisions == "rename" and _is_another(holder, tool):
+                    arriving = _rename(tool, other.name)
+                    holder = self._find_holder(arriving)
+                if holder is not None and (collisions == "keep" or not _is_another(holder, tool)):
+                    continue
+                if holder is not None and collisions == "replace":
+                    self.unregister_tool(holder, by=by, reason=reason)
+                _take_over(self, there, tool, arriving, by, reason)
+                came.append(arriving.name)
+        return select_tools(self._current_state, came)
+
+    def spinoff(self, namespace: str, *, by: object = None, reason: str = "") -> Self:
+        """
+        Move the tools of a namespace into a new registry, which is named after it; all or nothing.
+
+        They keep their names, the prefix included. What refuses goes along, and what permits does not, as in `merge`;
+        grants of them end here. The new registry has the options of this one, and no journal.
+
+        Raises:
+            UnknownToolError: No tool is in this namespace.
+            ToolUsageError: A tool is that of an MCP server, whose changes this registry alone would see.
+        """
+        commands.require_operator(resolve_actor(by, "spin off a namespace"), "spin off a namespace")
+        there = self._current_state
+        commands.resolve_switch_target(there, None, {"namespace": namespace}, include_disabled=False)
+        moved = self._create_sibling(namespace)
+        with self._access_store.change():
+            for tool in select_tools(there, there.get_tools_by_label("namespace", namespace)):
+                _take_over(moved, there, tool, tool, by, reason)
+                self.unregister_tool(tool, by=by, reason=reason)
+        return moved
+
+    def _find_holder(self, tool: AnyTool) -> AnyTool | None:
+        """Return the tool of this registry that has the name of *tool*, or one that providers take for the same."""
+        names = map(self._current_state.names_by_wire_key.get, get_collision_keys(tool.name))
+        return next((self.get_tool(name) for name in names if name is not None), None)
+
+
+def _is_another(holder: AnyTool | None, tool: AnyTool) -> bool:
+    return holder is not None and holder.implementation is not tool.implementation
+
+
+def _rename(tool: AnyTool, namespace: str) -> AnyTool:
+    if not namespace:
+        raise ToolUsageError("collisions='rename' needs the other registry's name: ToolRegistry(name='shop').")
+    return tool.with_namespace(namespace, force=True)
+
+
+def _take_over(
+    target: ToolCatalogue, there: AccessState, tool: AnyTool, arriving: AnyTool, by: object, reason: str
+) -> None:
+    """Register *tool* of another registry in *target*, as *arriving*, with what refuses it *there*."""
+    _refuse_mcp_tool(tool)
+    declared = there.tools[tool.name].declared_metadata
+    is_shared = tool.metadata.shared and declared is not None and declared.shared
+    target.register_tool(arriving.with_metadata(shared=is_shared), by=by, reason=reason)
+    if (off := there.find_disabling(tool)) is not None:
+        target.disable(tool=arriving.name, by=by, reason=off.reason)
+    for agent in there.agents_by_tool.get(tool.name) or ():
+        access = there.get_access(agent, tool.name)
+        if access.removed:
+            target._changes.remove(arriving.name, agent, by, reason)
+        for block in access.blocks:
+            target._changes.block(arriving.name, agent, by, block.reason)
+
+
+def _refuse_mcp_tool(tool: AnyTool) -> None:
+    if tool.metadata.source is not None and tool.metadata.source.kind == "mcp":
+        text = f"Tool {tool.name!r} is that of an MCP server, which one registry watches"
+        raise ToolUsageError(f"{text}: call register_mcp of the registry that is to have it.")
 
 
 def _is_from(source: str, tool: AnyTool) -> bool:

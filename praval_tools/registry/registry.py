@@ -427,12 +427,10 @@ class ToolRegistry(ToolCatalogue):
         """Act as the operator inside, whoever is running."""
         return self._runtime.as_operator_unless_plugin()
 
-    def fork(self) -> ToolRegistry:
-        """Return a registry of its own with the same state, for tests and what-if; costs nothing; the operator's."""
-        commands.require_operator(resolve_actor(None, "fork the registry"), "fork the registry")
-        fork = object.__new__(type(self))
-        fork._initialize(f"{self.name} (fork)".lstrip(), self._clock, self._runtime.options, self._current_state)
-        return fork
+    def _create_sibling(self, name: str, state: AccessState | None = None) -> Self:
+        sibling = object.__new__(type(self))
+        sibling._initialize(name, self._clock, self._runtime.options, state)
+        return sibling
 
     def drain(self, *, tool: object = None, agent: object = None, timeout: float | None = None) -> int:
         """Wait at most *timeout* seconds for the calls inside, but not for its callers; return how many remain."""

@@ -72,6 +72,12 @@ def misuse(registry: ToolRegistry) -> dict[str, tuple[Callable[[], Any], str]]:
             lambda: registry.register_tool(registry.get_tool("add"), replce=True),
             "register_tool() takes no 'replce'. Did you mean 'replace'?",
         ),
+        "merge": (
+            lambda: registry.merge(registry, collision="keep"),
+            "merge() takes no 'collision'. Did you mean 'collisions'?",
+        ),
+        "merge another type": (lambda: registry.merge("shop"), "merge() takes another ToolRegistry, got str."),
+        "spinoff": (lambda: registry.spinoff(), "spinoff() needs 'namespace'."),
         "limit": (
             lambda: registry.limits.set(tool="add", concurent=3),
             "set() takes no 'concurent'. Did you mean 'concurrent'?",

@@ -10,10 +10,11 @@ from praval_tools.compat.praval.catalogue import get_catalogue
 from praval_tools.compat.praval.conversion import get_registration, refresh_praval_tool
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
-from praval_tools.integrations.praval.migration import Collisions, ToolMigrator, build_entry_tool
+from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.names import fold_name, to_wire_name
 from praval_tools.registry.agents import Agent, AgentTool
+from praval_tools.registry.catalogue import Collisions
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow
 from praval_tools.tools.tool import AnyTool

@@ -11,11 +11,12 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.agent_tools import AgentToolEntries, AgentTools
 from praval_tools.integrations.praval.installation import get_installed_view
 from praval_tools.integrations.praval.method_patches import patch_agent
-from praval_tools.integrations.praval.migration import Collisions, Migration, get_praval_agent, migrate_agent
+from praval_tools.integrations.praval.migration import Migration, get_praval_agent, migrate_agent
 from praval_tools.integrations.praval.praval_modules import PravalObject
 from praval_tools.names import describe_registry
 from praval_tools.registry import default
 from praval_tools.registry.agents import Agent
+from praval_tools.registry.catalogue import Collisions
 from praval_tools.registry.registry import ToolRegistry
 
 _ATTACHMENT_ATTRIBUTE: Final = "_praval_tools_attachment"

@@ -11,10 +11,11 @@ from praval_tools.compat.praval.model import Tool
 from praval_tools.compat.praval.registry import ToolRegistry as View
 from praval_tools.compat.praval.registry import build_view
 from praval_tools.errors import ToolUsageError
-from praval_tools.integrations.praval.migration import Collisions, migrate_catalogue
+from praval_tools.integrations.praval.migration import migrate_catalogue
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.names import describe_registry
 from praval_tools.registry import default
+from praval_tools.registry.catalogue import Collisions
 from praval_tools.registry.registry import ToolRegistry
 
 

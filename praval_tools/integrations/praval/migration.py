@@ -24,6 +24,7 @@ from praval_tools.compat.praval.registry import ToolRegistry as View
 from praval_tools.errors import DuplicateToolError, ToolUsageError
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.registry import default
+from praval_tools.registry.catalogue import COLLISIONS, Collisions
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.tool import Tool as OurTool
@@ -31,7 +32,6 @@ from praval_tools.tools.tool import Tool as OurTool
 Entry = Mapping[str, Any]
 """What an agent's own dictionary says of one tool."""
 
-Collisions = Literal["error", "rename", "keep", "replace"]
 ReplaceOwn = Literal["all", "left", "none"]
 MoveOutcome = Literal["registered", "completed", "same", "renamed", "replaced", "left out"]
 
@@ -91,8 +91,8 @@ class ToolMigrator:
     """
 
     def __init__(self, catalogue: PravalCatalogue, collisions: Collisions, *, replace_own: ReplaceOwn = "none") -> None:
-        if collisions not in ("error", "rename", "keep", "replace"):
-            raise ToolUsageError(f"collisions={collisions!r} is none of 'error', 'rename', 'keep', 'replace'.")
+        if collisions not in COLLISIONS:
+            raise ToolUsageError(f"collisions={collisions!r} is none of {', '.join(map(repr, COLLISIONS))}.")
         self.catalogue, self.registry = catalogue, catalogue.registry
         self.collisions, self.replace_own = collisions, replace_own
         self._moved: list[Moved] = []
