@@ -189,15 +189,15 @@ def _parse_json(text: str, level: int = 0) -> PythonValue:
 
 def _parse_nested_json(value: PythonValue) -> PythonValue:
     """Return the value of which *value* is the JSON text, however often it was encoded; itself where it is none."""
-    while isinstance(value, str | bytes):
-        text = _decode_bytes(value) if isinstance(value, bytes) else value
+    while isinstance(value, str | bytes | bytearray):
+        text = value if isinstance(value, str) else _decode_bytes(value)
         if (inner := _parse_json(text)) is text:
             break
         value = inner
     return value
 
 
-def _decode_bytes(value: bytes) -> str:
+def _decode_bytes(value: bytes | bytearray) -> str:
     return value.decode("utf-8", "surrogateescape")
 
 

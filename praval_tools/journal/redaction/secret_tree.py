@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
+from praval_tools.journal.redaction.secret_names import is_amount
 from praval_tools.schema.json_pointer import resolve_pointer
 
 _TEXTLESS_TYPES: Final = frozenset({"number", "integer", "boolean", "null"})
@@ -55,7 +56,7 @@ def get_member_nodes(nodes: Iterable[SecretNode], step: str | int) -> tuple[Secr
     """Return the nodes of the member *step* of a value that any of *nodes* may describe, each once."""
     members: dict[SecretNode, None] = {}
     for node in dict.fromkeys(_iter_closures(nodes)):  # else their number would grow at every level of a value
-        member = node.members.get(step) or (node.items if type(step) is int else node.additional)
+        member = node.members.get(step) or (node.items if type(step) is int else None) or node.additional
         if member is not None:
             members.update(dict.fromkeys(member.closure))
     return tuple(members)
@@ -88,8 +89,8 @@ def build_secret_tree(
     """
     Return the node of the values of a JSON Schema; `writeOnly` and the format `password` mark what is secret.
 
-    In values that may not fit the schema, where it expects secrets, what it does not know is secret, too: a model
-    misspells a name, or leaves a level out.
+    In values that may not fit the schema, where it expects secrets, by their marks or by their names, what it does not
+    know is secret, too: a model misspells a name, or leaves a level out.
 
     Args:
         schema: The schema of the arguments, or of the result; None where anything may come.
@@ -98,7 +99,7 @@ def build_secret_tree(
     """
     if not isinstance(schema, Mapping):
         return SecretNode()
-    builder = _SecretTreeBuilder(schema, is_secret_name)
+    builder = _SecretTreeBuilder(schema, is_secret_name, marks_names=not is_validated)
     root = builder.build_node(schema)
     for node in builder.nodes:
         node.closure = tuple(_iter_reachable(node, lambda reached: reached.alternatives))
@@ -129,10 +130,17 @@ def _mark_unknown_members_secret(node: SecretNode) -> None:
 
 
 class _SecretTreeBuilder:
-    """Builds the nodes of one schema; a part that several others refer to has one node."""
+    """
+    Builds the nodes of one schema; a part that several others refer to has one node.
 
-    def __init__(self, root: _Schema, is_secret_name: Callable[[str], bool]) -> None:
-        self._root, self._is_secret_name = root, is_secret_name
+    Args:
+        root: The schema.
+        is_secret_name: Tells whether the value of a key is secret by the key's name.
+        marks_names: The nodes of such keys are secret, too.
+    """
+
+    def __init__(self, root: _Schema, is_secret_name: Callable[[str], bool], *, marks_names: bool) -> None:
+        self._root, self._is_secret_name, self._marks_names = root, is_secret_name, marks_names
         self._nodes_by_schema: dict[int, SecretNode] = {}
         self.nodes: list[SecretNode] = []
 
@@ -146,6 +154,16 @@ class _SecretTreeBuilder:
             self._fill_node(node, schema)
         return node
 
+    def _build_member(self, step: str | int, schema: object) -> SecretNode:
+        member = self.build_node(schema)
+        if not (self._marks_names and isinstance(step, str) and self._is_secret_name(step)):
+            return member
+        if is_amount(step) and self.is_textless(schema, ()):
+            return member
+        secret = self._add_node()  # others may share the node of the schema
+        secret.secret, secret.alternatives = True, [member]
+        return secret
+
     def _add_node(self) -> SecretNode:
         node = SecretNode()
         self.nodes.append(node)
@@ -155,7 +173,7 @@ class _SecretTreeBuilder:
         node.secret = schema.get("writeOnly") is True or schema.get("format") == "password"
         parts: list[tuple[str | int, object]] = [*(schema.get("properties") or {}).items()]
         parts += enumerate(schema.get("prefixItems") or ())
-        node.members = {step: self.build_node(part) for step, part in parts}
+        node.members = {step: self._build_member(step, part) for step, part in parts}
         node.items = self.build_node(schema["items"]) if "items" in schema else None
         others = [*(schema.get("patternProperties") or {}).values(), schema.get("additionalProperties")]
         additional = [self.build_node(part) for part in others if isinstance(part, Mapping)]
