@@ -203,11 +203,11 @@ class CallPreview:
 
 @runs_command.command("replay")
 @click.argument("run")
-@click.option("--dry", is_flag=True, help="Only print what would happen; required, since your program does the replay.")
+@click.option("--dry", is_flag=True, help="Preview only; required, since your program does the replay.")
 @report_options
 def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) -> None:
     """
-    Print which calls of RUN would run again if your program opened it now, and which would get their recorded result.
+    Preview a replay: which calls of RUN would run again if your program opened it now, and which get recorded results.
 
     --app names the registry whose tools would run.
     Exits with 1 where a call in doubt would stop the run.
