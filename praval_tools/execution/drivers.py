@@ -38,6 +38,7 @@ from praval_tools.names import describe_error, has_type
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest, Deny
+from praval_tools.tools.frames import await_in_frame
 
 
 def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
@@ -144,18 +145,23 @@ async def _ask_approval_async(runtime: Runtime, request: ApprovalRequest) -> App
     if handler is None:
         return None
     try:
-        with runtime.as_operator():
-            async with asyncio.timeout(runtime.approvals.lifetime.total_seconds()):
-                if is_async_callable(handler):
-                    answer = await handler(request.copy())
-                else:
-                    answer = await _call_in_thread_async(runtime, lambda: handler(request.copy()))
-                    answer = await answer if hasattr(answer, "__await__") else answer
+        async with asyncio.timeout(runtime.approvals.lifetime.total_seconds()):
+            answer = await await_in_frame(runtime.make_operator_frame(), _await_handler(runtime, handler, request))
     except TimeoutError:
         return Deny("nobody answered in time")
     except Exception as error:  # isolation: whatever the handler raises is a denial
         return Deny(f"the handler raised {type(error).__name__}: {describe_error(error)}")
     return runtime.approvals.interpret_answer(request, answer)
+
+
+async def _await_handler(
+    runtime: Runtime, handler: Callable[[ApprovalRequest], Any], request: ApprovalRequest
+) -> object:
+    """Return the answer of a handler, of a sync one from a thread."""
+    if is_async_callable(handler):
+        return await handler(request.copy())
+    answer = await _call_in_thread_async(runtime, lambda: handler(request.copy()))
+    return await answer if hasattr(answer, "__await__") else answer
 
 
 async def _call_in_thread_async(runtime: Runtime, work: Callable[[], object]) -> Any:

@@ -28,6 +28,7 @@ from praval_tools.tools.context import (
     report_listener,
 )
 from praval_tools.tools.decision import ApprovalRequest
+from praval_tools.tools.frames import await_in_frame
 from praval_tools.tools.implementation import MISS, BoundArguments
 from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.tool import AnyTool
@@ -209,12 +210,14 @@ class RunTool(msgspec.Struct, eq=False):
             counter.append(None)  # inside, so that no interrupt comes between
             if self.tool.metadata.concurrency_safe and self.runtime.exclusive_gate.blocks_caller():
                 return MISS
-            with activate_frame(self.frame):
-                self.admit()
-                value = self.tool.implementation.function(**self.build_keywords())
-                return await complete_awaited(value, self.tool.name)
+            return await await_in_frame(self.frame, self._enter_async())
         finally:
             counter.pop()
+
+    async def _enter_async(self) -> object:
+        self.admit()
+        value = self.tool.implementation.function(**self.build_keywords())
+        return await complete_awaited(value, self.tool.name)
 
 
 class RunFastFunction(msgspec.Struct, eq=False):

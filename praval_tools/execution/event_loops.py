@@ -8,13 +8,14 @@ from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from time import monotonic
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.forks import handle_forks
+from praval_tools.tools.frames import DONE, Frame, current_frame, resume_in_frames, store_result
 
 if TYPE_CHECKING:
     import asyncio
@@ -250,49 +251,39 @@ def make_deadline_runner(seconds: float | None) -> Callable[[Work[object]], Work
 
     Where the time is over, it raises `DeadlineExpiredError`.
     """
-    resume = make_deadline_resumer(seconds)
-    if resume is None:
+    if seconds is None:
         return None
+    resume = make_deadline_resumer(seconds)
 
     async def run_with_deadline(work: Any) -> object:
         place: list[object] = [None]
         work = store_result(place, work)
         waiting = next(work, DONE)
         if waiting is not DONE:
-            await resume(work, waiting)
+            await resume(work, waiting, current_frame.get())
         return place[0]
 
     return run_with_deadline
 
 
-DONE: Final = object()
-"""The answer of `next` for work that ended without waiting."""
-
-
-@coroutine
-def store_result(place: list[object], work: Any) -> Any:
-    """Await *work* and put its value into *place*: ending without a value costs no exception, which is slow."""
-    place[0] = yield from work
-
-
 @lru_cache(256)
-def make_deadline_resumer(seconds: float | None) -> Callable[[Any, object], Any] | None:
+def make_deadline_resumer(seconds: float | None) -> Callable[[Any, object, Frame | None], Any]:
     """
-    Return a function that awaits the rest of work that has begun and waits; None where there is no deadline.
+    Return a function that awaits the rest of work that has begun and waits, as `resume_in_frames` does.
 
     Work that never waits is never late, and asking for the running loop is slow: only waiting work gets a deadline.
     """
     if seconds is None:
-        return None
+        return resume_in_frames
     import asyncio
 
     @coroutine
-    def resume_with_deadline(work: Any, waiting: object) -> Any:
+    def resume_with_deadline(work: Any, waiting: object, inner: Frame | None) -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         deadline = get_deadline_timer(loop, seconds).start_deadline(loop, task)
         try:
-            value = yield from _drive_coroutine(work, waiting)
+            value = yield from resume_in_frames(work, waiting, inner)
         except asyncio.CancelledError:
             if deadline.expired and deadline.uncancel() <= before:
                 raise DeadlineExpiredError from None
@@ -310,21 +301,3 @@ def make_deadline_resumer(seconds: float | None) -> Callable[[Any, object], Any]
         return value
 
     return resume_with_deadline
-
-
-def _drive_coroutine(work: Any, waiting: object) -> Any:
-    """Drive a coroutine that has begun and waits; return its value."""
-    while True:
-        try:
-            answer = yield waiting
-        except GeneratorExit:
-            work.close()
-            raise
-        except BaseException as error:  # thrown into the work, which decides
-            resume, value = work.throw, error
-        else:
-            resume, value = work.send, answer
-        try:
-            waiting = resume(value)
-        except StopIteration as end:
-            return end.value

@@ -11,7 +11,8 @@ every call that was admitted before.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from types import coroutine
 from typing import Any, Protocol
 
 import msgspec
@@ -20,7 +21,7 @@ from praval_tools.access.records import Principal
 from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
-from praval_tools.execution.event_loops import DONE, is_self_cancelled, make_deadline_resumer, store_result
+from praval_tools.execution.event_loops import is_self_cancelled, make_deadline_resumer
 from praval_tools.execution.failures import CallCancelledError
 from praval_tools.execution.limits import LimitPlace
 from praval_tools.execution.policies import ask_policies
@@ -30,6 +31,7 @@ from praval_tools.schema.signature import is_async_callable
 from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Decision
+from praval_tools.tools.frames import DONE
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.return_values import COMPLETE_TYPES, complete_value
 from praval_tools.tools.tool import AnyTool
@@ -137,14 +139,14 @@ _RUN = """value = {call}
 if type(value) not in COMPLETE: value = complete_value(value, {name!r})
 return value
 """
-_RUN_ASYNC = """if resume is None: value = await {call}
-else:
-    work = store_result(place := [None], {call})
-    waiting = next(work, DONE)
-    if waiting is not DONE: await resume(work, waiting)
-    value = place[0]
-if type(value) not in COMPLETE: value = complete_value(value, {name!r})
-return value
+_RUN_ASYNC = """work = store_complete(place := [None], {call}, {name!r})
+waiting = next(work, DONE)
+if waiting is not DONE:
+    inner = get_frame()
+    set_frame(outer)
+    is_left = True
+    await resume(work, waiting, inner)
+return place[0]
 """
 _CANCELLED = """except CancelledError:
     if is_self_cancelled(): raise CallCancelledError from None
@@ -159,10 +161,7 @@ _RELEASE = """finally:
 _RESET = """if token is None: set_frame(outer)  # an interrupt came before the token was kept
 else: reset_frame(token)
 """
-_RESET_ASYNC = """try:
-    if token is None: set_frame(outer)
-    else: reset_frame(token)
-except ValueError: pass  # collected with its loop, in another context
+_RESET_ASYNC = """if not is_left: set_frame(outer)  # it may end in another context
 """
 
 
@@ -177,6 +176,13 @@ _NAMES: dict[str, object] = {
     "complete_value": complete_value,
 }
 """The names that every generated function uses."""
+
+
+@coroutine
+def _store_complete(place: list[object], work: Awaitable[Any], name: str) -> Any:
+    """Await *work* and put its complete value into *place*; see `store_result`."""
+    value = yield from work  # type: ignore[misc]  # types.coroutine lets it await
+    place[0] = value if type(value) in COMPLETE_TYPES else complete_value(value, name)
 
 
 def _fill_template(**parts: str) -> str:
@@ -204,7 +210,7 @@ def _compile_factory(
     source = _fill_template(
         ASYNC="async " if is_async else "",
         AWAIT=wait,
-        PREPARE=prepare + ("places = []" if has_steps else ""),
+        PREPARE=prepare + ("places = []\n" if has_steps else "") + ("is_left = False" if is_async else ""),
         BEGIN=f"{begin}\narguments = started_call.reviewed_arguments" if has_review else "",
         BEGIN_UNREVIEWED=begin if has_steps and not has_review else "",
         CHECKS="" if checks_as_agent else checks,
@@ -220,7 +226,7 @@ def _compile_factory(
         from asyncio import CancelledError
 
         namespace |= {"CancelledError": CancelledError, "CallCancelledError": CallCancelledError, "DONE": DONE,
-                      "is_self_cancelled": is_self_cancelled, "store_result": store_result}  # fmt: skip
+                      "is_self_cancelled": is_self_cancelled, "store_complete": _store_complete}  # fmt: skip
     exec(compile(source, f"<fast path of {implementation.name}>", "exec"), namespace)  # noqa: S102
     return namespace["make"]  # type: ignore[no-any-return]
 

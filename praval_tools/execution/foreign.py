@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
+from praval_tools.tools.frames import await_in_frame
 
 T = TypeVar("T")
 
@@ -36,8 +37,8 @@ def _bind_result(value: Any, actor: str) -> Any:
 
 
 async def _run_coroutine(coroutine: Awaitable[T], actor: str) -> T:
-    with run_as(actor):
-        return await coroutine
+    value: T = await await_in_frame(make_frame(FrameScope(None, None, actor)), coroutine)
+    return value
 
 
 def _iterate(iterator: Iterator[T], actor: str) -> Iterator[T]:

@@ -26,6 +26,7 @@ from praval_tools.errors import (
 from praval_tools.execution.approvals import Approvals
 from praval_tools.execution.context import (
     SCOPE,
+    Frame,
     FrameScope,
     activate_frame,
     get_current_frame,
@@ -173,7 +174,11 @@ class Runtime:
 
     def as_operator(self) -> AbstractContextManager[Any]:
         """Run the `with` block as the operator, whoever is running."""
-        return activate_frame(make_frame(FrameScope(self.registry, None, OPERATOR)))
+        return activate_frame(self.make_operator_frame())
+
+    def make_operator_frame(self) -> Frame:
+        """Return a frame of the operator's."""
+        return make_frame(FrameScope(self.registry, None, OPERATOR))
 
     def as_operator_unless_plugin(self) -> AbstractContextManager[Any]:
         """Run the `with` block as the operator, unless a hook of a plugin is running."""

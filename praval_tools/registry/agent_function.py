@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from functools import lru_cache, partial
-from types import CoroutineType
-from typing import Any, Final, cast
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final
 
 from praval_tools.errors import InvalidNameError, NotOwnerError
-from praval_tools.execution.context import FrameScope, activate_frame, make_frame, resolve_caller
+from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
-from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.frames import await_in_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
 
 
@@ -33,9 +34,20 @@ class AgentFunction:
     def __call__(self, *args: object, **kwargs: object) -> object:
         args = self._add_toolset(args, kwargs)
         scope = _resolve_scope(self._scope)
-        with activate_frame(make_frame(scope)):
-            outcome = self._function(*args, **kwargs)
-        return _keep_in_context(scope, outcome)
+        if (drive := _find_driver(self._function)) is None:
+            with activate_frame(make_frame(scope)):
+                outcome = self._function(*args, **kwargs)
+            return _keep_in_context(scope, outcome)
+        work: list[Any] = []
+        driver = drive(scope, work)  # older than its work: what is collected with it ends in the order of its age
+        try:
+            with activate_frame(make_frame(scope)):
+                work.append(self._function(*args, **kwargs))
+        except BaseException:
+            if isinstance(driver, CoroutineType):
+                driver.close()
+            raise
+        return driver
 
     def _add_toolset(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
         """Return the positional arguments, with the toolset among them or in *kwargs*."""
@@ -68,12 +80,17 @@ def _activate(scope: FrameScope) -> activate_frame:
     return activate_frame(make_frame(_resolve_scope(scope)))
 
 
-def _activate_end(scope: FrameScope) -> activate_frame:
-    """Run the `with` block as the agent's code that ends here; without any rights where it may not continue here."""
+def _make_end_frame(scope: FrameScope) -> Frame:
+    """Return a frame of the agent's code that ends here; without any rights where it may not continue here."""
     try:
-        return _activate(scope)
+        return make_frame(_resolve_scope(scope))
     except (InvalidNameError, NotOwnerError):
-        return activate_tool_frame(scope.actor)
+        return make_frame(FrameScope(None, None, f"tool:{scope.actor}"))
+
+
+def _activate_end(scope: FrameScope) -> activate_frame:
+    """Run the `with` block as the agent's code that ends here."""
+    return activate_frame(_make_end_frame(scope))
 
 
 def _get_item(args: tuple[object, ...], position: int) -> object:
@@ -93,13 +110,8 @@ def _find_toolset_parameters(function: Callable[..., Any]) -> tuple[tuple[str, i
 
 def _keep_in_context(scope: FrameScope, outcome: object) -> object:
     """Return what the function returned, wrapped where it runs on later, so that it does so in the agent's context."""
-    kind = type(outcome).__name__
-    if kind == "coroutine":
-        return _await_in_context(scope, cast("Awaitable[object]", outcome))
-    if kind == "generator":
-        return _drive_generator(scope, cast("Generator[object, object, object]", outcome))
-    if kind == "async_generator":
-        return _drive_async_generator(scope, cast("AsyncGenerator[object, object]", outcome))
+    if (drive := _DRIVERS.get(type(outcome))) is not None:
+        return drive(scope, [outcome])
     if type(outcome) in COMPLETE_TYPES:
         return outcome
     asyncio = sys.modules.get("asyncio")
@@ -148,7 +160,7 @@ class _LaterIterator(_LaterObject):
 
 class _LaterAwaitable(_LaterObject):
     def __await__(self) -> Generator[object, object, object]:
-        return _await_in_context(self._scope, self._value).__await__()
+        return _await_in_context(self._scope, [self._value]).__await__()
 
 
 class _LaterAsyncIterator(_LaterObject):
@@ -157,8 +169,7 @@ class _LaterAsyncIterator(_LaterObject):
 
     def __anext__(self) -> Coroutine[object, object, object]:
         async def take_item() -> object:
-            with _activate(self._scope):
-                return await anext(self._value)
+            return await await_in_frame(make_frame(_resolve_scope(self._scope)), anext(self._value))
 
         return take_item()
 
@@ -173,19 +184,21 @@ def _make_wrapper_class(parts: tuple[type[_LaterObject], ...]) -> type[_LaterObj
     return parts[0] if len(parts) == 1 else type("_Later", parts, {})
 
 
-async def _await_in_context(scope: FrameScope, awaitable: Awaitable[object]) -> object:
+async def _await_in_context(scope: FrameScope, work: list[Awaitable[object]]) -> object:
+    awaitable = work.pop()
     try:
-        with _activate(scope):
-            return await awaitable
+        return await await_in_frame(make_frame(_resolve_scope(scope)), awaitable)
     finally:
-        if isinstance(awaitable, CoroutineType):  # it may not even have begun
-            awaitable.close()
+        if isinstance(awaitable, CoroutineType):  # where it may not go on here
+            with _activate_end(scope):
+                awaitable.close()
 
 
 def _drive_generator(
-    scope: FrameScope, generator: Generator[object, object, object]
+    scope: FrameScope, work: list[Generator[object, object, object]]
 ) -> Generator[object, object, object]:
     """Drive a generator, each step of it in the agent's context."""
+    generator = work.pop()
     step: Callable[[Any], object] = generator.send
     value: object = None
     try:
@@ -207,18 +220,18 @@ def _drive_generator(
 
 
 async def _drive_async_generator(
-    scope: FrameScope, generator: AsyncGenerator[object, object]
+    scope: FrameScope, work: list[AsyncGenerator[object, object]]
 ) -> AsyncGenerator[object, object]:
     """Drive an async generator, each step of it in the agent's context."""
+    generator = work.pop()
     step: Callable[[Any], Awaitable[object]] = generator.asend
     value: object = None
     try:
         while True:
-            with _activate(scope):
-                try:
-                    item = await step(value)
-                except StopAsyncIteration:
-                    return
+            try:
+                item = await await_in_frame(make_frame(_resolve_scope(scope)), step(value))
+            except StopAsyncIteration:
+                return
             try:
                 step, value = generator.asend, (yield item)
             except GeneratorExit:
@@ -226,5 +239,26 @@ async def _drive_async_generator(
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.athrow, error
     finally:
-        with _activate_end(scope):
-            await generator.aclose()
+        await await_in_frame(_make_end_frame(scope), generator.aclose())
+
+
+_DRIVERS: Final[dict[type, Callable[[FrameScope, list[Any]], object]]] = {
+    CoroutineType: _await_in_context,
+    GeneratorType: _drive_generator,
+    AsyncGeneratorType: _drive_async_generator,
+}
+"""What drives the work of an agent that runs on later, by its type; takes it from a list, in which it may come late."""
+
+
+def _find_driver(function: Callable[..., Any]) -> Callable[[FrameScope, list[Any]], object] | None:
+    """Return what drives the work of a function that is itself one of a coroutine or a generator; else None."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    flags = 0 if code is None else code.co_flags
+    return next((_DRIVERS[kind] for flag, kind in _FLAGS.items() if flags & flag), None)
+
+
+_FLAGS: Final = {
+    inspect.CO_COROUTINE: CoroutineType,
+    inspect.CO_GENERATOR: GeneratorType,
+    inspect.CO_ASYNC_GENERATOR: AsyncGeneratorType,
+}

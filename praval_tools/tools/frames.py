@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextvars import ContextVar
-from typing import Any
+from types import coroutine
+from typing import Any, Final
 
 import msgspec
 
@@ -90,6 +92,72 @@ def find_active_frame(frame: Frame | None) -> Frame | None:
             parent = parent[PARENT]
         frame[PARENT] = parent
     return frame
+
+
+DONE: Final = object()
+"""The answer of `next` for work that ended without waiting."""
+
+
+@coroutine
+def store_result(place: list[object], work: Awaitable[Any]) -> Any:
+    """Await *work* and put its value into *place*: ending without a value costs no exception, which is slow."""
+    place[0] = yield from work  # type: ignore[misc]  # types.coroutine lets it await
+
+
+@coroutine
+def resume_in_frames(work: Any, waiting: object, inner: Frame | None) -> Any:
+    """
+    Drive a coroutine that has begun and waits; return its value.
+
+    Each step goes on in the frame in which the one before ended, whatever the context in which it is taken, such as
+    that in which the coroutine is collected; after each, the context has the frame that it had before.
+
+    Args:
+        work: The coroutine.
+        waiting: What it waits for.
+        inner: The frame in which it waits.
+    """
+    while True:
+        try:
+            answer = yield waiting
+        except BaseException as error:  # thrown into the work, which decides
+            resume, value = work.throw, error
+        else:
+            resume, value = work.send, answer
+        outer = current_frame.get()
+        try:
+            current_frame.set(inner)
+            waiting = resume(value)
+        except StopIteration as end:
+            return end.value
+        finally:
+            inner = current_frame.get()
+            current_frame.set(outer)
+
+
+async def await_in_frame(frame: Frame, awaitable: Awaitable[Any]) -> Any:
+    """Await *awaitable* as code of *frame*, whatever the contexts in which its steps are taken; return its value."""
+    place: list[object] = [None]
+    outer = current_frame.get()
+    work = store_result(place, _await_any(awaitable))
+    if outer is not None:
+        frame[PARENT] = find_active_frame(outer)
+    try:
+        try:
+            current_frame.set(frame)
+            waiting = next(work, DONE)
+            inner = current_frame.get()
+        finally:
+            current_frame.set(outer)
+        if waiting is not DONE:
+            await resume_in_frames(work, waiting, inner)
+        return place[0]
+    finally:
+        frame[ENDED] = True
+
+
+async def _await_any(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
 
 
 def activate_tool_frame(tool: str) -> activate_frame:
