@@ -15,6 +15,7 @@ import msgspec
 
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.forks import handle_forks
+from praval_tools.tools import frames
 from praval_tools.tools.frames import DONE, Frame, current_frame, resume_in_frames, store_result
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ def make_deadline_runner(seconds: float | None) -> Callable[[Work[object]], Work
 
 
 @lru_cache(256)
-def make_deadline_resumer(seconds: float | None) -> Callable[[Any, object, Frame | None], Any]:
+def make_deadline_resumer(seconds: float | None) -> Callable[[frames.Work, object, Frame | None], frames.Work]:
     """
     Return a function that awaits the rest of work that has begun and waits, as `resume_in_frames` does.
 
@@ -278,7 +279,7 @@ def make_deadline_resumer(seconds: float | None) -> Callable[[Any, object, Frame
     import asyncio
 
     @coroutine
-    def resume_with_deadline(work: Any, waiting: object, inner: Frame | None) -> Any:
+    def resume_with_deadline(work: frames.Work, waiting: object, inner: Frame | None) -> frames.Work:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         deadline = get_deadline_timer(loop, seconds).start_deadline(loop, task)

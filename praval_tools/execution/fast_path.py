@@ -11,7 +11,7 @@ every call that was admitted before.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from types import coroutine
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ from praval_tools.schema.signature import is_async_callable
 from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.frames import DONE
+from praval_tools.tools.frames import DONE, Work
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.return_values import COMPLETE_TYPES, complete_value
 from praval_tools.tools.tool import AnyTool
@@ -179,9 +179,9 @@ _NAMES: dict[str, object] = {
 
 
 @coroutine
-def _store_complete(place: list[object], work: Awaitable[Any], name: str) -> Any:
+def _store_complete(place: list[object], work: Work, name: str) -> Work:
     """Await *work* and put its complete value into *place*; see `store_result`."""
-    value = yield from work  # type: ignore[misc]  # types.coroutine lets it await
+    value = yield from work
     place[0] = value if type(value) in COMPLETE_TYPES else complete_value(value, name)
 
 

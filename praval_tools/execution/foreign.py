@@ -36,9 +36,8 @@ def _bind_result(value: Any, actor: str) -> Any:
     return _iterate(value, actor) if isinstance(value, Iterator) else value
 
 
-async def _run_coroutine(coroutine: Awaitable[T], actor: str) -> T:
-    value: T = await await_in_frame(make_frame(FrameScope(None, None, actor)), coroutine)
-    return value
+async def _run_coroutine(coroutine: Awaitable[object], actor: str) -> object:
+    return await await_in_frame(make_frame(FrameScope(None, None, actor)), coroutine)
 
 
 def _iterate(iterator: Iterator[T], actor: str) -> Iterator[T]:

@@ -38,7 +38,7 @@ class AgentFunction:
             with activate_frame(make_frame(scope)):
                 outcome = self._function(*args, **kwargs)
             return _keep_in_context(scope, outcome)
-        work: list[Any] = []
+        work = list[object]()
         driver = drive(scope, work)  # older than its work: what is collected with it ends in the order of its age
         try:
             with activate_frame(make_frame(scope)):
@@ -242,7 +242,9 @@ async def _drive_async_generator(
         await await_in_frame(_make_end_frame(scope), generator.aclose())
 
 
-_DRIVERS: Final[dict[type, Callable[[FrameScope, list[Any]], object]]] = {
+_Driver = Callable[[FrameScope, list[Any]], object]
+
+_DRIVERS: Final[dict[type, _Driver]] = {
     CoroutineType: _await_in_context,
     GeneratorType: _drive_generator,
     AsyncGeneratorType: _drive_async_generator,
@@ -250,7 +252,7 @@ _DRIVERS: Final[dict[type, Callable[[FrameScope, list[Any]], object]]] = {
 """What drives the work of an agent that runs on later, by its type; takes it from a list, in which it may come late."""
 
 
-def _find_driver(function: Callable[..., Any]) -> Callable[[FrameScope, list[Any]], object] | None:
+def _find_driver(function: Callable[..., object]) -> _Driver | None:
     """Return what drives the work of a function that is itself one of a coroutine or a generator; else None."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     flags = 0 if code is None else code.co_flags

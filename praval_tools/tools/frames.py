@@ -94,18 +94,21 @@ def find_active_frame(frame: Frame | None) -> Frame | None:
     return frame
 
 
+Work = Any
+"""A coroutine or a generator, which is driven by `send`, `throw` and `close`."""
+
 DONE: Final = object()
 """The answer of `next` for work that ended without waiting."""
 
 
 @coroutine
-def store_result(place: list[object], work: Awaitable[Any]) -> Any:
+def store_result(place: list[object], work: Work) -> Work:
     """Await *work* and put its value into *place*: ending without a value costs no exception, which is slow."""
-    place[0] = yield from work  # type: ignore[misc]  # types.coroutine lets it await
+    place[0] = yield from work
 
 
 @coroutine
-def resume_in_frames(work: Any, waiting: object, inner: Frame | None) -> Any:
+def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
     """
     Drive a coroutine that has begun and waits; return its value.
 
@@ -135,7 +138,7 @@ def resume_in_frames(work: Any, waiting: object, inner: Frame | None) -> Any:
             current_frame.set(outer)
 
 
-async def await_in_frame(frame: Frame, awaitable: Awaitable[Any]) -> Any:
+async def await_in_frame(frame: Frame, awaitable: Awaitable[object]) -> object:
     """Await *awaitable* as code of *frame*, whatever the contexts in which its steps are taken; return its value."""
     place: list[object] = [None]
     outer = current_frame.get()
@@ -156,7 +159,7 @@ async def await_in_frame(frame: Frame, awaitable: Awaitable[Any]) -> Any:
         frame[ENDED] = True
 
 
-async def _await_any(awaitable: Awaitable[Any]) -> Any:
+async def _await_any(awaitable: Awaitable[object]) -> object:
     return await awaitable
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from praval_tools import Agent, Allow, NotOwnerError, ToolCall, ToolRegistry, agent
 
-Acts = list[type[BaseException] | None]
+Outcomes = list[type[BaseException] | None]
 Step = Generator[Any, Any, Any]
 
 
@@ -25,72 +25,72 @@ class Pause:
 
 
 @pytest.fixture
-def acts() -> Acts:
+def outcomes() -> Outcomes:
     """What came of what the work tried, which the operator may do and the agent may not."""
     return []
 
 
 @pytest.fixture
-def registry(acts: Acts) -> ToolRegistry:
+def registry(outcomes: Outcomes) -> ToolRegistry:
     """`secret` belongs to the bank; everybody may call `work`, which tries to share it before and after it waits."""
     made = ToolRegistry()
 
     @made.tool("secret", owned_by="bank")
     def secret() -> str:
-        """Tell."""
-        return "told"
+        """Know."""
+        return "known"
 
     for name, options in (("work", {}), ("work_long", {"timeout": None}), ("work_retried", {"retries": 1})):
 
         @made.tool(name, shared=True, **options)  # type: ignore[arg-type]
         async def work() -> None:
             """Try, wait, and try again."""
-            await try_and_wait(made, acts)
+            await try_and_wait(made, outcomes)
 
     return made
 
 
-def try_to_share(registry: ToolRegistry, acts: Acts) -> None:
+def try_to_share(registry: ToolRegistry, outcomes: Outcomes) -> None:
     """Share `secret`, and note what came of it."""
     try:
         registry.share_tool("secret")
     except NotOwnerError as error:
-        acts.append(type(error))
+        outcomes.append(type(error))
     else:
-        acts.append(None)
+        outcomes.append(None)
 
 
-async def try_and_wait(registry: ToolRegistry, acts: Acts) -> None:
+async def try_and_wait(registry: ToolRegistry, outcomes: Outcomes) -> None:
     """Try before and after each of two waits, and at the end."""
     try:
         for _ in range(2):
-            try_to_share(registry, acts)
+            try_to_share(registry, outcomes)
             await Pause()
     finally:
-        try_to_share(registry, acts)
+        try_to_share(registry, outcomes)
 
 
 class Later:
     """An object of an agent's that is awaited later."""
 
-    def __init__(self, registry: ToolRegistry, acts: Acts) -> None:
-        self.registry, self.acts = registry, acts
+    def __init__(self, registry: ToolRegistry, outcomes: Outcomes) -> None:
+        self.registry, self.outcomes = registry, outcomes
 
     def __await__(self) -> Step:
-        return try_and_wait(self.registry, self.acts).__await__()
+        return try_and_wait(self.registry, self.outcomes).__await__()
 
 
-Begin = Callable[[ToolRegistry, Acts], Awaitable[Any]]
+Begin = Callable[[ToolRegistry, Outcomes], Awaitable[Any]]
 
 KINDS: dict[str, Begin] = {
-    "agent": lambda registry, acts: Agent("clerk", registry=registry, function=try_and_wait)(registry, acts),
-    "awaitable": lambda registry, acts: agent("clerk", registry=registry)(lambda: Later(registry, acts))(),
-    "acall": lambda registry, acts: registry.agent("clerk").acall("work"),
-    "without a deadline": lambda registry, acts: registry.agent("clerk").acall("work_long"),
-    "pipeline": lambda registry, acts: registry.agent("clerk").acall("work_retried"),
-    "aexecute": lambda registry, acts: registry.aexecute(ToolCall("1", "work", {}, "clerk")),
-    "delegated": lambda registry, acts: registry.agent("boss").delegate("clerk").acall("work"),
-    "function": lambda registry, acts: registry.agent("clerk").tools.functions()[0](),
+    "agent": lambda registry, outcomes: Agent("clerk", registry=registry, function=try_and_wait)(registry, outcomes),
+    "awaitable": lambda registry, outcomes: agent("clerk", registry=registry)(lambda: Later(registry, outcomes))(),
+    "acall": lambda registry, outcomes: registry.agent("clerk").acall("work"),
+    "without a deadline": lambda registry, outcomes: registry.agent("clerk").acall("work_long"),
+    "pipeline": lambda registry, outcomes: registry.agent("clerk").acall("work_retried"),
+    "aexecute": lambda registry, outcomes: registry.aexecute(ToolCall("1", "work", {}, "clerk")),
+    "delegated": lambda registry, outcomes: registry.agent("boss").delegate("clerk").acall("work"),
+    "function": lambda registry, outcomes: registry.agent("clerk").tools.functions()[0](),
 }  # fmt: skip
 
 
@@ -136,19 +136,19 @@ def begin_in_loop(work: Callable[[], object]) -> None:
 class TestWorkOfAnAgent:
     @pytest.mark.parametrize("move", [run_steps, close_elsewhere, throw_elsewhere])
     def test_in_other_contexts(
-        self, registry: ToolRegistry, acts: Acts, kind: str, move: Callable[[Step], None]
+        self, registry: ToolRegistry, outcomes: Outcomes, kind: str, move: Callable[[Step], None]
     ) -> None:
         """Whoever moves it to another context, or ends it there, does not make its code the operator's."""
-        begin_in_loop(lambda: move(KINDS[kind](registry, acts).__await__()))  # type: ignore[arg-type]
-        assert {NotOwnerError} == set(acts)
+        begin_in_loop(lambda: move(KINDS[kind](registry, outcomes).__await__()))  # type: ignore[arg-type]
+        assert {NotOwnerError} == set(outcomes)
 
-    def test_collected_with_its_loop(self, registry: ToolRegistry, acts: Acts, kind: str) -> None:
+    def test_collected_with_its_loop(self, registry: ToolRegistry, outcomes: Outcomes, kind: str) -> None:
         """A task that is destroyed while it waits ends as the agent, not as whoever runs at that moment."""
 
         async def begin() -> None:
             loop = asyncio.get_running_loop()
             loop.set_exception_handler(lambda *_: None)
-            tasks = [loop.create_task(await_it(KINDS[kind](registry, acts)))]
+            tasks = [loop.create_task(await_it(KINDS[kind](registry, outcomes)))]
             tasks[0].add_done_callback(lambda _: tasks.clear())  # a cycle
             await asyncio.sleep(0)
 
@@ -157,12 +157,12 @@ class TestWorkOfAnAgent:
         loop.close()
         del loop
         gc.collect()
-        assert {NotOwnerError} == set(acts)
-        assert len(acts) > 1
+        assert {NotOwnerError} == set(outcomes)
+        assert len(outcomes) > 1
 
-    def test_in_a_context_of_two_tasks(self, registry: ToolRegistry, acts: Acts, kind: str) -> None:
+    def test_in_a_context_of_two_tasks(self, registry: ToolRegistry, outcomes: Outcomes, kind: str) -> None:
         """Two agents' tasks in one context, by `create_task(context=…)`, are each their own agent."""
-        owned: Acts = []
+        owned: Outcomes = []
 
         async def keep_sharing() -> None:
             for _ in range(6):
@@ -174,25 +174,25 @@ class TestWorkOfAnAgent:
         async def run_both() -> None:
             context, loop = copy_context(), asyncio.get_running_loop()
             tasks = [
-                loop.create_task(await_it(work), context=context) for work in (KINDS[kind](registry, acts), bank())
+                loop.create_task(await_it(work), context=context) for work in (KINDS[kind](registry, outcomes), bank())
             ]
             await asyncio.gather(*tasks)
 
         asyncio.run(run_both())
-        assert ({NotOwnerError}, {None}) == (set(acts), set(owned))
+        assert ({NotOwnerError}, {None}) == (set(outcomes), set(owned))
 
-    def test_leaves_the_context_as_it_was(self, registry: ToolRegistry, acts: Acts, kind: str) -> None:
+    def test_leaves_the_context_as_it_was(self, registry: ToolRegistry, outcomes: Outcomes, kind: str) -> None:
         """Who drives it by hand is itself again after each step."""
-        between: Acts = []
+        between: Outcomes = []
 
         def drive() -> None:
             context = copy_context()
-            for _ in steps_of(KINDS[kind](registry, acts).__await__(), lambda: context):  # type: ignore[arg-type]
+            for _ in steps_of(KINDS[kind](registry, outcomes).__await__(), lambda: context):  # type: ignore[arg-type]
                 context.run(try_to_share, registry, between)
 
         begin_in_loop(drive)
         assert [None, None] == between
-        assert {NotOwnerError} == set(acts)
+        assert {NotOwnerError} == set(outcomes)
 
 
 async def await_it(work: Awaitable[Any]) -> None:
@@ -201,27 +201,27 @@ async def await_it(work: Awaitable[Any]) -> None:
 
 
 class TestIterators:
-    def test_async_generators(self, registry: ToolRegistry, acts: Acts) -> None:
+    def test_async_generators(self, registry: ToolRegistry, outcomes: Outcomes) -> None:
         """Each step of an agent's async generator, and its end, is the agent's in any context."""
 
         async def produce() -> AsyncIterator[int]:
             try:
-                try_to_share(registry, acts)
+                try_to_share(registry, outcomes)
                 await Pause()
-                try_to_share(registry, acts)
+                try_to_share(registry, outcomes)
                 yield 1
             finally:
                 await Pause()
-                try_to_share(registry, acts)
+                try_to_share(registry, outcomes)
 
         items: Any = agent("clerk", registry=registry)(produce)()
         for steps in (items.__anext__(), items.aclose()):
             run_steps(steps.__await__())
-        assert [NotOwnerError] * 3 == acts
+        assert [NotOwnerError] * 3 == outcomes
 
 
 class TestHandlers:
-    def test_wait_as_the_host(self, registry: ToolRegistry, acts: Acts) -> None:
+    def test_wait_as_the_host(self, registry: ToolRegistry, outcomes: Outcomes) -> None:
         """While an async handler of approvals waits, others in its context are not the operator's."""
 
         @registry.tool("wire", shared=True, requires_approval=True)
@@ -238,7 +238,7 @@ class TestHandlers:
         async def clerk() -> None:
             context, steps = copy_context(), registry.agent("clerk").acall("wire").__await__()
             for _ in steps_of(steps, lambda: context):
-                context.run(try_to_share, registry, acts)
+                context.run(try_to_share, registry, outcomes)
 
         asyncio.run(Agent("clerk", registry=registry, function=clerk)())
-        assert {NotOwnerError} == set(acts)
+        assert {NotOwnerError} == set(outcomes)
