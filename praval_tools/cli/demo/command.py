@@ -33,6 +33,7 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.journal import open_journal
 
 _PIPE_WIDTH = 80
+_MCP_SCENE = "mcp"
 _MIN_SPINNER_ROWS = 50_000
 _OUT_HELP = (
     "Where the report and the journal go: a folder that is new, empty, or an earlier demo's. "
@@ -52,8 +53,15 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
 
     PATH is a CSV file of yours, a text file, or a folder of text or code; left out: 7,033 flights of a week with a
     blizzard, shipped with the package. Nothing is installed or sent; a report and the journal are written.
+
+    `praval-tools demo mcp` plays another scene: an MCP client in a process of its own works as one of the agents.
     """
     console = make_console(width=_PIPE_WIDTH)
+    if str(path) == _MCP_SCENE and not os.path.exists(_MCP_SCENE):
+        from praval_tools.cli.demo.mcp_scene import play_mcp_scene
+
+        play_mcp_scene(console)
+        return
     printer = StepPrinter(console)
     with show_spinner(console, "Reading the data"):
         question = _load_question(path, measure=measure, by=by)

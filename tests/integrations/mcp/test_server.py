@@ -88,6 +88,20 @@ class TestCalls:
 
         run(main)
 
+    def test_that_use_up_a_grant_keep_their_structure(self, era: str) -> None:
+        """The last call that a grant allows has structured content, though its tool is no longer listed then."""
+
+        async def main() -> None:
+            registry = build_registry()
+            registry.grant("secret_report", "analyst", max_calls=1)
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+                result = await client.call_tool("secret_report", {})
+            assert listed["secret_report"].output_schema is not None
+            assert result.structured_content
+
+        run(main)
+
     def test_carry_media(self, era: str) -> None:
         """Images arrive as images, beside the text that stands before them."""
 

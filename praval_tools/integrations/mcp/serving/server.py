@@ -124,6 +124,7 @@ class ToolServer(Server[ListWatch]):
         self, context: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         toolset = self._get_toolset()
+        listing = self._listings.get(toolset)  # of before: the call may use up what has put its tool there
         call = ToolCall(None, params.name, params.arguments or {}).with_id()
         entry = find_entry(toolset, call)
         if entry is not None:
@@ -141,7 +142,7 @@ class ToolServer(Server[ListWatch]):
                     result = await _run_call(toolset, call)
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
-        return self._listings.get(toolset).render(result)
+        return (listing if result.name in listing.outputs else self._listings.get(toolset)).render(result)
 
     def _answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
