@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 from mcp import Client
@@ -50,13 +50,13 @@ async def _show_list(client: Client) -> None:
     _print(event="list", tools=[tool.name for tool in listing.tools])
 
 
-async def _call(client: Client, name: str, **arguments: Any) -> None:
+async def _call(client: Client, name: str, **arguments: object) -> None:
     result = await client.session.call_tool(name, arguments)
     text = " ".join(getattr(block, "text", "") for block in result.content)
     _print(event="call", tool=name, is_error=bool(result.is_error), text=text)
 
 
-def _print(**fields: Any) -> None:
+def _print(**fields: object) -> None:
     print(json.dumps(fields), flush=True)
 
 
