@@ -87,7 +87,7 @@ class _Operator:
     has_granted: bool = False
 
     def follow(self, seen: JsonObject, client: subprocess.Popen[str]) -> None:
-        """Show what the client saw, and act on it."""
+        """Show what the client saw, and answer it."""
         self.show("client", _describe(seen))
         if seen["event"] == "call" and seen["is_error"]:
             self.show("operator", f"asks why: {self.registry.explain(_ANALYST, seen['tool']).reason}")
