@@ -1,5 +1,5 @@
 """
-The official conformance suite of the Model Context Protocol: every scenario for a server of tools.
+The official conformance suite of the Model Context Protocol: every scenario for a server, or a client, of tools.
 
 `make conformance` installs it. What does not apply is listed in `docs/reference/conformance.md`, with the reason.
 """
@@ -40,6 +40,17 @@ SERVER_SCENARIOS = {
     (NEXT, HANDSHAKE): [*SCENARIOS, *HANDSHAKE_SCENARIOS, *LATER_SCENARIOS, "server-session-lifecycle"],
     (NEXT, MODERN): SCENARIOS + LATER_SCENARIOS + MODERN_SCENARIOS,
 }
+CLIENT_SCENARIOS = [
+    *((STABLE, HANDSHAKE, scenario) for scenario in ("initialize", "tools_call", "sse-retry")),
+    *((NEXT, HANDSHAKE, scenario) for scenario in ("initialize", "tools_call", "sse-retry")),
+    *(
+        (NEXT, MODERN, scenario)
+        for scenario in (
+            "tools_call", "request-metadata", "json-schema-ref-no-deref", "json-schema-2020-12-preservation",
+            "http-standard-headers", "http-custom-headers", "http-invalid-tool-headers",
+        )
+    ),
+]  # fmt: skip
 """By the release of the suite and the version of the protocol."""
 
 
@@ -129,3 +140,15 @@ class TestServer:
 def is_listed(scenario: str, table: dict[str, str]) -> bool:
     """Tell whether a table names the scenario, or the group that it belongs to: `resources-*`."""
     return any(scenario == name or (name[-1] == "*" and scenario.startswith(name[:-1])) for name in table)
+
+
+class TestClient:
+    @pytest.mark.parametrize(("release", "version", "scenario"), CLIENT_SCENARIOS)
+    def test_passes(self, tmp_path: Path, release: str, version: str, scenario: str) -> None:
+        """The client that brings a server's tools into a registry passes those that apply to a client of tools."""
+        command = f"{sys.executable} {SUPPORT / 'mcp_conformance_client.py'}"
+        options = ["--command", command, "--scenario", scenario, "--spec-version", version, "-o", str(tmp_path)]
+
+        process = run_suite(release, "client", *options)
+
+        assert 0 == process.returncode, process.stdout[-4000:] + process.stderr[-2000:]
