@@ -129,6 +129,30 @@ class Reader:
         return done.stdout + "".join(line for line in done.stderr.splitlines(True) if "WARNING" not in line)
 
 
+def follow_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *, again: bool = False) -> None:
+    """
+    Follow a page from its first block to its last, and compare what it prints.
+
+    Args:
+        page: The page.
+        folder: Where its files are.
+        capsys: Has what is printed.
+        again: It was followed in this folder before: commands, which show what is left of that, are not typed in.
+    """
+    blocks, time = blocks_of(page), "the second time" if again else "the first time"
+    with ExitStack() as stack:
+        reader = Reader(page, folder, capsys, stack)
+        for block, following in zip_longest(blocks, blocks[1:]):
+            expected = following.text if following is not None and following.kind == "text" else ""
+            if block.file is not None and block.kind != "python":
+                reader.follow(block)
+            elif block.kind == "python":
+                assert plain(expected) == plain(reader.follow(block)), f"{page.name}, line {block.line}, {time}"
+            elif block.kind == "console" and not again:
+                for command, printed in sessions(block):
+                    assert plain(printed) == plain(reader.type_in(command)), f"{page.name}: {command}"
+
+
 def forget(folder: Path) -> dict[str, ModuleType]:
     """Let the modules of a folder be imported anew; returns those that were there."""
     there = {
@@ -173,21 +197,17 @@ class TestExamples:
 
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
     def test_a_page_prints_what_it_says(self, page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Every example of a page runs as printed, and its output is the output on the page."""
-        blocks = blocks_of(page)
-        if any("import praval\n" in block.text for block in blocks):
+        """
+        Every example of a page runs as printed, and its output is the output on the page.
+
+        Where that makes a journal file in the folder, the page works a second time in that folder, too.
+        """
+        if any("import praval\n" in block.text for block in blocks_of(page)):
             pytest.importorskip("praval", reason="needs praval: pip install 'praval-tools[praval]'")
-        with ExitStack() as stack:
-            reader = Reader(page, folder, capsys, stack)
-            for block, following in zip_longest(blocks, blocks[1:]):
-                expected = following.text if following is not None and following.kind == "text" else ""
-                if block.file is not None and block.kind != "python":
-                    reader.follow(block)
-                elif block.kind == "python":
-                    assert plain(expected) == plain(reader.follow(block)), f"{page.name}, line {block.line}"
-                elif block.kind == "console":
-                    for command, printed in sessions(block):
-                        assert plain(printed) == plain(reader.type_in(command)), f"{page.name}: {command}"
+        follow_page(page, folder, capsys)
+        if any(folder.rglob("*.db")):
+            forget(folder)
+            follow_page(page, folder, capsys, again=True)
 
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
     def test_no_block_is_passed_over(self, page: Path) -> None:
