@@ -71,6 +71,15 @@ def check_agent_name(name: object) -> str:
     )
 
 
+def to_plain_text(value: object) -> str:
+    """
+    Return what a text holds, as a plain `str`; of another object, its text.
+
+    A class of its own could compare, show and hash itself as another text, now or when somebody else reads it.
+    """
+    return value if type(value) is str else str.__str__(value if isinstance(value, str) else str(value))
+
+
 def get_name(value: object) -> str:
     """
     Return the name of a tool or agent that is given by name or as object.
@@ -80,7 +89,7 @@ def get_name(value: object) -> str:
     """
     name = value if isinstance(value, str) else getattr(value, "name", None)
     if isinstance(name, str):
-        return name
+        return to_plain_text(name)
     raise InvalidNameError(f"{shorten_repr(value)} is neither a name nor a tool or agent; pass one of these.")
 
 

@@ -11,7 +11,7 @@ import msgspec
 from praval_tools.access.drift import ToolSnapshot
 from praval_tools.access.permissions import Block, Grant
 from praval_tools.access.records import AgentProfile, Origin
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, to_plain_text
 from praval_tools.tools.tool import AnyTool
 
 
@@ -36,6 +36,10 @@ class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
     process: str = ""
     stored: bool = False
     before_start: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.reason) is not str:  # a class of its own would run code wherever it is read
+            msgspec.structs.force_setattr(self, "reason", to_plain_text(self.reason))
 
     @property
     def origin(self) -> Origin:

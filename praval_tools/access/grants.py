@@ -23,7 +23,7 @@ from praval_tools.access.redeclaration import plan_redeclaration
 from praval_tools.access.rules import can_satisfy_all, list_lineage, list_live_lineage, resolve_access
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
-from praval_tools.names import OPERATOR, shorten_repr
+from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
 
 
 class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,7 +281,7 @@ def _may_revoke(state: AccessState, record: GrantRecord, actor: str) -> bool:
 
 def get_grant_id(grant: Grant | str) -> str:
     """Return the id of a grant that is given as object or by its id."""
-    return grant if isinstance(grant, str) else grant.id
+    return to_plain_text(grant if isinstance(grant, str) else grant.id)
 
 
 def list_grants(state: AccessState, filters: Mapping[str, str], now: datetime | None) -> list[Grant]:

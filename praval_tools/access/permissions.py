@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from attrs import field, frozen
+from attrs.converters import optional
 
 from praval_tools.lazy_import import load
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import OPERATOR, HasName
+from praval_tools.names import OPERATOR, HasName, to_plain_text
 
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds
@@ -42,8 +43,8 @@ class Grant:
     tool: str
     agent: str
     by: str = OPERATOR
-    key: str | None = None
-    reason: str = ""
+    key: str | None = field(default=None, converter=optional(to_plain_text))
+    reason: str = field(default="", converter=to_plain_text)
     expires: datetime | None = None
     max_calls: int | None = None
     where: Mapping[str, Any] | None = field(default=None, hash=False)
@@ -86,7 +87,7 @@ class Block:
     tool: str
     agent: str
     by: str = OPERATOR
-    reason: str = ""
+    reason: str = field(default="", converter=to_plain_text)
 
 
 class GrantTerms(TypedDict, total=False):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import NotOwnerError
 from praval_tools.misuse import explain_wrong_calls
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, to_plain_text
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import ARGUMENTS as ARGUMENTS
 from praval_tools.tools.frames import CALL as CALL
@@ -57,7 +57,7 @@ def resolve_actor(by: object, verb: str, tool: str | None = None) -> str:
     actor = OPERATOR if frame is None else frame[SCOPE].actor
     if by is None:
         return actor
-    name = str(getattr(by, "name", by))
+    name = to_plain_text(getattr(by, "name", by))
     if actor not in (OPERATOR, name):
         raise NotOwnerError(actor, f"speak for {name!r} to {verb}", tool, None)
     return name

@@ -23,6 +23,7 @@ from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
 from praval_tools.tools.content import has_content
+from praval_tools.tools.frames import activate_tool_frame
 
 ValueHook: TypeAlias = Callable[[object], object]
 """Converts one value, or raises `Mismatch` or `Unencodable`."""
@@ -62,7 +63,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def parameters_schema(self) -> JsonSchema:
         """The JSON Schema of the arguments; not to be changed."""
         builder = JsonSchemaBuilder(self._encoder, self._decoder)
-        return build_parameters_schema(builder, self.signature, extract_parameter_descriptions(self.doc))
+        with activate_tool_frame("schema"):  # classes may write their schemas by code of their own
+            return build_parameters_schema(builder, self.signature, extract_parameter_descriptions(self.doc))
 
     @first_use_property
     def validator(self) -> Validator:
@@ -76,7 +78,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def _build_schema(self, hint: object, describes_results: bool = False) -> JsonSchema:
         builder = JsonSchemaBuilder(self._encoder, self._decoder, describes_results=describes_results)
-        return builder.finish(builder.build(hint))
+        with activate_tool_frame("schema"):
+            return builder.finish(builder.build(hint))
 
     @first_use_property
     def _decode_hooks(self) -> dict[str, ValueHook]:

@@ -23,6 +23,7 @@ from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
 from praval_tools.tools.compiled import Arguments, CompiledSignature, SuppliedSchema
 from praval_tools.tools.context import ToolContext, find_deps_hint
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import DeclarationSite
 
@@ -133,7 +134,8 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     def _compile_once(self) -> CompiledSignature | SuppliedSchema:
         with FIRST_USE_LOCK:  # one for all: the compiler shares what it learned of a class
             if self._compiled is None:
-                self._compiled = self._build_compiled()
+                with activate_tool_frame(self.name):  # classes of its hints may run code of their own
+                    self._compiled = self._build_compiled()
             return self._compiled
 
     def _build_compiled(self) -> CompiledSignature | SuppliedSchema:
