@@ -8,7 +8,8 @@ from enum import Enum, Flag
 from typing import Any, Final, Literal
 
 from praval_tools.names import shorten_repr
-from praval_tools.schema.json_values import INT_LIMIT, check_json, is_utf8_encodable, make_equality_key
+from praval_tools.schema.json_input import copy_json
+from praval_tools.schema.json_values import INT_LIMIT, SCALAR_TYPES, check_json, is_utf8_encodable, make_equality_key
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
@@ -96,7 +97,7 @@ def _decode_null(value: object, _: object) -> None:
 
 def _decode_any(value: object, _: object) -> Any:
     check_json(value)
-    return value
+    return value if type(value) in SCALAR_TYPES else copy_json(value)  # a tool may change its own
 
 
 def _encode_text(value: object) -> str:

@@ -13,7 +13,7 @@ from praval_tools.schema.codegen import FastPathBody, generate_fast_path_body, l
 from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with_recursion_guard, with_union_results
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
-from praval_tools.schema.json_input import normalize_json
+from praval_tools.schema.json_input import copy_json, normalize_json
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature
@@ -278,6 +278,7 @@ class SuppliedSchema:
             call="function(**arguments)",
             namespace={
                 "is_valid": self.validator.is_valid, "fill": self.validator.fill_defaults, "check": normalize_json,
+                "copy": copy_json,
             },
         )  # fmt: skip
 
@@ -308,6 +309,7 @@ class SuppliedSchema:
 
 _SUPPLIED_SCHEMA_LINES: Final = (
     # whatever is wrong with a caller's objects, the pipeline reports it
-    "try:\n    if not is_valid(check(arguments)): return MISS\nexcept Exception: return MISS",
+    "try:\n    arguments = copy(check(arguments))\n    if not is_valid(arguments): return MISS\n"
+    "except Exception: return MISS",
     "arguments = fill(arguments)",
 )
