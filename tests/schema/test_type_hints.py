@@ -126,7 +126,7 @@ def test_what_never_ends_is_an_error_of_the_declaration(name: str, strict: bool)
 
     take.__annotations__["value"] = ENDLESS[name]
 
-    with pytest.raises(ToolDefinitionError, match=r"parameter 'value': .*(put it inside of a list|make it a class)"):
+    with pytest.raises(ToolDefinitionError, match=r"parameter 'value': .*(put it inside a list|make it a class)"):
         Tool.from_function(take, strict=strict)
 
 
