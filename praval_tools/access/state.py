@@ -169,7 +169,8 @@ def list_labels(tool: AnyTool) -> list[Label]:
     labels: list[Label] = [("category", meta.category)]
     if meta.owned_by is not None:
         labels.append(("owner", meta.owned_by))
-    labels.extend(("tag", tag) for tag in meta.all_tags)
+    for tag in meta.all_tags:
+        labels.append(("tag", tag))
     if tool.namespace:
         labels.append(("namespace", tool.namespace))
     if meta.shared:

@@ -52,8 +52,10 @@ def _update_labels(
         if label not in after:
             remaining = labels[label].discard(name)
             labels = labels.set(label, remaining) if len(remaining) else labels.discard(label)
-    added = [label for label in after if label not in before]
-    return labels.update([(label, (labels.get(label) or EMPTY_MAP).set(name, seq)) for label in added])
+    for label in after:
+        if label not in before:
+            labels = labels.set(label, labels.get(label, EMPTY_MAP).set(name, seq))
+    return labels
 
 
 def _with_tool(state: AccessState, record: ToolRecord, tool: AnyTool) -> AccessState:
@@ -66,12 +68,33 @@ def _apply_tool_registered(state: AccessState, event: events.ToolRegistered) -> 
     tool = event.tool
     old = state.tools.get(tool.name)
     if old is None:
-        return _add_tools(state, (event,))
+        return _add_tool(state, event)
     meta, implementation = old.tool.metadata, old.tool.implementation
     fields = {"owned_by": meta.owned_by, "shared": meta.shared, "private": meta.private, **dict(old.overrides)}
     replaced = None if implementation is tool.implementation else implementation
     record = replace(old, previous_implementation=replaced, declared_metadata=tool.metadata)
     return _with_tool(state, record, tool.with_metadata(**fields))
+
+
+def _add_tool(state: AccessState, event: events.ToolRegistered) -> AccessState:
+    """Add a tool whose name is new."""
+    record, wire_keys = _make_record(state, event, state.next_seq), state.names_by_wire_key
+    name = record.tool.name
+    for key in get_collision_keys(name):
+        wire_keys = wire_keys.set(key, name)
+    return replace(
+        state,
+        tools=state.tools.set(name, record),
+        names_by_wire_key=wire_keys,
+        tools_by_label=_update_labels(state, name, None, record.tool, record.seq),
+        next_seq=record.seq + 1,
+    )
+
+
+def _make_record(state: AccessState, event: events.ToolRegistered, seq: int) -> ToolRecord:
+    overrides = _find_overrides(state, event.tool)
+    tool = event.tool.with_metadata(**dict(overrides)) if overrides else event.tool
+    return ToolRecord(tool, seq, overrides, declared_metadata=event.tool.metadata)
 
 
 def _add_tools(state: AccessState, registrations: Iterable[events.ToolRegistered]) -> AccessState:
@@ -81,10 +104,9 @@ def _add_tools(state: AccessState, registrations: Iterable[events.ToolRegistered
     wire_keys: list[tuple[str, str]] = []
     added: dict[Label, list[tuple[str, int]]] = {}
     for event in registrations:
-        tool = event.tool
-        if overrides := _find_overrides(state, tool):
-            tool = tool.with_metadata(**dict(overrides))
-        records.append((tool.name, ToolRecord(tool, seq, overrides, declared_metadata=event.tool.metadata)))
+        record = _make_record(state, event, seq)
+        tool = record.tool
+        records.append((tool.name, record))
         wire_keys += [(key, tool.name) for key in get_collision_keys(tool.name)]
         for label in list_labels(tool):
             added.setdefault(label, []).append((tool.name, seq))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from praval_tools.errors import find_user_frame
-from praval_tools.schema.json_values import is_utf8_encodable, replace_surrogates
+from praval_tools.schema.json_values import replace_surrogates
 
 SourceKind = Literal["code", "plugin", "config", "mcp", "openapi", "object"]
 
@@ -36,9 +36,10 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     trusted: bool = True
 
     def __post_init__(self) -> None:
+        if (self.distribution + self.version + self.file).isascii():
+            return
         for name in ("distribution", "version", "file"):  # a file's name may be bytes that are not UTF-8
-            if not is_utf8_encodable(text := getattr(self, name)):
-                msgspec.structs.force_setattr(self, name, replace_surrogates(text))
+            msgspec.structs.force_setattr(self, name, replace_surrogates(getattr(self, name)))
 
     def __str__(self) -> str:
         parts = [f"{self.distribution} {self.version}".strip(), f"{self.file}:{self.line}" if self.file else ""]
