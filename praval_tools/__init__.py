@@ -55,7 +55,6 @@ from praval_tools.execution.context import current_call
 from praval_tools.names import normalize_name
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.bound_tool import BoundTool
-from praval_tools.registry.collection import ToolCollection
 from praval_tools.registry.decorators import agent, current_agent, tool
 from praval_tools.registry.default import (
     get_global_registry,
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
     from praval_tools.plugins.hookspecs import hookimpl, hookspec
     from praval_tools.plugins.loader import autoload, load_plugins, plugin_reports
     from praval_tools.plugins.report import PluginReport
+    from praval_tools.registry.collection import ToolCollection
     from praval_tools.registry.discovery import discover_tools
 
 __version__ = "0.1.0"
@@ -128,6 +128,12 @@ def _import_mcp_client() -> ModuleType:
     return client
 
 
+def _import_collection() -> ModuleType:
+    from praval_tools.registry import collection
+
+    return collection
+
+
 def _import_discovery() -> ModuleType:
     from praval_tools.registry import discovery
 
@@ -136,6 +142,7 @@ def _import_discovery() -> ModuleType:
 
 _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
     "PluginReport": _import_report,
+    "ToolCollection": _import_collection,
     "autoload": _import_loader,
     "discover_tools": _import_discovery,
     "hookimpl": _import_hookspecs,
@@ -143,7 +150,7 @@ _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
     "load_plugins": _import_loader,
     "plugin_reports": _import_loader,
 }
-"""Names that are imported when they are first used: plugins cost nothing in programs without them."""
+"""Names that are imported when they are first used: they cost nothing in programs without them."""
 
 set_plugin_loader(lambda registry: _import_loader().load_at_first_look(registry))
 set_mcp_connector(lambda registry, server, options: _import_mcp_client().register_mcp(registry, server, options))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from praval_tools.access import events
 from praval_tools.access.permissions import Grant
@@ -14,8 +15,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.names import shorten_repr
 
 
-@frozen
-class _Difference:
+class _Difference(NamedTuple):
     """A term that a grant was made with, and what it is declared as now."""
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Final, Literal, Self, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, get_args
 from weakref import ref
 
 from msgspec.structs import replace
@@ -22,9 +22,11 @@ from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
 from praval_tools.tools.from_object import make_tool, make_tools_from_object
 from praval_tools.tools.implementation import ToolDefinition
-from praval_tools.tools.metadata import ToolFields
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
+
+if TYPE_CHECKING:
+    from praval_tools.tools.metadata import ToolFields
 
 Collisions = Literal["error", "rename", "keep", "replace"]
 """What happens where another tool has the name of one that comes in."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.tools.metadata import DeclaredFields
 from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
+
+if TYPE_CHECKING:
+    from praval_tools.tools.metadata import DeclaredFields
 
 P = ParamSpec("P")
 R = TypeVar("R")

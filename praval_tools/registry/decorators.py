@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import SCOPE, get_current_frame
@@ -12,8 +12,10 @@ from praval_tools.registry.agents import Agent, AgentTool
 from praval_tools.registry.decorator_arguments import ToolDecorator, make_tool_or_decorator
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.tools.metadata import DeclaredFields
 from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
+
+if TYPE_CHECKING:
+    from praval_tools.tools.metadata import DeclaredFields
 
 P = ParamSpec("P")
 R = TypeVar("R")

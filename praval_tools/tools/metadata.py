@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress
 from operator import attrgetter, is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
@@ -33,6 +34,7 @@ _BOOL_FIELDS: Final = ("shared", "requires_approval", "concurrency_safe", "priva
 _OPTIONAL_BOOL_FIELDS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")
 
 
+_PREDEFINED_TAGS: Final = ("read_only", "destructive", "network", "slow", "privileged")
 _SURROGATE_PROBLEM: Final = "holds half of a surrogate pair, which UTF-8 cannot carry; write the whole character"
 _NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -58,7 +60,7 @@ def _to_exception_types(value: object) -> Any:
 
 
 @explain_misuse
-@frozen
+@frozen(unsafe_hash=False)  # its mappings have no hash
 class ToolMetadata:
     """
     What is declared about a tool; frozen, and checked when made.
@@ -187,14 +189,10 @@ class ToolMetadata:
     @property
     def all_tags(self) -> tuple[str, ...]:
         """Its tags, and the predefined ones of what it says: `read_only destructive network slow privileged`."""
-        said = (
-            ("read_only", self.read_only is True),
-            ("destructive", self.destructive is True),
-            ("network", self.open_world is True),
-            ("slow", self.speed == "slow"),
-            ("privileged", self.requires_approval),
-        )
-        return tuple(dict.fromkeys((*self.tags, *(name for name, holds in said if holds))))
+        said = (self.read_only, self.destructive, self.open_world, self.speed == "slow", self.requires_approval)
+        if len(self.tags) < 2 and not any(said):  # as nearly always; asked at every declaration
+            return self.tags
+        return tuple(dict.fromkeys((*self.tags, *compress(_PREDEFINED_TAGS, said))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name, lists instead of tuples; `source` as its text."""
@@ -222,53 +220,54 @@ _FIELD_SETTERS: Final = tuple(vars(ToolMetadata)[name].__set__ for name in _FIEL
 _get_all_fields = attrgetter(*_FIELD_ATTRIBUTES)
 
 
-class ToolFields(TypedDict, total=False):
-    """The fields of `ToolMetadata` as keywords, for type checkers."""
+if TYPE_CHECKING:
 
-    owned_by: str | HasName | None
-    description: str | None
-    category: str
-    shared: bool
-    version: str
-    author: str
-    tags: Iterable[str]
-    parameters: Mapping[str, Any] | None
-    return_type: str | None
-    requires_approval: bool
-    risk_level: RiskLevel
-    approval_reason: str
-    speed: Speed
-    safety: Safety
-    read_only: bool | None
-    destructive: bool | None
-    idempotent: bool | None
-    open_world: bool | None
-    timeout: float | None
-    retries: int | None
-    concurrency_safe: bool
-    private: bool
-    max_result_size: int | None
-    retry_on: type[Exception] | Iterable[type[Exception]]
-    engine: Engine | str | None
-    errors: ErrorStyle | None
-    strict_arguments: bool | None
-    title: str
-    extra: Mapping[str, Any]
-    source: Source | None
+    class ToolFields(TypedDict, total=False):
+        """The fields of `ToolMetadata` as keywords, for type checkers."""
 
+        owned_by: str | HasName | None
+        description: str | None
+        category: str
+        shared: bool
+        version: str
+        author: str
+        tags: Iterable[str]
+        parameters: Mapping[str, Any] | None
+        return_type: str | None
+        requires_approval: bool
+        risk_level: RiskLevel
+        approval_reason: str
+        speed: Speed
+        safety: Safety
+        read_only: bool | None
+        destructive: bool | None
+        idempotent: bool | None
+        open_world: bool | None
+        timeout: float | None
+        retries: int | None
+        concurrency_safe: bool
+        private: bool
+        max_result_size: int | None
+        retry_on: type[Exception] | Iterable[type[Exception]]
+        engine: Engine | str | None
+        errors: ErrorStyle | None
+        strict_arguments: bool | None
+        title: str
+        extra: Mapping[str, Any]
+        source: Source | None
 
-class DeclaredFields(ToolFields, total=False):
-    """Every keyword of `@tool`, for type checkers."""
+    class DeclaredFields(ToolFields, total=False):
+        """Every keyword of `@tool`, for type checkers."""
 
-    name: str | None
-    tool_name: str | None
-    namespace: str | None
-    method_name: str | None
-    metadata: ToolMetadata | None
-    strict: bool
-    register: bool
-    replace: bool
-    registry: Any
+        name: str | None
+        tool_name: str | None
+        namespace: str | None
+        method_name: str | None
+        metadata: ToolMetadata | None
+        strict: bool
+        register: bool
+        replace: bool
+        registry: Any
 
 
 _ALIASES: Final = {attribute.name: attribute.alias or attribute.name for attribute in fields(ToolMetadata)}
@@ -445,6 +444,8 @@ def _find_problems(metadata: ToolMetadata) -> list[str]:
         value = getattr(metadata, name)
         if value is not default and (problem := check(value)) is not None:
             problems.append(f"{alias}: {problem}")
+    if not has_rare_fields:
+        return problems
     if metadata.read_only and metadata.destructive:
         problems.append("read_only and destructive contradict each other; drop one of them")
     if metadata.read_only and metadata.idempotent is False:
