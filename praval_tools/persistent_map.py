@@ -74,14 +74,7 @@ class PersistentMap(Mapping[K, V]):
             bucket[key] = value
             return _make_small_map(bucket)
         digits = hash(key)
-        high, low = digits & 15, digits >> 4 & 15
-        rows = root.copy()
-        rows[high] = row = rows[high].copy()
-        node = row[low] = row[low].copy()
-        if isinstance(node, dict):
-            bucket = node
-        else:
-            bucket = node[digits >> 8 & 15] = node[digits >> 8 & 15].copy()
+        rows, bucket = _copy_path(root, digits)
         size = self._size - len(bucket)
         bucket[key] = value
         if len(bucket) > _MAX_DICT_SIZE:
@@ -128,14 +121,18 @@ class PersistentMap(Mapping[K, V]):
 
     def discard(self, key: K) -> PersistentMap[K, V]:
         """Return a map without *key*; this one where it is absent."""
-        if key not in self:
+        root = self._root
+        if key not in self._find_bucket(key):
             return self
+        if isinstance(root, dict):
+            rest = root.copy()
+            del rest[key]
+            return PersistentMap(rest, len(rest))
         if self._size == 1:
             return PersistentMap()
-        rest = self.set(key, self[key])  # with a dict of its own where the key is
-        del rest._find_bucket(key)[key]
-        rest._size -= 1
-        return rest
+        rows, bucket = _copy_path(root, hash(key))
+        del bucket[key]
+        return PersistentMap(rows, self._size - 1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PersistentMap) and dict(self) == dict(other)
@@ -156,6 +153,18 @@ def _make_small_map(bucket: _Bucket[K, V]) -> PersistentMap[K, V]:
             _split_bucket(node, 8) if isinstance(node, dict) and len(node) > _MAX_DICT_SIZE else node for node in row
         ]
     return PersistentMap(rows, len(bucket))
+
+
+def _copy_path(root: list[_Row[K, V]], digits: int) -> tuple[list[_Row[K, V]], _Bucket[K, V]]:
+    """Return a copy of *root* with the lists and the dict copied that a key of this hash leads to, and that dict."""
+    rows = root.copy()
+    high, low = digits & 15, digits >> 4 & 15
+    rows[high] = row = rows[high].copy()
+    node = row[low] = row[low].copy()
+    if isinstance(node, dict):
+        return rows, node
+    bucket = node[digits >> 8 & 15] = node[digits >> 8 & 15].copy()
+    return rows, bucket
 
 
 def _split_if_shallow(rows: list[_Row[K, V]], digits: int, bucket: _Bucket[K, V]) -> None:
