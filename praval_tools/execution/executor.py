@@ -126,10 +126,12 @@ class Executor:
         finish: Callable[..., object] = partial(self.afinish_call if is_async else self.finish_call, path)
         if path.tool is not None and path.tool.is_async is is_async:
             observe = self._observe_call_async if is_async else self._observe_call
-            return build_fast_function(runtime, path, finish, observe), True
-        # unknown names are not kept: there is no end of them
-        is_lasting = not is_temporary and path.state.find_tool_record(name) is not None
-        return build_refusing_function(path, finish), is_lasting
+            function, is_lasting = build_fast_function(runtime, path, finish, observe), True
+        else:  # unknown names are not kept: there is no end of them
+            is_lasting = not is_temporary and path.state.find_tool_record(name) is not None
+            function = build_refusing_function(path, finish)
+        function.run = self._bind_async_runner(function) if is_async else self._bind_runner(function)
+        return function, is_lasting
 
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
@@ -163,18 +165,14 @@ class Executor:
     def _observe_call(self, function: FastFunction, arguments: Arguments) -> object:
         """Return the value of a whole call whose result hooks observe, or raise the typed error."""
         path = function.path
-        if path.state is not self.access_store.state:
-            return self.finish_call(path, arguments, FastPathMiss())
         call = path.make_call(self._to_json_arguments(path.name, arguments))
-        return get_value(self._run_fast(function, path, call, call.arguments))
+        return get_value(function.run(call, call.arguments))
 
     async def _observe_call_async(self, function: FastFunction, arguments: Arguments) -> object:
         """Return the value of a whole awaited call whose result hooks observe, or raise the typed error."""
         path = function.path
-        if path.state is not self.access_store.state:
-            return await self.afinish_call(path, arguments, FastPathMiss())
         call = path.make_call(self._to_json_arguments(path.name, arguments))
-        return get_value(await self._run_fast_async(function, path, call, call.arguments))
+        return get_value(await function.run(call, call.arguments))
 
     def _to_json_arguments(self, name: str, arguments: object) -> object:
         """Return arguments, which may be of the function's own Python types, as JSON values."""
@@ -222,74 +220,95 @@ class Executor:
         """
         if cache is None:
             return self.run_pipeline(call, None)
-        if call.agent != cache.agent or call.on_behalf_of != cache.chain:
-            call = replace(call, agent=cache.agent, on_behalf_of=cache.chain)
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
         if arguments is None or type(name) is not str or call.engine is not None:
             return self.run_pipeline(call, cache.principal)
-        function = cache.sync_functions.get(name)
-        if function is None or (path := function.path).state is not self.access_store.state:
-            function = cache.build_function(name)
-            path = function.path
-        return self._run_fast(function, path, call, arguments)
-
-    def _run_fast(self, function: FastFunction, path: FastPath, call: ToolCall, arguments: Arguments) -> ToolResult:
-        """Run one call on the fast path; the pipeline takes over where that gives it up."""
-        started = self._monotonic()
-        frame = [path.scope, arguments, None, call, False]
         try:
-            value = function(arguments, frame)
-        except FastPathMiss as miss:
-            progress = miss.make_progress(call, path.principal)
-        except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-            return self._build_failure_result(path, error, frame, started)
-        else:
-            return self._build_success_result(path, value, frame, started)
-        return self.run_pipeline(call, path.principal, progress=progress)
+            function = cache.sync_functions[name]
+        except KeyError:
+            function = cache.build_function(name)
+        return function.run(call, arguments)
+
+    def _bind_runner(self, function: FastFunction) -> Callable[[ToolCall, Arguments], ToolResult]:
+        """Return what runs one call on the fast path; the pipeline takes over where that gives it up."""
+        path, monotonic, notify = function.path, self._monotonic, self._notify_after_call
+        scope, decision, max_size, is_observed = path.scope, path.decision, path.max_result_size, path.notifies_after
+        tool, agent = path.name, path.principal.agent
+
+        def run(call: ToolCall, arguments: Arguments) -> ToolResult:
+            started = monotonic()
+            frame = [scope, arguments, None, call, False]
+            try:
+                value = function(arguments, frame)
+            except FastPathMiss as miss:
+                progress = self._leave_fast_path(path, miss, call, is_async=False)
+            except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
+                return self._build_failure_result(path, error, frame, started)
+            else:
+                result = ToolResult(
+                    frame[CALL].tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
+                    (), False, decision, None, max_size,
+                )  # fmt: skip
+                return notify(path, frame[CALL], result) if is_observed else result
+            return self.run_pipeline(call, path.principal, progress=progress)
+
+        return run
 
     def aexecute(self, call: ToolCall, cache: FastFunctionCache | None) -> Coroutine[Any, Any, ToolResult]:
         """Run one call from async code, as `execute` does."""
         if cache is None:
             return self.run_pipeline_async(call, None)
-        if call.agent != cache.agent or call.on_behalf_of != cache.chain:
-            call = replace(call, agent=cache.agent, on_behalf_of=cache.chain)
         name, arguments = call.name, call.arguments
         if type(arguments) is not dict:
             arguments = try_parse_simple(arguments)
         if arguments is None or type(name) is not str or call.engine is not None:
             return self.run_pipeline_async(call, cache.principal)
-        function = cache.async_functions.get(name)
-        if function is None or (path := function.path).state is not self.access_store.state:
-            function = cache.build_function(name, is_async=True)
-            path = function.path
-        return self._run_fast_async(function, path, call, arguments)
-
-    async def _run_fast_async(
-        self, function: FastFunction, path: FastPath, call: ToolCall, arguments: Arguments
-    ) -> ToolResult:
-        """Run one call on the fast path; the pipeline takes over where that gives it up."""
-        started = self._monotonic()
-        frame = [path.scope, arguments, None, call, False]
         try:
-            value = await function(arguments, frame)
-        except FastPathMiss as miss:
-            progress = miss.make_progress(call, path.principal)
-        except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
-            return self._build_failure_result(path, error, frame, started)
-        else:
-            return self._build_success_result(path, value, frame, started)
-        return await self.run_pipeline_async(call, path.principal, progress=progress)
+            function = cache.async_functions[name]
+        except KeyError:
+            function = cache.build_function(name, is_async=True)
+        return function.run(call, arguments)
 
-    def _build_success_result(self, path: FastPath, value: object, frame: Frame, started: float) -> ToolResult:
-        decision: Any = path.decision
-        result = ToolResult(
-            frame[CALL].tool_call_id, decision.tool, decision.agent, _OK, value, None, None,
-            (self._monotonic() - started) * 1000, 1, (), False, decision, None, path.max_result_size,
-        )  # fmt: skip
-        if path.notifies_after:
-            self.runtime.hooks.notify_after_call(frame[CALL], path.tool, result)
+    def _bind_async_runner(
+        self, function: FastFunction
+    ) -> Callable[[ToolCall, Arguments], Coroutine[Any, Any, ToolResult]]:
+        """Return what runs one awaited call on the fast path; the pipeline takes over where that gives it up."""
+        path, monotonic, notify = function.path, self._monotonic, self._notify_after_call
+        scope, decision, max_size, is_observed = path.scope, path.decision, path.max_result_size, path.notifies_after
+        tool, agent = path.name, path.principal.agent
+
+        async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
+            started = monotonic()
+            frame = [scope, arguments, None, call, False]
+            try:
+                value = await function(arguments, frame)
+            except FastPathMiss as miss:
+                progress = self._leave_fast_path(path, miss, call, is_async=True)
+            except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
+                return self._build_failure_result(path, error, frame, started)
+            else:
+                result = ToolResult(
+                    frame[CALL].tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
+                    (), False, decision, None, max_size,
+                )  # fmt: skip
+                return notify(path, frame[CALL], result) if is_observed else result
+            return await self.run_pipeline_async(call, path.principal, progress=progress)
+
+        return run
+
+    def _leave_fast_path(
+        self, path: FastPath, miss: FastPathMiss, call: ToolCall, *, is_async: bool
+    ) -> CallProgress | None:
+        """Return the progress of a call that goes on in the pipeline; the next one has a function for a new state."""
+        if path.state is not self.access_store.state:
+            self.get_fast_cache(path.principal).build_function(path.name, is_async=is_async)
+        return miss.make_progress(call, path.principal)
+
+    def _notify_after_call(self, path: FastPath, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return *result*, once the hooks have seen it that observe it."""
+        self.runtime.hooks.notify_after_call(call, path.tool, result)
         return result
 
     def _build_failure_result(

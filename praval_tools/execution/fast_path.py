@@ -66,6 +66,8 @@ class FastFunction(Protocol):
     """
 
     path: FastPath
+    run: Callable[[ToolCall, dict[str, Any]], Any]
+    """Runs a call with these arguments and returns its result; set by the executor, awaited where the tool is async."""
 
     def __call__(self, arguments: dict[str, Any], frame: Frame | None) -> Any:
         """Run one call; an awaitable, where the tool is async."""

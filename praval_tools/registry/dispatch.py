@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import InvalidNameError
 from praval_tools.execution.batch import run_batch, run_batch_async
-from praval_tools.execution.context import get_current_principal
+from praval_tools.execution.context import SCOPE, Frame, current_frame, get_current_principal
 from praval_tools.execution.deps import take_deps, use_deps
 from praval_tools.execution.executor import Executor, FastFunctionCache, get_value
 from praval_tools.execution.results import build_no_agent_result
@@ -22,6 +22,8 @@ from praval_tools.registry.toolset import Toolset, get_fast_cache
 from praval_tools.tools.call import ToolCall, ToolResult
 
 _MAX_TOOLSETS: Final = 16_384
+_NOBODY: Final = ()
+"""The chain of an agent that calls for itself; the empty tuple is one object."""
 
 
 class CallDispatcher:
@@ -81,10 +83,15 @@ class CallDispatcher:
     def execute(self, request: ToolCall | str, name: str = "", arguments: object = None) -> ToolResult:
         """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""
         if isinstance(request, ToolCall):
-            caller = self._find_caller(request)
-            if isinstance(caller, FastFunctionCache):
-                return self._executor.execute(request, caller)
-            return self._executor.run_pipeline(request, None, caller)
+            agent, frame = request.agent, current_frame.get()
+            if type(agent) is str and request.on_behalf_of is _NOBODY and (frame is None or not _is_delegated(frame)):
+                caller = self._callers_by_name.get(agent)
+                if caller is not None:
+                    return self._executor.execute(request, caller)
+            resolved = self._resolve_caller(request)
+            if isinstance(resolved, ToolResult):
+                return self._executor.run_pipeline(request, None, resolved)
+            return self._executor.execute(*resolved)
         principal = get_current_principal()
         call = _make_call(principal, request, name, arguments)
         return self._executor.execute(call, self._find_fast_cache(principal))
@@ -94,10 +101,15 @@ class CallDispatcher:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a call from async code."""
         if isinstance(request, ToolCall):
-            caller = self._find_caller(request)
-            if isinstance(caller, FastFunctionCache):
-                return self._executor.aexecute(request, caller)
-            return self._executor.run_pipeline_async(request, None, caller)
+            agent, frame = request.agent, current_frame.get()
+            if type(agent) is str and request.on_behalf_of is _NOBODY and (frame is None or not _is_delegated(frame)):
+                caller = self._callers_by_name.get(agent)
+                if caller is not None:
+                    return self._executor.aexecute(request, caller)
+            resolved = self._resolve_caller(request)
+            if isinstance(resolved, ToolResult):
+                return self._executor.run_pipeline_async(request, None, resolved)
+            return self._executor.aexecute(*resolved)
         principal = get_current_principal()
         call = _make_call(principal, request, name, arguments)
         return self._executor.aexecute(call, self._find_fast_cache(principal))
@@ -155,22 +167,26 @@ class CallDispatcher:
     def _find_fast_cache(self, principal: Principal | None) -> FastFunctionCache | None:
         return None if principal is None else self._executor.get_fast_cache(principal)
 
-    def _find_caller(self, call: ToolCall) -> FastFunctionCache | ToolResult:
-        """Return the fast functions of the principal that makes a call; a result where the call names no agent."""
-        agent, running = call.agent, get_current_principal()
-        if agent is None:
+    def _resolve_caller(self, call: ToolCall) -> tuple[ToolCall, FastFunctionCache] | ToolResult:
+        """Return a call as its principal makes it, whoever it names, and the fast functions of that; else why not."""
+        if call.agent is None:
             return build_no_agent_result(call)
-        is_plain = type(agent) is str and not call.on_behalf_of and (running is None or running.delegation is None)
-        caller = self._callers_by_name.get(agent) if is_plain else None
-        if caller is None:
-            try:
-                principal = resolve_principal(self.get_principal(agent), call.on_behalf_of, running)
-            except InvalidNameError as error:
-                return build_no_agent_result(call, str(error))
-            caller = get_fast_cache(self.get_toolset(principal))
-            if is_plain:
-                self._callers_by_name[agent] = caller
-        return caller
+        try:
+            running = get_current_principal()
+            principal = resolve_principal(self.get_principal(call.agent), call.on_behalf_of, running)
+        except InvalidNameError as error:
+            return build_no_agent_result(call, str(error))
+        caller = get_fast_cache(self.get_toolset(principal))
+        if call.agent == caller.agent and call.on_behalf_of == caller.chain:
+            if principal.delegation is None:
+                self._callers_by_name[caller.agent] = caller
+            return call, caller
+        return replace(call, agent=caller.agent, on_behalf_of=caller.chain), caller
+
+
+def _is_delegated(frame: Frame) -> bool:
+    principal: Principal | None = frame[SCOPE].principal
+    return principal is not None and principal.delegation is not None
 
 
 def _make_call(principal: Principal | None, call_id: str, name: str, arguments: object) -> ToolCall:
