@@ -229,7 +229,7 @@ class Executor:
             function = cache.sync_functions[name]
         except KeyError:
             function = cache.build_function(name)
-        return function.run(call, arguments)
+        return function.run(call, arguments)  # type: ignore[no-any-return]
 
     def _bind_runner(self, function: FastFunction) -> Callable[[ToolCall, Arguments], ToolResult]:
         """Return what runs one call on the fast path; the pipeline takes over where that gives it up."""
@@ -239,7 +239,7 @@ class Executor:
 
         def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame = [scope, arguments, None, call, False]
+            frame: Frame = [scope, arguments, None, call, False]
             try:
                 value = function(arguments, frame)
             except FastPathMiss as miss:
@@ -247,11 +247,12 @@ class Executor:
             except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
                 return self._build_failure_result(path, error, frame, started)
             else:
+                ended: ToolCall = frame[CALL]  # with its id, where something needed one
                 result = ToolResult(
-                    frame[CALL].tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
+                    ended.tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
                     (), False, decision, None, max_size,
                 )  # fmt: skip
-                return notify(path, frame[CALL], result) if is_observed else result
+                return notify(path, ended, result) if is_observed else result
             return self.run_pipeline(call, path.principal, progress=progress)
 
         return run
@@ -269,7 +270,7 @@ class Executor:
             function = cache.async_functions[name]
         except KeyError:
             function = cache.build_function(name, is_async=True)
-        return function.run(call, arguments)
+        return function.run(call, arguments)  # type: ignore[no-any-return]
 
     def _bind_async_runner(
         self, function: FastFunction
@@ -281,7 +282,7 @@ class Executor:
 
         async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame = [scope, arguments, None, call, False]
+            frame: Frame = [scope, arguments, None, call, False]
             try:
                 value = await function(arguments, frame)
             except FastPathMiss as miss:
@@ -289,11 +290,12 @@ class Executor:
             except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
                 return self._build_failure_result(path, error, frame, started)
             else:
+                ended: ToolCall = frame[CALL]  # with its id, where something needed one
                 result = ToolResult(
-                    frame[CALL].tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
+                    ended.tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
                     (), False, decision, None, max_size,
                 )  # fmt: skip
-                return notify(path, frame[CALL], result) if is_observed else result
+                return notify(path, ended, result) if is_observed else result
             return await self.run_pipeline_async(call, path.principal, progress=progress)
 
         return run

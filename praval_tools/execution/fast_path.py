@@ -10,6 +10,7 @@ every call that was admitted before.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from types import coroutine
@@ -102,7 +103,7 @@ class FastPathMiss(Exception):
 
 
 _TEMPLATE = """\
-def make(store, state, counter, scope, principal, finish, observe, resume, begin, give_up, release):
+def make(store, state, counter, scope, principal, finish, observe, resume, review, begin, give_up, release):
     enter, leave = counter.append, counter.pop
     {ASYNC}def fast(arguments, frame):
         {PREPARE}
@@ -110,9 +111,9 @@ def make(store, state, counter, scope, principal, finish, observe, resume, begin
         try:
             if outer is not None and outer[0].principal is not principal and not may_call_as(principal, outer[0]):
                 raise FastPathMiss
-            {BEGIN}
+            {REVIEW}
             {CHECKS}
-            {BEGIN_UNREVIEWED}
+            {BEGIN}
             running = [scope, arguments, None, None, False] if frame is None else frame
             if outer is not None: running[2] = find_active_frame(outer)
             token = None
@@ -207,17 +208,20 @@ def _compile_factory(
     body, is_async = implementation.compiled.fast_path_code, implementation.signature.is_async
     checks = "\n".join(body.lines).replace("return MISS", "raise FastPathMiss")
     checks_as_agent = f"running[4] = True\n{checks}\nrunning[4] = False" if implementation.runs_user_code else ""
-    wait, begin = "await " if is_async else "", "started_call = begin(arguments, frame, places)"
+    wait = "await " if is_async else ""
+    review = "if store.state is not state: raise FastPathMiss\n" if has_steps else ""
+    if has_review:
+        review += "arguments = arguments.copy()" if body.shown else "arguments, shown = review(arguments)"
     prepare = f"if frame is None: return {wait}observe(fast, arguments)\n" if is_observed else ""
     source = _fill_template(
         ASYNC="async " if is_async else "",
         AWAIT=wait,
         PREPARE=prepare + ("places = []\n" if has_steps else "") + ("is_left = False" if is_async else ""),
-        BEGIN=f"{begin}\narguments = started_call.reviewed_arguments" if has_review else "",
-        BEGIN_UNREVIEWED=begin if has_steps and not has_review else "",
+        REVIEW=review,
+        BEGIN=f"begin(arguments, {body.shown or 'shown' if has_review else None}, frame, places)" if has_steps else "",
         CHECKS="" if checks_as_agent else checks,
         CHECKS_AS_AGENT=checks_as_agent,
-        MISS="give_up(started_call, places)" if has_steps else "FastPathMiss",
+        MISS="give_up(arguments, places)" if has_steps else "FastPathMiss",
         RUN=(_RUN_ASYNC if is_async else _RUN).format(call=body.call, name=implementation.name),
         CANCELLED=_CANCELLED if is_async else "",
         RESET=_RESET_ASYNC if is_async else _RESET,
@@ -315,6 +319,7 @@ def build_fast_function(
             and the arguments. Where the tool is async, it is awaited.
     """
     tool, store, limits, hooks = path.tool, runtime.access_store, runtime.limits, runtime.hooks
+    registry = runtime.registry
     if tool is None:
         raise AssertionError("a fast path without a tool has no function")
     implementation, principal = tool.implementation, path.principal
@@ -324,33 +329,40 @@ def build_fast_function(
         implementation, has_steps=has_review or bool(usages), has_review=has_review, is_observed=path.notifies_after
     )
 
-    def begin(arguments: dict[str, Any], frame: Frame | None, places: list[LimitPlace]) -> StartedCall:
-        started_call, shown = StartedCall(implementation), arguments
-        call: ToolCall | None = None if frame is None else frame[CALL]
-        if has_review:
-            started_call.reviewed_arguments, shown = implementation.copy_for_review(arguments)
-            if started_call.reviewed_arguments is None:
-                raise FastPathMiss
-        if policies:
-            answers = ask_policies(runtime.registry, policies, principal, tool, shown)
-            started_call.policy_answers = answers
-            if answers.refusal is not None or answers.approval is not None:
-                raise FastPathMiss(started_call)
-        if usages and limits.acquire(usages, None if call is None else call.run_id, places):
-            raise FastPathMiss(started_call)
-        if hooks.before:
-            hooks.notify_before_call(call or path.make_call(started_call.reviewed_arguments), tool, shown)
-            started_call.before_hooks_called = True
-        return started_call
+    allowed = PolicyAnswers(tool, policies, None, None) if policies else None
+    copy_arguments = dict.copy if implementation.compiled.fast_path_code.shown else copy.deepcopy
 
-    def give_up(started_call: StartedCall, places: list[LimitPlace]) -> FastPathMiss:
+    def start(arguments: dict[str, Any], answers: PolicyAnswers | None, *, has_notified: bool = False) -> StartedCall:
+        return StartedCall(implementation, arguments if has_review else None, answers, has_notified)
+
+    def review(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        copied, shown = implementation.copy_for_review(arguments)
+        if copied is None:
+            raise FastPathMiss
+        return copied, shown
+
+    def begin(
+        arguments: dict[str, Any], shown: dict[str, Any], frame: Frame | None, places: list[LimitPlace]
+    ) -> None:
+        call: ToolCall | None = None if frame is None else frame[CALL]
+        if policies:
+            answers = ask_policies(registry, policies, principal, tool, shown, copy_arguments=copy_arguments)
+            if answers.refusal is not None or answers.approval is not None:
+                raise FastPathMiss(start(arguments, answers))
+        if usages and limits.acquire(usages, None if call is None else call.run_id, places):
+            raise FastPathMiss(start(arguments, allowed))
+        if hooks.before:
+            hooks.notify_before_call(call or path.make_call(arguments), tool, shown)
+
+    def give_up(arguments: dict[str, Any], places: list[LimitPlace]) -> FastPathMiss:
         limits.cancel(places)  # the pipeline acquires them again
-        return FastPathMiss(started_call)
+        return FastPathMiss(start(arguments, allowed, has_notified=bool(hooks.before)))
 
     resume = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
     counter = runtime.in_flight.get_counter(principal.members, path.name)
     function: FastFunction = make(
-        store, path.state, counter, path.scope, principal, finish, observe, resume, begin, give_up, limits.release
-    )
+        store, path.state, counter, path.scope, principal, finish, observe, resume, review, begin, give_up,
+        limits.release,
+    )  # fmt: skip
     function.path = path
     return function

@@ -5,18 +5,20 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from typing import TypeAlias
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import RegisteredPolicy
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.execution.progress import PolicyAnswers
 from praval_tools.names import describe_error, shorten_repr
-from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.decision import Ask, Decision, Deny
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
+
+ArgumentsCopier: TypeAlias = Callable[[dict[str, object]], dict[str, object]]
 
 
 def render_for_review(tool: AnyTool, bound: BoundArguments, agent: str | None) -> Arguments | Decision:
@@ -31,18 +33,19 @@ def render_for_review(tool: AnyTool, bound: BoundArguments, agent: str | None) -
 
 def ask_policies(
     registry: object, policies: tuple[RegisteredPolicy, ...], principal: Principal | None, tool: AnyTool,
-    arguments: dict[str, object],
+    arguments: dict[str, object], *, copy_arguments: ArgumentsCopier = copy.deepcopy,
 ) -> PolicyAnswers:  # fmt: skip
     """
     Ask every policy about the repaired arguments, for the agent that calls and for each of those for whom it acts.
 
     The first refusal ends it, so that no delegation leads around a policy; else the last `Ask` counts.
+    Each of them is shown a copy of its own, made by *copy_arguments* while it runs.
     """
     approval: Ask | None = None
     caller, members = (None, (None,)) if principal is None else (principal.agent, principal.members)
     for policy in policies:
         for agent in members:
-            answer = _check_policy(registry, policy, agent, principal, tool, arguments)
+            answer = _check_policy(registry, policy, agent, principal, tool, arguments, copy_arguments)
             if answer is None:
                 continue
             if isinstance(answer, Deny):
@@ -79,13 +82,12 @@ def takes_principal(check: Callable[..., object]) -> bool:
 
 def _check_policy(
     registry: object, policy: RegisteredPolicy, agent: str | None, principal: Principal | None, tool: AnyTool,
-    arguments: dict[str, object],
+    arguments: dict[str, object], copy_arguments: ArgumentsCopier,
 ) -> Deny | Ask | None:  # fmt: skip
     """Ask one policy about one agent, in its own name; an unclear answer refuses."""
     try:
         with activate_frame(make_frame(FrameScope(registry, None, policy.name))):
-            is_flat = SCALAR_TYPES.issuperset(map(type, arguments.values()))
-            shown = arguments.copy() if is_flat else copy.deepcopy(arguments)
+            shown = copy_arguments(arguments)
             if policy.takes_principal:
                 answer = policy.check(agent, tool, shown, principal=principal)
             else:

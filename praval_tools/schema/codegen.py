@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, NewType
 import msgspec
 
 from praval_tools.schema.constraints import read_constraints
-from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
+from praval_tools.schema.json_values import INT_LIMIT, SCALAR_TYPES, find_scalar_problem, is_utf8_encodable
 from praval_tools.schema.signature import Parameter, Signature
 from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_union
@@ -55,11 +55,13 @@ class FastPathBody(msgspec.Struct, frozen=True):
         lines: Statements that read the dict `arguments` and assign locals, or `return MISS`.
         call: The call of `function` with those locals, and with `context` where the tool takes one.
         namespace: What the lines refer to, besides `arguments`, `function`, `context` and `MISS`.
+        shown: A dict of all that the function will get, by name; empty where its locals hold more than scalars.
     """
 
     lines: tuple[str, ...]
     call: str
     namespace: dict[str, Any]
+    shown: str = ""
 
 
 def generate_fast_path_body(signature: Signature, get_decoder: DecoderGetter, *, by_name: bool) -> FastPathBody:
@@ -83,7 +85,20 @@ def generate_fast_path_body(signature: Signature, get_decoder: DecoderGetter, *,
         lines += _emit_extra(normal, extra, signature, namespace, get_decoder)
     for index, parameter in enumerate(normal):
         lines += _emit_argument(index, parameter, namespace, get_decoder)
-    return FastPathBody(tuple(lines), _format_call(signature, by_name), namespace)
+    shown = "" if extra is not None or not all(map(_takes_only_scalars, normal)) else _format_dict(normal)
+    return FastPathBody(tuple(lines), _format_call(signature, by_name), namespace, shown)
+
+
+def _takes_only_scalars(parameter: Parameter) -> bool:
+    """Tell whether all that a parameter gets, its default too, is a JSON scalar that has an inline check."""
+    hint, default = _strip_neutral_wrappers(parameter.hint), parameter.default
+    if not _has_inline_check(hint) and _get_inline_optional(hint) is None:
+        return False
+    return default is NOTHING or (type(default) in SCALAR_TYPES and not find_scalar_problem(default))
+
+
+def _format_dict(normal: Sequence[Parameter]) -> str:
+    return f"{{{', '.join(f'{parameter.name!r}: a{index}' for index, parameter in enumerate(normal))}}}"
 
 
 def _emit_required(normal: Sequence[Parameter]) -> Iterator[str]:

@@ -138,4 +138,5 @@ def encode(value: object) -> Any:
     Raises:
         Unencodable: Something in it has no JSON form; naming its type and place.
     """
-    return Encoder().encode_value(value)
+    encode_scalar = SCALAR_ENCODE_HOOKS.get(type(value))
+    return Encoder().encode_value(value) if encode_scalar is None else encode_scalar(value)

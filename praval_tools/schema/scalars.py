@@ -119,6 +119,8 @@ def _encode_integer(value: object) -> int:
 
 
 def _encode_number(value: object) -> float:
+    if type(value) is float and value - value == 0:  # finite, as nearly all are
+        return value
     if isinstance(value, float):
         number = float.__float__(value)
         if not math.isfinite(number):

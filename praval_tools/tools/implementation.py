@@ -332,13 +332,8 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     def copy_for_review(self, raw: Arguments) -> tuple[Arguments | None, Arguments]:
         """Return a copy of arguments that match exactly, None for others, and what policies are shown of it."""
-        copied: Arguments = raw.copy()
-        values = self.bind_exact_match(copied)
-        if values is not MISS and self._is_shown_as_given(copied, values):
-            return copied, copied
-        if values is MISS or (exact := self.copy_exact_match(raw)) is None:
-            return None, raw
-        return exact, self.render_for_review(self.bind_coerced(exact, ()))
+        exact = self.copy_exact_match(raw)
+        return (None, raw) if exact is None else (exact, self.render_for_review(self.bind_coerced(exact, ())))
 
     def _is_shown_as_given(self, given: Arguments, values: Arguments) -> bool:
         """Tell whether every parameter is given as a plain value, which is its own JSON."""

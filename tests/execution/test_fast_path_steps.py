@@ -187,3 +187,71 @@ class TestSteps:
         outcomes = [registry.execute(str(number), "two", {"x": 1, "y": 2}).outcome for number in range(3)]
 
         assert [Outcome.OK, Outcome.OK, Outcome.LIMITED] == outcomes
+
+
+class TestChangesBeforeACall:
+    """Steps that were removed, or added, before a call was requested."""
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_removed_policy_is_not_asked(self, is_async: bool) -> None:
+        """A policy that was removed before a call was requested hears nothing of it."""
+        registry, asked, ann = registry_with_add(is_async=is_async)
+        remove = registry.add_policy(lambda agent, tool, arguments: asked.append(arguments), name="guard")
+        call_add(ann, is_async=is_async)
+
+        remove()
+        call_add(ann, is_async=is_async)
+
+        assert [{"x": 1}] == asked
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_hooks_are_those_of_the_request(self, is_async: bool) -> None:
+        """A before-call hook is notified of each call that was requested while it was there, and of no other."""
+        registry, seen_by, ann = registry_with_add(is_async=is_async)
+
+        def hooks(*names: str) -> CallHooks:
+            return CallHooks(before=tuple(lambda name=name, **_: seen_by.append(name) for name in names))
+
+        for present in (("first",), ("second",), ("second", "third"), ()):
+            get_runtime(registry).install_hooks(hooks(*present))
+            call_add(ann, is_async=is_async)
+
+        assert ["first", "second", "second", "third"] == seen_by
+
+    def test_policies_are_shown_what_the_tool_gets(self) -> None:
+        """Widened numbers and defaults are shown as the function gets them; to change them changes nothing."""
+        registry, shown, got = ToolRegistry(), [], []
+
+        @tool("scale", description="Scale it.", owned_by="ann", registry=registry)
+        def scale(x: float, by: float | None = None, unit: str = "m") -> None:
+            got.append((x, by, unit))
+
+        Agent("ann", registry=registry)
+        for name in ("first", "second"):
+            registry.add_policy(
+                lambda agent, tool, arguments: shown.append(repr(arguments)) or arguments.clear(), name=name
+            )
+
+        registry.agent("ann").call("scale", x=2)
+
+        assert ["{'x': 2.0, 'by': None, 'unit': 'm'}"] * 2 == shown
+        assert [(2.0, None, "m")] == got
+
+
+def registry_with_add(*, is_async: bool) -> tuple[ToolRegistry, list[Any], Agent]:
+    """Return a registry with one tool of `ann`, an empty log, and the agent."""
+
+    def add(x: int) -> int:
+        return x
+
+    registry = ToolRegistry()
+    tool("add", description="Add.", owned_by="ann", registry=registry)(later(add) if is_async else add)
+    return registry, [], Agent("ann", registry=registry)
+
+
+def call_add(ann: Agent, *, is_async: bool) -> None:
+    """Call the tool once."""
+    if is_async:
+        asyncio.run(ann.acall("add", x=1))
+    else:
+        ann.call("add", x=1)
