@@ -190,8 +190,8 @@ _MISSED: Final = """
   To look for `deps=` and for arguments by position takes 0.9.
 - A call of a `BoundTool` costs 6.7 × before its `__call__`, which takes any keywords, does anything;
   what happens behind it is what `toolset.call` does.
-- With a policy, the policy's own frame costs 13, what it is shown of the arguments 15, and asking it 21 × bare;
-  a hook is notified of the call and its result in copies of its own, and both have to be made as objects first.
+- An after-call hook is notified of the call and its result in copies of its own, and both have to be made as objects
+  first.
 - pydantic-core's bare validator only validates, below pydantic's public interface;
   by its `TypeAdapter` the two cost the same.
 - `registry.aexecute` looks the agent up, makes the call its own and a result object around the same call.
