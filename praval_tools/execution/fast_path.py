@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import coroutine
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
 from praval_tools.execution.event_loops import is_self_cancelled, make_deadline_resumer
 from praval_tools.execution.failures import CallCancelledError
-from praval_tools.execution.limits import LimitPlace
+from praval_tools.execution.limits import LimitPlace, LimitUsage
 from praval_tools.execution.policies import ask_policies
 from praval_tools.execution.progress import CallProgress, PolicyAnswers
 from praval_tools.execution.runtime import Runtime
@@ -318,17 +318,33 @@ def build_fast_function(
         observe: Runs a whole call whose result hooks observe; takes the fast function, which it calls with a frame,
             and the arguments. Where the tool is async, it is awaited.
     """
-    tool, store, limits, hooks = path.tool, runtime.access_store, runtime.limits, runtime.hooks
-    registry = runtime.registry
+    tool, hooks = path.tool, runtime.hooks
     if tool is None:
         raise AssertionError("a fast path without a tool has no function")
-    implementation, principal = tool.implementation, path.principal
-    policies, usages = path.state.policies, limits.list_usages(principal.members, path.name)
-    has_review = bool(policies or hooks.before)
+    usages = runtime.limits.list_usages(path.principal.members, path.name)
+    has_review = bool(path.state.policies or hooks.before)
     make = _get_factory(
-        implementation, has_steps=has_review or bool(usages), has_review=has_review, is_observed=path.notifies_after
-    )
+        tool.implementation, has_steps=has_review or bool(usages), has_review=has_review,
+        is_observed=path.notifies_after,
+    )  # fmt: skip
+    review, begin, give_up = _build_steps(runtime, path, tool, usages)
+    resume = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
+    counter = runtime.in_flight.get_counter(path.principal.members, path.name)
+    function: FastFunction = make(
+        runtime.access_store, path.state, counter, path.scope, path.principal, finish, observe, resume, review, begin,
+        give_up, runtime.limits.release,
+    )  # fmt: skip
+    function.path = path
+    return function
 
+
+def _build_steps(
+    runtime: Runtime, path: FastPath, tool: AnyTool, usages: Sequence[LimitUsage]
+) -> tuple[Callable[..., object], Callable[..., None], Callable[..., FastPathMiss]]:
+    """Return what a fast function does before it enters the tool: copy arguments for review, ask, and give up."""
+    implementation, principal, policies = tool.implementation, path.principal, path.state.policies
+    registry, limits, hooks = runtime.registry, runtime.limits, runtime.hooks
+    has_review = bool(policies or hooks.before)
     allowed = PolicyAnswers(tool, policies, None, None) if policies else None
     copy_arguments = dict.copy if implementation.compiled.fast_path_code.shown else copy.deepcopy
 
@@ -358,11 +374,4 @@ def build_fast_function(
         limits.cancel(places)  # the pipeline acquires them again
         return FastPathMiss(start(arguments, allowed, has_notified=bool(hooks.before)))
 
-    resume = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
-    counter = runtime.in_flight.get_counter(principal.members, path.name)
-    function: FastFunction = make(
-        store, path.state, counter, path.scope, principal, finish, observe, resume, review, begin, give_up,
-        limits.release,
-    )  # fmt: skip
-    function.path = path
-    return function
+    return review, begin, give_up
