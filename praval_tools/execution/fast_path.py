@@ -31,6 +31,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.call import ToolCall
+from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.frames import DONE, Work
 from praval_tools.tools.implementation import ToolImplementation
@@ -348,17 +349,17 @@ def _build_steps(
     allowed = PolicyAnswers(tool, policies, None, None) if policies else None
     copy_arguments = dict.copy if implementation.compiled.fast_path_code.shown else copy.deepcopy
 
-    def start(arguments: dict[str, Any], answers: PolicyAnswers | None, *, has_notified: bool = False) -> StartedCall:
+    def start(arguments: Arguments, answers: PolicyAnswers | None, *, has_notified: bool = False) -> StartedCall:
         return StartedCall(implementation, arguments if has_review else None, answers, has_notified)
 
-    def review(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def review(arguments: Arguments) -> tuple[Arguments, Arguments]:
         copied, shown = implementation.copy_for_review(arguments)
         if copied is None:
             raise FastPathMiss
         return copied, shown
 
     def begin(
-        arguments: dict[str, Any], shown: dict[str, Any], frame: Frame | None, places: list[LimitPlace]
+        arguments: Arguments, shown: Arguments, frame: Frame | None, places: list[LimitPlace]
     ) -> None:
         call: ToolCall | None = None if frame is None else frame[CALL]
         if policies:
@@ -370,7 +371,7 @@ def _build_steps(
         if hooks.before:
             hooks.notify_before_call(call or path.make_call(arguments), tool, shown)
 
-    def give_up(arguments: dict[str, Any], places: list[LimitPlace]) -> FastPathMiss:
+    def give_up(arguments: Arguments, places: list[LimitPlace]) -> FastPathMiss:
         limits.cancel(places)  # the pipeline acquires them again
         return FastPathMiss(start(arguments, allowed, has_notified=bool(hooks.before)))
 
