@@ -21,7 +21,7 @@ from clocks import HandClock
 from hypothesis import HealthCheck, settings
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
-from praval_tools.runs.fast_recording import JournaledFastPaths
+from praval_tools.runs.call_plans import CallPlan
 
 # another one at every run, and the same one in all processes of a run, so that they name the cases of tests alike
 os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
@@ -69,9 +69,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(params=[True, None], ids=["fast", "full"])
 def recording_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record journaled calls on the fast path, then through the full pipeline."""
+    """Run journaled calls on the fast path, then by the steps of the pipeline."""
     if request.param is None:
-        monkeypatch.setattr(JournaledFastPaths, "find_fast_call", lambda *_, **__: None)
+        monkeypatch.setattr(CallPlan, "build_fast_run", lambda *_: None)
 
 
 @pytest.fixture

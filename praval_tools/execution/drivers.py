@@ -10,7 +10,6 @@ from praval_tools.execution.effects import (
     AppendToJournal,
     CallEffect,
     RequestApproval,
-    RunFastFunction,
     RunTool,
     Sleep,
     WaitForCall,
@@ -62,8 +61,6 @@ def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
     """Do what the pipeline waits for, and return its answer."""
     if isinstance(step, AppendToJournal):
         return step.store.append([step.item])[0]
-    if isinstance(step, RunFastFunction):
-        return step.fast_function(step.arguments, step.frame)
     if isinstance(step, RunTool):
         return _run_tool(runtime, step)
     if isinstance(step, RequestApproval):
@@ -85,8 +82,6 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
             try:
                 if isinstance(step, AppendToJournal):
                     answer = (await step.store.aappend((step.item,)))[0]
-                elif isinstance(step, RunFastFunction):
-                    answer = await step.fast_function(step.arguments, step.frame)
                 elif isinstance(step, RunTool):
                     answer = await (
                         _run_async_tool(runtime, step) if step.tool.is_async else _run_sync_tool_async(runtime, step)
@@ -283,7 +278,7 @@ async def _run_async_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
     import asyncio
 
     started, seconds = runtime.clock.monotonic(), runtime.get_timeout(run.tool)
-    run_with_deadline = make_deadline_runner(seconds)
+    run_with_deadline = None if run.fast_function is not None else make_deadline_runner(seconds)  # it has its own
     try:
         work = run.run_async()
         value = await (work if run_with_deadline is None else run_with_deadline(work))
@@ -294,6 +289,8 @@ async def _run_async_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
         return _build_timeout_result(run, seconds)
     except ExclusiveTimeoutError as error:
         return _build_limited_result(run, error)
+    except CallCancelledError:
+        return build_run_cancelled_result(run, started)
     except asyncio.CancelledError:
         if not is_self_cancelled():
             raise

@@ -40,7 +40,8 @@ class RunTool(msgspec.Struct, eq=False):
 
     *spent_grants* are the limited grants that it has spent already; *stored_grants* are those whose use the
     journal's store has counted, whatever is left of them there for other calls. *idempotency_key* is that of a
-    recorded run; elsewhere the key is computed where the tool asks for it.
+    recorded run; elsewhere the key is computed where the tool asks for it. *fast_function*, where there is one, admits
+    the call and runs it, in place of the steps here.
     """
 
     runtime: Runtime
@@ -58,8 +59,11 @@ class RunTool(msgspec.Struct, eq=False):
     abandoned: bool = False
     job: Job | None = None
     idempotency_key: str = ""
+    fast_function: Callable[[dict[str, Any], Frame], Any] | None = None
 
     def __post_init__(self) -> None:
+        if self.frame is not None:
+            return
         actor = OPERATOR if self.principal is None else self.principal.agent
         scope = FrameScope(self.runtime.registry, self.principal, actor, self.tool.name)
         self.frame = make_frame(scope, self.bound_arguments.arguments, self.call)
@@ -169,6 +173,13 @@ class RunTool(msgspec.Struct, eq=False):
 
     def run(self) -> object:
         """Admit and run a sync function in this thread; generators are read to their end."""
+        if self.fast_function is not None:
+            self.attempts += 1  # before, so that no interrupt can hide that it was entered
+            try:
+                return self.fast_function(self.bound_arguments.arguments, self.frame)
+            except StaleDecisionError:
+                self.attempts -= 1
+                raise
         gate = self.runtime.exclusive_gate
         if not self.tool.metadata.concurrency_safe:
             with gate.hold_exclusively(self.frame):
@@ -194,6 +205,13 @@ class RunTool(msgspec.Struct, eq=False):
 
     async def run_async(self) -> object:
         """Admit and await an async function; async generators are read to their end."""
+        if self.fast_function is not None:
+            self.attempts += 1
+            try:
+                return await self.fast_function(self.bound_arguments.arguments, self.frame)
+            except StaleDecisionError:
+                self.attempts -= 1
+                raise
         gate = self.runtime.exclusive_gate
         if not self.tool.metadata.concurrency_safe:
             async with gate.hold_exclusively_async(self.frame):
@@ -218,14 +236,6 @@ class RunTool(msgspec.Struct, eq=False):
         self.admit()
         value = self.tool.implementation.function(**self.build_keywords())
         return await complete_awaited(value, self.tool.name)
-
-
-class RunFastFunction(msgspec.Struct, eq=False):
-    """A call on the fast path; the driver calls *fast_function*, and sends back its value."""
-
-    fast_function: Callable[[dict[str, Any], Frame], Any]
-    arguments: dict[str, Any]
-    frame: Frame
 
 
 class RequestApproval(msgspec.Struct, eq=False):
@@ -273,4 +283,4 @@ class WaitForCall(msgspec.Struct, eq=False):
     call_id: str
 
 
-CallEffect = RunTool | RunFastFunction | RequestApproval | Sleep | AppendToJournal | WaitForCall
+CallEffect = RunTool | RequestApproval | Sleep | AppendToJournal | WaitForCall

@@ -119,10 +119,13 @@ class Executor:
         """Return the fast function for the present state, and whether it may be kept for as long as the state."""
         runtime = self.runtime
         self.access_store.prepare_look()
-        is_temporary = self.access_store.has_open_change or runtime.exclusive_gate.is_closed or type(name) is not str
         path = FastPath(name, principal, self.access_store.state)
-        if runtime.recorder is None and not is_temporary:
+        if runtime.recorder is None and type(name) is str:
             path = find_fast_path(runtime, principal, name)
+        # read after the state: an open change and an exclusive call may end without a new one
+        is_temporary = self.access_store.has_open_change or runtime.exclusive_gate.is_closed or type(name) is not str
+        if is_temporary:
+            path = FastPath(name, principal, path.state)
         finish: Callable[..., object] = partial(self.afinish_call if is_async else self.finish_call, path)
         if path.tool is not None and path.tool.is_async is is_async:
             observe = self._observe_call_async if is_async else self._observe_call

@@ -85,7 +85,7 @@ def restore_execution_error(base: str | None, message: str, error_type: str, too
 
 
 class StaleDecisionError(Exception):
-    """The records that decided are no longer the current ones: decide again."""
+    """The records that decided are no longer the current ones, and the function was not entered: decide again."""
 
 
 class CallCancelledError(Exception):

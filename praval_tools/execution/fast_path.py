@@ -23,7 +23,7 @@ from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
 from praval_tools.execution.event_loops import is_self_cancelled, make_deadline_resumer
-from praval_tools.execution.failures import CallCancelledError
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.limits import LimitPlace, LimitUsage
 from praval_tools.execution.policies import ask_policies
 from praval_tools.execution.progress import CallProgress, PolicyAnswers
@@ -85,7 +85,7 @@ class StartedCall(msgspec.Struct, eq=False):
     before_hooks_called: bool = False
 
 
-class FastPathMiss(Exception):
+class FastPathMiss(StaleDecisionError):
     """The call needs the pipeline, and its function was not entered; *started_call* holds the steps that were taken."""
 
     def __init__(self, started_call: StartedCall | None = None) -> None:

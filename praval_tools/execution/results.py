@@ -10,10 +10,9 @@ from praval_tools.access.records import Principal
 from praval_tools.errors import format_suggestion
 from praval_tools.execution.context import SCOPE
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.event_loops import DeadlineExpiredError
-from praval_tools.execution.failures import CallCancelledError, classify_failure
+from praval_tools.execution.failures import classify_failure
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import has_type, shorten_repr
+from praval_tools.names import shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
@@ -109,21 +108,6 @@ def build_tool_error_result(run: RunTool, error: BaseException, started: float) 
         (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False,
         run.path.decision, error,
     )  # fmt: skip
-
-
-def build_failure_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
-    """Return the result of a call that ended in *error*: a time-out, a cancellation, or an error of the tool."""
-    if has_type(error, DeadlineExpiredError):
-        seconds = run.runtime.get_timeout(run.tool) or 0.0
-        return build_timeout_result(
-            run.call_id, run.tool, run.call.agent, seconds, run.path.decision, repairs=run.bound_arguments.repairs,
-            attempts=run.attempts,
-        )  # fmt: skip
-    return (
-        build_run_cancelled_result(run, started)
-        if has_type(error, CallCancelledError)
-        else build_tool_error_result(run, error, started)
-    )
 
 
 def build_not_run_result(run: RunTool, outcome: Outcome, text: str, code: str) -> ToolResult:

@@ -13,9 +13,9 @@ from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked
 from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.storage.protocol import Item, Record, Status
 from praval_tools.journal.stored_approvals import StoredApproval, StoredApprovals, end_request, to_answer
+from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.call_records import CallRecordBuilder
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter
-from praval_tools.runs.matching import CallMatcher
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest
 
@@ -27,12 +27,12 @@ class ApprovalRecorder:
     Args:
         runtime: The runtime of the registry.
         event_writer: Appends the records to the store.
-        matcher: Knows what is secret in a tool's calls.
+        plans: Know what is secret in a tool's calls.
         redactor: Has the key of the digests.
     """
 
-    def __init__(self, runtime: Runtime, event_writer: EventWriter, matcher: CallMatcher, redactor: Redactor) -> None:
-        self._runtime, self._event_writer, self._matcher = runtime, event_writer, matcher
+    def __init__(self, runtime: Runtime, event_writer: EventWriter, plans: CallPlans, redactor: Redactor) -> None:
+        self._runtime, self._event_writer, self._plans = runtime, event_writer, plans
         self._stored = StoredApprovals(event_writer.store, runtime.clock)
         self._own_requests: dict[str, ApprovalRequest] = {}
         """Those that this process asked, with their secrets, by their ids."""
@@ -74,12 +74,12 @@ class ApprovalRecorder:
         while True:
             known = self._find_stored(request)
             if known is not None and self._is_usable(known, request):
-                yield from self._event_writer.write_end(write_state, item, effect, result.outcome)
+                yield from self._event_writer.append(write_state, item, effect, result.outcome)
                 return replace(result, approval_id=known.asked.id)
             waiting_item = self._stored.build_waiting_item(item, record, request.digest, known)
             if waiting_item is None:
                 continue
-            answer = yield from self._event_writer.write_end(write_state, waiting_item, effect, result.outcome)
+            answer = yield from self._event_writer.append(write_state, waiting_item, effect, result.outcome)
             if answer is None:  # the store failed, and the registry goes on without
                 return replace(result, approval_id=self._runtime.approvals.add_pending(request).id)
             if answer.status is not Status.STALE:
@@ -128,7 +128,7 @@ class ApprovalRecorder:
     def record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> bool:
         """Record an answer before it counts; False where the store failed, and it counts in this process alone."""
         call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
-        plan, own_request = self._matcher.get_redaction_plan(self._matcher.find_tool(call)), None
+        plan, own_request = self._plans.get_redaction_plan(self._plans.find_tool(call)), None
         if request.id in self._own_requests:
             own_request = self._own_requests[request.id]
         try:
@@ -156,7 +156,7 @@ def _build_request_record(builder: CallRecordBuilder, request: ApprovalRequest) 
         **{**builder.build_common_fields(), "id": request.id}, arguments=request.arguments,
         fingerprint=request.fingerprint, risk_level=request.risk_level, reason=request.reason,
         expires=request.expires, chain=request.chain, digest=request.digest,
-        secret_arguments=builder.redaction_plan.find_secret_arguments(request.arguments),
+        secret_arguments=builder.plan.redaction_plan.find_secret_arguments(request.arguments),
     ))  # fmt: skip
 
 

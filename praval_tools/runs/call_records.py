@@ -24,12 +24,12 @@ from praval_tools.journal.events import (
     get_process_name,
 )
 from praval_tools.journal.recorded_decisions import to_recorded_decision
-from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.replay import ReplayQuery
-from praval_tools.journal.storage.protocol import INTENT, Record
+from praval_tools.journal.storage.protocol import Record
 from praval_tools.journal.value_codec import is_plain_json
 from praval_tools.names import has_type, shorten_repr
+from praval_tools.runs.call_plans import CallPlan
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -38,7 +38,7 @@ from praval_tools.tools.decision import Decision
 
 def is_encodable_text(value: object) -> TypeGuard[str]:
     """Tell whether *value* is text that a store takes; a model may send half a surrogate pair, or no text at all."""
-    return type(value) is str and is_utf8_encodable(value)
+    return type(value) is str and (value.isascii() or is_utf8_encodable(value))
 
 
 def with_writable_ids(call: ToolCall) -> ToolCall:
@@ -133,7 +133,7 @@ class CallRecordBuilder(msgspec.Struct):
 
     Args:
         call: The call, with its id and run.
-        redaction_plan: What is secret in it.
+        plan: What it has in common with others of its principal and tool.
         clock: Gives time and ids of the events.
         request: The query that finds the call on replay; None outside runs.
         secrets: The secrets that were in its records up to now.
@@ -143,7 +143,7 @@ class CallRecordBuilder(msgspec.Struct):
     """
 
     call: ToolCall
-    redaction_plan: RedactionPlan
+    plan: CallPlan
     clock: Clock
     request: ReplayQuery | None = None
     secrets: SecretMarkers = NO_SECRETS
@@ -166,12 +166,12 @@ class CallRecordBuilder(msgspec.Struct):
 
     def build_record(self, event: CallEvent, attempt: int | None = None) -> Record:
         """Return the record of *event*, without its secrets, which are replaced in later records of the call, too."""
-        clean_event, self.secrets = self.redaction_plan.redact_event(event, self.secrets)
+        clean_event, self.secrets = self.plan.redaction_plan.redact_event(event, self.secrets)
         return _build_record(cast("CallEvent", clean_event), to_json(clean_event), attempt)
 
     def add_secrets(self, arguments: Mapping[str, object], *, is_validated: bool = True) -> None:
         """Replace the secrets of *arguments* in all later records of the call."""
-        self.secrets = self.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=is_validated)[1]
+        self.secrets = self.plan.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=is_validated)[1]
 
     @property
     def has_exact_names(self) -> bool:
@@ -192,35 +192,39 @@ _END_TYPE: Final = EventType.AGENT_TOOL_RESULT
 _OK: Final = Outcome.OK
 
 
-def build_plain_start_record(
-    clock: Clock, call: ToolCall, arguments: object, decision: DecisionFields, fingerprint: str, *,
-    digest: str = "", given: str = "", principal: str = "", attempt: int = 1, record_attempt: int | None = INTENT,
-) -> Record | None:  # fmt: skip
+def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | None) -> Record | None:
     """Return the record of the start of a call in which nothing is secret or special, if it can be encoded."""
+    call, request, clock, plan = builder.call, builder.request, builder.clock, builder.plan
+    fingerprint = plan.fingerprint if run.tool is plan.tool else run.tool.fingerprint
     body = _CallEventBody(  # in the order of the fields, which is far faster
         v=EVENT_VERSION, type=_START_TYPE, id=clock.new_id(), time=clock.now(), tool_call_id=call.tool_call_id or "",
-        tool_name=call.name, process=get_process_name(), agent=call.agent, run_id=call.run_id, arguments=arguments,
-        decision=decision, chain=call.on_behalf_of, parent_id=call.parent_id, fingerprint=fingerprint, digest=digest,
+        tool_name=call.name, process=get_process_name(), agent=call.agent, run_id=call.run_id,
+        arguments=run.bound_arguments.arguments, decision=to_decision_fields(run.path.decision),
+        chain=call.on_behalf_of, parent_id=call.parent_id, fingerprint=fingerprint,
     )  # fmt: skip
-    if given or principal or attempt != 1:  # rare; as keywords they would cost every call time
-        body.given, body.principal, body.attempt = given, principal, attempt
-    try:
-        return _build_record(body, _ENCODE(body), record_attempt)
-    except _ENCODING_ERRORS:
-        return None
+    if request is not None:
+        body.digest, body.given = request.digest, request.given_digest
+    if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
+        body.principal, body.attempt = builder.principal, run.attempts + 1
+    return _encode_plain_record(body, attempt)
 
 
 def build_plain_end_record(
-    clock: Clock, call: ToolCall, result: ToolResult, value: object, record_attempt: int | None = 1
+    builder: CallRecordBuilder, result: ToolResult, value: object, attempt: int | None
 ) -> Record | None:
     """Return the record of a call that returned *value*, with nothing secret or special, if it can be encoded."""
+    call, clock = builder.call, builder.clock
     body = _ResultEventBody(
         v=EVENT_VERSION, type=_END_TYPE, id=clock.new_id(), time=clock.now(), tool_call_id=call.tool_call_id or "",
         tool_name=call.name, process=get_process_name(), agent=call.agent, run_id=call.run_id, outcome=_OK,
         result=value, error=None, latency_ms=result.latency_ms, attempts=result.attempts,
     )  # fmt: skip
+    return _encode_plain_record(body, attempt)
+
+
+def _encode_plain_record(body: _EventBody, attempt: int | None) -> Record | None:
     try:
-        return _build_record(body, _ENCODE(body), record_attempt)
+        return _build_record(body, _ENCODE(body), attempt)
     except _ENCODING_ERRORS:
         return None
 
@@ -231,13 +235,8 @@ def build_plain_end_record(
 def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | None) -> Record:
     """Return the record of a call whose tool is about to run."""
     arguments, repairs, call = run.bound_arguments.arguments, run.bound_arguments.repairs, builder.call
-    clean, secrets = builder.redaction_plan.redact_arguments(arguments, builder.secrets)
-    is_plain = builder.has_exact_names and not repairs and not call.reason
-    if is_plain and clean is arguments and not secrets and is_plain_json(arguments):
-        record = build_plain_start_record(
-            builder.clock, call, arguments, to_decision_fields(run.path.decision), run.tool.fingerprint,
-            **builder.digest_fields, principal=builder.principal, attempt=run.attempts + 1, record_attempt=attempt,
-        )  # fmt: skip
+    if builder.has_exact_names and not repairs and not call.reason and _is_plain(builder, arguments):
+        record = build_plain_start_record(builder, run, attempt)
         if record is not None:
             return record
     event = AgentToolCall(
@@ -247,6 +246,17 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         repairs=repairs,
     )  # fmt: skip
     return builder.build_record(event, attempt)
+
+
+def _is_plain(builder: CallRecordBuilder, arguments: Mapping[str, object]) -> bool:
+    """Tell whether *arguments* are JSON in which nothing is secret."""
+    request = builder.request
+    if builder.secrets or not is_plain_json(arguments):
+        return False
+    if request is not None and request.arguments is arguments:  # redacted for the query, which replaced nothing
+        return True
+    clean, secrets = builder.plan.redaction_plan.redact_arguments(arguments)
+    return clean is arguments and not secrets
 
 
 _decision_cache: dict[int, tuple[Decision, DecisionFields]] = {}
@@ -273,11 +283,11 @@ def build_end_record(
     if (
         builder.has_exact_names
         and result.outcome is Outcome.OK
-        and builder.redaction_plan.redact_result(value, builder.secrets) is value
+        and builder.plan.redaction_plan.redact_result(value, builder.secrets) is value
         and not builder.secrets
         and is_plain_json(value)
     ):
-        record = build_plain_end_record(builder.clock, builder.call, result, value, attempt)
+        record = build_plain_end_record(builder, result, value, attempt)
         if record is not None:
             return record
     error = result.exception if result.outcome is Outcome.TOOL_ERROR else None

@@ -12,18 +12,12 @@ from praval_tools.execution.failures import get_error_type_name
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay import FINAL_OUTCOMES
-from praval_tools.journal.storage.protocol import INTENT, Item, Status
+from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status
 from praval_tools.journal.stored_approvals import is_answer_used, use_answer
 from praval_tools.names import describe_error, has_type
 from praval_tools.runs import call_records
 from praval_tools.runs.approval_recording import ApprovalRecorder
-from praval_tools.runs.event_writer import (
-    AppendOutcome,
-    CallSteps,
-    CallWriteState,
-    EventWriter,
-    warn_of_lost_result,
-)
+from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, warn_of_lost_result
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import Outcome, ToolResult
@@ -68,34 +62,26 @@ class CallWriter:
             return True
         item = Item((record,), run.state.revision, tuple(sorted(unspent)))
         item = item if write_state.approval_id is None else use_answer(item, write_state.approval_id)
-        return (yield from self.append_start(write_state, run, item, unspent))
-
-    def append_start(
-        self, write_state: CallWriteState, run: RunTool, item: Item, unspent: frozenset[str] = frozenset(),
-        append_outcome: AppendOutcome = None,
-    ) -> CallSteps[bool]:  # fmt: skip
-        """
-        Append the start, unless an earlier append of it had an *append_outcome*.
-
-        Returns:
-            Whether the tool may run; False where the decision is out of date and has to be taken again.
-        """
         try:
-            answer = yield from self._event_writer.append_and_confirm(
-                write_state, item, "Nothing was run.", append_outcome=append_outcome
-            )
+            answer = yield from self._event_writer.append(write_state, item, "Nothing was run.")
         except (JournalError, GeneratorExit):
             raise
         except BaseException as error:
             yield from self.write_interruption(write_state, run, error, entered=run.attempts > 0)
             raise
+        if answer is not None and answer.status is not Status.DONE:
+            self._handle_refused_start(write_state, answer)
+            return False
         if answer is None:
-            write_state.deferred_start = write_state.deferred_start or item.records[0]  # written with the result
-        if answer is None or answer.status is Status.DONE:
-            write_state.start_written, write_state.spent_grants = True, write_state.spent_grants | unspent
-            write_state.stored_grants |= unspent if answer is not None else frozenset()
-            write_state.approval_id = None
-            return True
+            write_state.deferred_start = write_state.deferred_start or record  # written with the result
+        else:
+            write_state.stored_grants |= unspent
+        write_state.start_written, write_state.spent_grants = True, write_state.spent_grants | unspent
+        write_state.approval_id = None
+        return True
+
+    def _handle_refused_start(self, write_state: CallWriteState, answer: Answer) -> None:
+        """Load what is newer in the store than the decision on which the start was based."""
         approval_id = write_state.approval_id
         if answer.status is Status.EXHAUSTED and approval_id is not None and is_answer_used(answer.grant, approval_id):
             write_state.approval_id = None
@@ -111,7 +97,6 @@ class CallWriter:
                 f"call {write_state.builder.call.tool_call_id!r} is recorded there already",
                 "Open the run anew.",
             )
-        return False
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
@@ -131,7 +116,7 @@ class CallWriter:
             return
         try:
             if entered:
-                yield from self._event_writer.write_end(write_state, item, "It was stopped.", Outcome.CANCELLED)
+                yield from self._event_writer.append(write_state, item, "It was stopped.", Outcome.CANCELLED)
             else:
                 yield from self._event_writer.append(write_state, item, "It was stopped.")
         except JournalError as store_error:  # the caller gets the interruption, which matters more
@@ -156,21 +141,10 @@ class CallWriter:
             self._event_writer.count_call(result.outcome, record, result.latency_ms)
             self._event_writer.update_run(write_state, item, result.outcome)
             return result
-        return (yield from self.append_end(write_state, result, item))
-
-    def append_end(
-        self, write_state: CallWriteState, result: ToolResult, item: Item, append_outcome: AppendOutcome = None
-    ) -> CallSteps[ToolResult]:
-        """
-        Append the end, unless an earlier append of it had an *append_outcome*.
-
-        Returns:
-            *result*, or the one of an earlier process where the store has that already.
-        """
-        call, attempt, entry = write_state.builder.call, item.records[-1].attempt, write_state.entry
+        call = write_state.builder.call
         effect = f"Tool {call.name!r} ran; the result of call {call.tool_call_id!r} is not recorded: it is in doubt."
-        answer = yield from self._event_writer.write_end(
-            write_state, item, effect, result.outcome, latency=result.latency_ms, append_outcome=append_outcome
+        answer = yield from self._event_writer.append(
+            write_state, item, effect, result.outcome, latency=result.latency_ms
         )
         if answer is None or answer.status is not Status.EXISTS or entry is None:
             return result
@@ -186,7 +160,7 @@ class CallWriter:
         item = write_state.build_end_item(call_records.build_refusal_record(write_state.builder, result, attempt))
         if write_state.waiting_request is not None:
             return (yield from self._approvals.write_waiting_end(write_state, result, item, "Nothing was run."))
-        yield from self._event_writer.write_end(write_state, item, "Nothing was run.", result.outcome)
+        yield from self._event_writer.append(write_state, item, "Nothing was run.", result.outcome)
         return result
 
     def record_late_end(self, write_state: CallWriteState, run: RunTool, result: ToolResult) -> None:

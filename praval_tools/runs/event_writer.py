@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -19,17 +19,18 @@ from praval_tools.journal.replay import UNFINISHED_STATUSES, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, Store, Uses
 from praval_tools.journal.stored_approvals import end_request
+from praval_tools.names import has_type
 from praval_tools.runs.call_records import CallRecordBuilder
 from praval_tools.runs.open_run import OpenRun
 from praval_tools.tools.call import Outcome
 from praval_tools.tools.decision import ApprovalRequest
 
+_DONE: Final = Status.DONE  # looking up a member of an enumeration is slow
+_START_TYPE: Final = EventType.AGENT_TOOL_CALL.value
+
 _T = TypeVar("_T")
 CallSteps: TypeAlias = Generator[Any, Any, _T]
 """A part of a call's pipeline: yields effects for the driver (`execution.effects`), and returns a value."""
-
-AppendOutcome: TypeAlias = Answer | BaseException | None
-"""The outcome of an append: the store's answer, or what was raised; None where it was not appended yet."""
 
 
 def can_match_again(before: str, after: str) -> bool:
@@ -112,95 +113,22 @@ class EventWriter:
         """Count a call that ended."""
         self._stats.record(record.agent, record.tool or "", outcome, duration_ms=latency, when=record.time)
 
-    def write_end(
-        self,
-        write_state: CallWriteState,
-        item: Item,
-        effect: str,
-        outcome: Outcome,
-        *,
-        latency: float | None = None,
-        append_outcome: AppendOutcome = None,
-    ) -> CallSteps[Answer | None]:
-        """
-        Append the end of a call, and count the call.
-
-        A call is not counted where the store refused the end, or has that of an earlier process.
-
-        Returns:
-            The store's answer; None where it failed and the registry is lenient.
-        """
-        counts = True
-        try:
-            answer = yield from self.append_and_confirm(write_state, item, effect, outcome, append_outcome)
-            counts = answer is not None and answer.status is Status.DONE
-        except JournalError:
-            counts = False
-            raise
-        finally:  # where the caller is interrupted, the store has the item all the same
-            if counts:
-                self.count_call(outcome, item.records[-1], latency)
-        return answer
-
-    def append_and_confirm(
-        self,
-        write_state: CallWriteState,
-        item: Item,
-        effect: str,
-        outcome: Outcome | None = None,
-        append_outcome: AppendOutcome = None,
-    ) -> CallSteps[Answer | None]:
-        """Append *item* as `append` does; where the caller is interrupted, confirm what was written before raising."""
-        try:
-            return (yield from self.append(write_state, item, effect, outcome, append_outcome))
-        except (JournalError, GeneratorExit):
-            raise
-        except BaseException:
-            if write_state.run is not None and any(record.attempt is not None for record in item.records):
-                with suppress(JournalError):
-                    yield from self._confirm_append(write_state, item, effect, outcome)
-            raise
-
-    def _confirm_append(
-        self, write_state: CallWriteState, item: Item, effect: str, outcome: Outcome | None
-    ) -> CallSteps[None]:
-        """Append *item* again, to learn whether the store has it; interrupted once more, learn it in a callback."""
-        try:
-            answer = yield from self.append(write_state, item, effect, outcome)
-        except JournalError:
-            raise
-        except BaseException:
-            if outcome is not None:
-                self.store.submit([item]).add_done_callback(
-                    lambda future: self._handle_confirmation(write_state, item, outcome, future)
-                )
-            raise
-        if answer is not None and answer.status is Status.EXISTS:
-            self.update_run(write_state, item, outcome)
-
-    def _handle_confirmation(
-        self, write_state: CallWriteState, item: Item, outcome: Outcome, future: Future[list[Answer]]
-    ) -> None:
-        if future.exception() is None and future.result()[0].status in (Status.DONE, Status.EXISTS):
-            self.update_run(write_state, item, outcome)
-
     def append(
-        self,
-        write_state: CallWriteState,
-        item: Item,
-        effect: str,
-        outcome: Outcome | None = None,
-        append_outcome: AppendOutcome = None,
-    ) -> CallSteps[Answer | None]:
+        self, write_state: CallWriteState, item: Item, effect: str, outcome: Outcome | None = None,
+        *, latency: float | None = None,
+    ) -> CallSteps[Answer | None]:  # fmt: skip
         """
-        Append *item*, unless an earlier append of it had an *append_outcome*, and update the run.
+        Append *item*, update the run, and count a call that ended.
+
+        Where the caller is interrupted, what was written is confirmed before the interrupt is raised. A call is not
+        counted where the store refused the end, or has that of an earlier process.
 
         Args:
             write_state: Of the call.
             item: The records.
             effect: A sentence for errors: what the failure means for the call.
             outcome: How the call ended, where that is what is written.
-            append_outcome: The outcome of an earlier append.
+            latency: How many milliseconds it took then.
 
         Returns:
             The store's answer; None where it failed and the registry is lenient.
@@ -208,25 +136,67 @@ class EventWriter:
         Raises:
             JournalError: The store failed, and the registry is not lenient.
         """
+        item = self._add_key_id(item)
         try:
-            if isinstance(append_outcome, BaseException):
-                raise append_outcome
-            item = self._add_key_id(item)
-            answer: Answer = append_outcome or (yield AppendToJournal(self.store, item))
-            if answer.status is Status.FAILED and answer.error is not None:
-                raise answer.error
+            answer: Answer = yield AppendToJournal(self.store, item)
         except JournalError as error:
-            full_error = JournalError(error.store, error.problem, f"{effect} {error.fix}")
-            if not self.lenient:
-                raise full_error from error
-            warnings.warn(
-                f"{full_error} The call went on all the same.", JournalWarning, stacklevel=get_user_stacklevel()
-            )
-            return None
-        if answer.status is Status.DONE:
-            self._is_key_known = self._is_key_known or any(use.grant_id == self._key_id for use in item.uses)
-            self.update_run(write_state, item, outcome)
+            answer = Answer(Status.FAILED, error=error)
+        except BaseException as error:
+            if outcome is not None:  # the store has the item all the same
+                self.count_call(outcome, item.records[-1], latency)
+            may_wait = not has_type(error, GeneratorExit)
+            if may_wait and write_state.run is not None and any(record.attempt is not None for record in item.records):
+                with suppress(JournalError):
+                    yield from self._confirm_append(write_state, item, effect, outcome)
+            raise
+        if answer.status is not _DONE:
+            return self._handle_refused(answer, effect)
+        self._apply_written(write_state, item, outcome)
+        if outcome is not None:
+            self.count_call(outcome, item.records[-1], latency)
         return answer
+
+    def _confirm_append(
+        self, write_state: CallWriteState, item: Item, effect: str, outcome: Outcome | None
+    ) -> CallSteps[None]:
+        """Append *item* again, to learn whether the store has it; interrupted once more, learn it in a callback."""
+        try:
+            answer: Answer = yield AppendToJournal(self.store, item)
+        except JournalError as error:
+            answer = Answer(Status.FAILED, error=error)
+        except BaseException:
+            if outcome is not None:
+                self.store.submit([item]).add_done_callback(
+                    lambda future: self._handle_confirmation(write_state, item, outcome, future)
+                )
+            raise
+        if answer.status is _DONE:
+            self._apply_written(write_state, item, outcome)
+        elif answer.status is Status.EXISTS:
+            self.update_run(write_state, item, outcome)
+        else:
+            self._handle_refused(answer, effect)
+
+    def _handle_confirmation(
+        self, write_state: CallWriteState, item: Item, outcome: Outcome, future: Future[list[Answer]]
+    ) -> None:
+        if future.exception() is None and future.result()[0].status in (Status.DONE, Status.EXISTS):
+            self.update_run(write_state, item, outcome)
+
+    def _apply_written(self, write_state: CallWriteState, item: Item, outcome: Outcome | None) -> None:
+        self._is_key_known = self._is_key_known or any(use.grant_id == self._key_id for use in item.uses)
+        self.update_run(write_state, item, outcome)
+
+    def _handle_refused(self, answer: Answer, effect: str) -> Answer | None:
+        """Return the answer of a store that did not take an item as `append` does."""
+        error = answer.error
+        if answer.status is not Status.FAILED or error is None:
+            return answer
+        full_error = JournalError(error.store, error.problem, f"{effect} {error.fix}")
+        if not self.lenient:
+            raise full_error from error
+        warnings.warn(f"{full_error} The call went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
+        return None
 
     def submit(self, item: Item) -> None:
         """Append *item* without waiting for it; a failure becomes a warning."""
@@ -245,7 +215,7 @@ class EventWriter:
         if write_state.run is None or write_state.entry is None:
             return
         write_state.run.count_event()
-        if record.type == EventType.AGENT_TOOL_CALL:
+        if record.type == _START_TYPE:
             write_state.entry.mark_started(record)
         elif outcome is not None:
             write_state.entry.mark_ended(record, outcome)

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from praval_tools.errors import ReplayMismatchError, ToolArgumentsError, ToolUsageError
+from praval_tools.errors import ReplayMismatchError, ToolUsageError
 from praval_tools.execution.context import current_call, ensure_call, iter_active_calls
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.progress import CallProgress
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
 from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery, compute_digest
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
+from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.open_run import OpenRun, current_run
-from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.frames import activate_tool_frame
-from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.tool import AnyTool
-
-CoercedArguments: TypeAlias = tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]]
-"""The implementation of a tool, arguments that fit it, and what was repaired in them."""
 
 
 class CallMatcher:
@@ -34,31 +25,11 @@ class CallMatcher:
 
     Args:
         runtime: The runtime of the registry.
-        redactor: Replaces secrets in the arguments of queries.
     """
 
-    def __init__(self, runtime: Runtime, redactor: Redactor) -> None:
-        self._runtime, self._redactor = runtime, redactor
-        self._redaction_plans: WeakKeyDictionary[ToolImplementation, RedactionPlan] = WeakKeyDictionary()
-        self._default_plan = redactor.build_plan()
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self.open_runs: dict[str, OpenRun] = {}
-
-    def find_tool(self, call: ToolCall) -> AnyTool | None:
-        """Return the tool that is called, if there is one of that name."""
-        record = self._runtime.access_store.state.find_tool_record(call.name) if isinstance(call.name, str) else None
-        return None if record is None else record.tool
-
-    def get_redaction_plan(self, tool: AnyTool | None) -> RedactionPlan:
-        """Return what is redacted in the calls of *tool*."""
-        if tool is None or not tool.implementation.is_compilable:
-            return self._default_plan
-        plan = self._redaction_plans.get(tool.implementation)
-        if plan is None:
-            compiled = tool.implementation.compiled
-            plan = self._redaction_plans[tool.implementation] = self._redactor.build_plan(
-                compiled.parameters_schema, compiled.result_schema
-            )
-        return plan
 
     def find_run(self, recorder: object, call: ToolCall) -> OpenRun | None:
         """
@@ -81,38 +52,28 @@ class CallMatcher:
                 run = run.outer_run
         return run
 
-    def build_request(
-        self, progress: CallProgress, tool: AnyTool | None
-    ) -> tuple[ReplayQuery, CoercedArguments | None]:
-        """Return the query for the recorded call, and the coerced arguments where they fit the tool."""
+    def build_request(self, progress: CallProgress, plan: CallPlan) -> ReplayQuery:
+        """Return the query for the recorded call; the arguments of *progress* are coerced for it."""
         call = progress.call
-        agent = call.agent if call_records.is_encodable_text(call.agent) else None
-        name = call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name)
-        options, coerced = self._runtime.options, None
-        arguments = original = call_records.parse_call_arguments(call.arguments)
-        if tool is not None and tool.implementation.is_compilable:
-            strict = tool.metadata.strict_arguments
-            try:
-                with activate_tool_frame(tool.name):  # a value that another tool returned may run code of its own
-                    arguments, repairs = tool.implementation.coerce_arguments(
-                        call.arguments, strict=options.strict_arguments if strict is None else strict,
-                        max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth,
-                    )  # fmt: skip
-                coerced = tool.implementation, arguments, repairs
-            except ToolArgumentsError:  # the pipeline reports that; the query takes the arguments as they are
-                pass
-        plan = self.get_redaction_plan(tool)
-        clean = plan.redact_arguments(arguments, is_validated=coerced is not None)[0]
-        digest = compute_digest(clean)
-        given_digest = ""
+        original = call_records.parse_call_arguments(call.arguments)
+        coerced = plan.coerce_arguments(progress)
+        arguments = original if coerced is None else coerced
+        clean = plan.redaction_plan.redact_arguments(arguments, is_validated=coerced is not None)[0]
+        digest, given_digest = compute_digest(clean), ""
         if arguments != original:
-            given_digest = compute_digest(plan.redact_arguments(original, is_validated=False)[0])
-        request = ReplayQuery(
-            call.tool_call_id, agent, name, call.on_behalf_of, get_principal_text(progress),
-            call.parent_id or get_parent_id(), clean, digest, "" if given_digest == digest else given_digest,
-            "" if coerced is None or tool is None else tool.fingerprint,
-        )  # fmt: skip
-        return request, coerced
+            given_digest = compute_digest(plan.redaction_plan.redact_arguments(original, is_validated=False)[0])
+        return ReplayQuery(
+            call.tool_call_id,
+            call.agent if call_records.is_encodable_text(call.agent) else None,
+            call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name),
+            call.on_behalf_of,
+            get_principal_text(progress),
+            call.parent_id or get_parent_id(),
+            clean,
+            digest,
+            "" if given_digest == digest else given_digest,
+            "" if coerced is None else plan.fingerprint,
+        )
 
     def claim_entry(
         self, run: OpenRun, entry: ReplayEntry, *, held: list[ReplayEntry]

@@ -164,7 +164,7 @@ class ModelLog:
         reply = to_journal_json(reply)
         secrets, clean_calls, has_short_secrets = NO_SECRETS, [], False
         for call, call_json in zip(calls, reply["calls"], strict=True):
-            plan = self._recorder.matcher.get_redaction_plan(self._recorder.matcher.find_tool(call))
+            plan = self._recorder.plans.get_redaction_plan(self._recorder.plans.find_tool(call))
             arguments = call_records.parse_call_arguments(call_json["arguments"])
             clean, markers = plan.redact_arguments(arguments, is_validated=False)
             secrets |= markers
@@ -199,7 +199,7 @@ class ModelLog:
         """Return the recorded result of a call that is done."""
         entry = self._run.recording.entries[call.tool_call_id or ""]
         entry.was_requested = entry.is_matched = True
-        tool = self._recorder.matcher.find_tool(call)
+        tool = self._recorder.plans.find_tool(call)
         max_size = None if tool is None else self._recorder.runtime.get_max_result_size(tool)
         return build_replayed_result(entry, call.tool_call_id, tool, max_size)
 

@@ -36,7 +36,8 @@ from praval_tools import (
     ToolResult,
     tool,
 )
-from praval_tools.runs.fast_recording import JournaledFastCall
+from praval_tools.execution.effects import RunTool
+from praval_tools.runs.call_plans import CallPlan
 
 
 def homes(**more: Any) -> tuple[ToolRegistry, ToolRegistry]:
@@ -180,10 +181,15 @@ class TestJournaled:
         name, taken = "two_later" if later else "two", []
         for registry in JOURNALED:
             with pytest.MonkeyPatch.context() as patch:
-                began = JournaledFastCall.build_start_record
-                patch.setattr(
-                    JournaledFastCall, "build_start_record", lambda *given: taken.append(registry) or began(*given)
-                )
+                build = CallPlan.build_fast_run
+
+                def build_fast_run(plan: CallPlan, progress: Any) -> RunTool | None:
+                    run = build(plan, progress)
+                    if run is not None:
+                        taken.append(registry)
+                    return run
+
+                patch.setattr(CallPlan, "build_fast_run", build_fast_run)
                 lives(registry, f"run-{next(runs)}", [ToolCall(None, name, {"x": 1, "y": 2}, "ann")] * 3, later=later)
 
         assert [JOURNALED[0]] * 2 == taken[-2:]

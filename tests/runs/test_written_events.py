@@ -1,6 +1,6 @@
 """Records of calls: the fast path writes the same as the codec."""
 
-# Tests of: call_records, fast_recording
+# Tests of: call_records, call_plans
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from praval_tools import ToolCall, ToolRegistry
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import AgentToolCall, AgentToolResult
 from praval_tools.runs import call_records
-from praval_tools.runs.fast_recording import JournaledFastPaths
+from praval_tools.runs.call_plans import CallPlan
 
 json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -36,7 +36,7 @@ def record_calls(value: Any, *, fast: bool) -> list[Any]:
         if not fast:
             patch.setattr(call_records, "build_plain_start_record", lambda *_, **__: None)
             patch.setattr(call_records, "build_plain_end_record", lambda *_, **__: None)
-            patch.setattr(JournaledFastPaths, "find_fast_call", lambda *_, **__: None)
+            patch.setattr(CallPlan, "build_fast_run", lambda *_: None)
         registry = ToolRegistry(journal="memory")
         registry.tool("echo", owned_by="ann")(echo)
         with registry.run("r"):

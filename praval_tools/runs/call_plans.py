@@ -1,0 +1,158 @@
+"""
+Call plans: what all journaled calls of one principal to one tool have in common, worked out once per access state.
+
+A plan has a fast function where the executor has a fast path on which nothing but the function is run: no policies,
+limits or hooks, which may end a call before it starts. All other calls take the steps of the pipeline.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from praval_tools.access.records import Principal
+from praval_tools.access.state import AccessState
+from praval_tools.errors import ToolArgumentsError
+from praval_tools.execution.context import make_frame
+from praval_tools.execution.effects import RunTool
+from praval_tools.execution.fast_path import FastFunction, build_fast_function, find_fast_path
+from praval_tools.execution.pipeline import coerce_arguments
+from praval_tools.execution.progress import CallProgress
+from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.tools.call import ToolCall
+from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
+from praval_tools.tools.tool import AnyTool
+
+_MAX_PLANS: Final = 16_384
+_NULL_CONTEXT: Final = nullcontext()
+_PlanCache: TypeAlias = "dict[tuple[Principal | None, str], CallPlan]"
+
+
+class CallPlan(msgspec.Struct, frozen=True, eq=False):
+    """
+    What all calls of one principal to one tool have in common.
+
+    Args:
+        runtime: The runtime of the registry.
+        redaction_plan: What is secret in the calls.
+        tool: The tool; None: there is none of that name.
+        fingerprint: The fingerprint of the tool; empty where a type hint is unresolved.
+        fast_function: Runs a call on the fast path; None: each call takes the steps of the pipeline.
+    """
+
+    runtime: Runtime
+    redaction_plan: RedactionPlan
+    tool: AnyTool | None = None
+    fingerprint: str = ""
+    fast_function: FastFunction | None = None
+
+    def coerce_arguments(self, progress: CallProgress) -> dict[str, Any] | None:
+        """Return the call's arguments as they fit the tool, also to the pipeline; None where they do not."""
+        tool, given = self.tool, progress.call.arguments
+        if tool is None or not tool.implementation.is_compilable:
+            return None
+        is_scalar = type(given) is dict and SCALAR_TYPES.issuperset(map(type, given.values()))
+        try:
+            # other values may run code of their own
+            with _NULL_CONTEXT if is_scalar else activate_tool_frame(tool.name):
+                arguments, repairs = coerce_arguments(self.runtime, tool, given)
+        except ToolArgumentsError:  # the pipeline reports that
+            return None
+        progress.coerced_arguments = tool.implementation, arguments, repairs
+        return arguments
+
+    def build_fast_run(self, progress: CallProgress) -> RunTool | None:
+        """Return the call as its fast function runs it; None where it takes the steps of the pipeline."""
+        fast_function, tool, call = self.fast_function, self.tool, progress.call
+        if fast_function is None or tool is None or tool.is_async is not progress.is_async or call.engine is not None:
+            return None
+        path, implementation, coerced = fast_function.path, tool.implementation, progress.coerced_arguments
+        if coerced is None and type(call.arguments) is dict:  # a call outside runs
+            exact = implementation.copy_exact_match(call.arguments)
+            coerced = progress.coerced_arguments = None if exact is None else (implementation, exact, ())
+        if coerced is None or coerced[0] is not implementation or coerced[2] or path.scope is None:
+            return None
+        arguments = coerced[1]
+        values = implementation.bind_exact_match(arguments)
+        if values is MISS:
+            return None
+        return RunTool(
+            self.runtime, call, path.principal, tool, BoundArguments(arguments, values), path.resolution,
+            path.resolution.paths[0], path.state, make_frame(path.scope, arguments, call), fast_function=fast_function,
+        )  # fmt: skip
+
+
+class CallPlans:
+    """
+    The plans of the calls of one registry, for its present state; each is made with the first call.
+
+    Args:
+        runtime: The runtime of the registry.
+        redactor: Knows what is secret.
+    """
+
+    def __init__(self, runtime: Runtime, redactor: Redactor) -> None:
+        self._runtime, self._redactor = runtime, redactor
+        self._redaction_plans: WeakKeyDictionary[ToolImplementation, RedactionPlan] = WeakKeyDictionary()
+        self._default_redaction_plan = redactor.build_plan()
+        self._plans: tuple[AccessState | None, _PlanCache] = (None, {})
+
+    def find_tool(self, call: ToolCall) -> AnyTool | None:
+        """Return the tool that is called, if there is one of that name."""
+        record = self._runtime.access_store.state.find_tool_record(call.name) if isinstance(call.name, str) else None
+        return None if record is None else record.tool
+
+    def get_redaction_plan(self, tool: AnyTool | None) -> RedactionPlan:
+        """Return what is redacted in the calls of *tool*."""
+        if tool is None or not tool.implementation.is_compilable:
+            return self._default_redaction_plan
+        plan = self._redaction_plans.get(tool.implementation)
+        if plan is None:
+            compiled = tool.implementation.compiled
+            plan = self._redaction_plans[tool.implementation] = self._redactor.build_plan(
+                compiled.parameters_schema, compiled.result_schema
+            )
+        return plan
+
+    def find_plan(self, call: ToolCall, principal: Principal | None) -> CallPlan:
+        """Return the plan of *principal*'s calls to the tool that *call* names."""
+        if not isinstance(call.name, str):
+            return CallPlan(self._runtime, self._default_redaction_plan)
+        state, (cached_state, plans) = self._runtime.access_store.state, self._plans
+        if cached_state is not state or len(plans) > _MAX_PLANS:
+            self._plans = state, (plans := {})
+        plan = plans.get((principal, call.name))
+        if plan is None:
+            plan = self._build_plan(call, principal)
+            if plan.fingerprint and not self._is_state_passing:  # of unknown names there is no end
+                plans[principal, call.name] = plan
+        return plan
+
+    @property
+    def _is_state_passing(self) -> bool:
+        """Whether an exclusive call or an open change ends soon, without a new state."""
+        return self._runtime.access_store.has_open_change or self._runtime.exclusive_gate.is_closed
+
+    def _build_plan(self, call: ToolCall, principal: Principal | None) -> CallPlan:
+        tool = self.find_tool(call)
+        plan = CallPlan(self._runtime, self.get_redaction_plan(tool), tool)
+        if tool is None or not tool.implementation.is_compilable:
+            return plan
+        fast_function = None if principal is None else self._build_fast_function(principal, tool)
+        return msgspec.structs.replace(plan, fingerprint=tool.fingerprint, fast_function=fast_function)
+
+    def _build_fast_function(self, principal: Principal, tool: AnyTool) -> FastFunction | None:
+        path = find_fast_path(self._runtime, principal, tool.name)
+        if path.tool is not tool or path.has_steps or tool.implementation.runs_user_code or self._is_state_passing:
+            return None
+        return build_fast_function(self._runtime, path, _raise_error)
+
+
+def _raise_error(_: object, error: BaseException) -> None:
+    raise error
