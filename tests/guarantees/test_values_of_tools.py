@@ -206,7 +206,11 @@ def test_classes_of_replayed_results(way: str, made: type) -> None:
 
 
 @pytest.mark.parametrize("journal", [None, "memory"])
-@pytest.mark.parametrize("value", [Rows(), Text("x"), Items([1]), {"a": [Rows()]}, [Text("x")]], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [Rows(), Text("x"), Items([1]), {"a": [Rows()]}, [Text("x")]],
+    ids=["rows", "text", "items", "rows inside", "text inside"],
+)
 @pytest.mark.parametrize("hint", [Any, str, list[Any]], ids=str)
 @pytest.mark.parametrize("way", ["call", "execute", "in a run", "approval"])
 def test_values_that_are_passed_on(journal: str | None, value: Any, hint: Any, way: str) -> None:
