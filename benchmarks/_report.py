@@ -170,8 +170,8 @@ _PARTS: Final = """
   Without one of these, tasks that a tool leaves behind would not be known as its agent's.
 - A policy is asked in a frame of its own, and shown a copy of the arguments; a hook is notified of the call and its
   result in copies of its own.
-- Half of a journaled call is Python: its place in the run, two events as JSON, two rounds of the event loop.
-  The other half is the statement that writes the group, for which its callers wait.
+- More than half of a journaled call is Python: its place in the run, two events as JSON, two rounds of the event loop.
+  The rest is the statement that writes the group, for which its callers wait.
 - Half of a replay is reading: 20,000 rows of twelve columns become Python values.
 """
 _TARGETS_HEAD: Final = """\
@@ -198,7 +198,8 @@ _MISSED: Final = """
 - Of 10,000 declarations about half of the time is the registration's: four of the maps that it adds to are large,
   and a copy of what it changes in one touches memory that no cache holds any more; the garbage collector takes 5 %.
 - The same is why the last of 100,000 registrations cost more than the first: maps that are small fit into the caches.
-- Half of a journaled call is Python, see the page.
+- More than half of a journaled call is Python, see the page:
+  all calls are recorded in one way, and a second, shorter one for plain calls was given up for the guarantees.
   Writing one group while the tasks make the next was tried and gains nothing: both threads need the interpreter.
 - Loading 50 plugins looks at the metadata of everything that is installed beside them,
   which is a quarter of what it does beyond importing their modules.
