@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from praval_tools import Outcome, ToolCall, ToolRegistry, ToolUsageError, current_agent
+from praval_tools import Outcome, Principal, ToolCall, ToolRegistry, ToolUsageError, current_agent
+from praval_tools.execution import executor
+from praval_tools.execution.fast_path import FastPath, find_fast_path
+from praval_tools.execution.runtime import Runtime
 
 
 class Meter:
@@ -202,6 +205,45 @@ class TestExclusiveTools:
 
         outcome = registry.execute(ToolCall("1", "there", {}, "ann"))
         assert (Outcome.OK, "plain") == (outcome.outcome, outcome.result)
+
+    def test_a_first_call_that_begins_beside_it(self, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The first call of a tool waits for the lone call, also where that begins while the way is looked up."""
+        inside, go, order = threading.Event(), threading.Event(), list[str]()
+
+        @registry.tool("alone", owned_by="ann", concurrency_safe=False)
+        def alone() -> None:
+            """Stay alone until the other call has had its chance."""
+            inside.set()
+            go.wait()
+            order.append("alone")
+
+        @registry.tool("first", owned_by="ann")
+        async def first() -> None:
+            """Run."""
+            order.append("first")
+
+        tools = registry.toolset("ann")
+        lone = threading.Thread(target=tools.call, args=("alone",))
+
+        def begin_lone_and_find(runtime: Runtime, principal: Principal, name: str) -> FastPath:
+            if name == "first" and not inside.is_set():
+                lone.start()
+                inside.wait()
+            return find_fast_path(runtime, principal, name)
+
+        monkeypatch.setattr(executor, "find_fast_path", begin_lone_and_find)
+
+        async def work() -> None:
+            other = asyncio.ensure_future(tools.acall("first"))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            go.set()
+            await other
+
+        asyncio.run(work())
+        lone.join()
+
+        assert ["alone", "first"] == order
 
 
 class TestJournaled:
