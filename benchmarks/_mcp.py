@@ -60,11 +60,11 @@ async def _measure(
     async with AsyncExitStack() as stack:
         clients = {kind: await stack.enter_async_context(_connect(kind, transport, folder)) for kind in kinds}
         for client in clients.values():
-            await _time_calls(client, 20)
-        for _ in range(8 if quick else 40):
+            await _time_calls(client, 10)
+        for _ in range(5 if quick else 15):
             for kind in random.sample(kinds, len(kinds)):
-                calls[kind].append(await _time_calls(clients[kind], 40))
-        for _ in range(3 if quick else 10):
+                calls[kind].append(await _time_calls(clients[kind], 20))
+        for _ in range(2 if quick else 5):
             for kind in random.sample(kinds, len(kinds)):
                 start = time.perf_counter()
                 await clients[kind].session.list_tools()
