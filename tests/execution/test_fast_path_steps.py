@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,11 @@ from praval_tools import (
 from praval_tools.execution.fast_path import find_fast_path
 from praval_tools.execution.hooks import CallHooks
 from praval_tools.registry.registry import get_runtime
+
+
+def show(arguments: dict[str, Any]) -> str:
+    """Return arguments as text, types included; the order of the names is not promised."""
+    return repr(sorted(arguments.items(), key=lambda item: item[0]))
 
 
 class Ward:
@@ -58,14 +64,15 @@ class Ward:
         return logged
 
     def _ask(self, policy: Callable[[Ward, Any], Any], arguments: Any) -> Any:
-        self.log.append(("policy", repr(arguments)))
+        self.log.append(("policy", show(arguments)))
         return policy(self, arguments)
 
     def _before(self, *, call: ToolCall, tool: Any, arguments: Any) -> None:
-        self.log.append(("before", call.tool_call_id, repr(call.arguments), tool.name, repr(arguments)))
+        self.log.append(("before", call.tool_call_id, repr(call.arguments), tool.name, show(arguments)))
 
     def _after(self, *, call: ToolCall, tool: Any, result: ToolResult) -> None:
-        self.log.append(("after", call.tool_call_id, repr(call.arguments), tool and tool.name, seen(result)))
+        call_id = "made" if re.fullmatch("[0-9a-f]{32}", call.tool_call_id or "") else call.tool_call_id
+        self.log.append(("after", call_id, repr(call.arguments), tool and tool.name, seen(result)))
 
     @property
     def places(self) -> list[tuple[int, int]]:

@@ -227,7 +227,8 @@ def _drop_value_constraints(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     rest = {key: value for key, value in schema.items() if key not in ("enum", "const")}
-    return {**rest, "allOf": list(map(_drop_value_constraints, rest["allOf"]))} if "allOf" in rest else rest
+    parts = {key: list(map(_drop_value_constraints, rest[key])) for key in ("allOf", "anyOf") if key in rest}
+    return {**rest, **parts}
 
 
 # ── the schema that a model is shown ─────────────────────────────────────────────────────────────

@@ -274,6 +274,7 @@ class TestCallsOutside:
 
 
 class TestProperties:
+    @example([mark_as_object({"anyOf": [{"anyOf": [{"const": {"n": 1, "s": ""}}]}]})], [{"n": 1, "s": ""}])
     @given(st.lists(both_forms, min_size=1, max_size=2), st.lists(arguments, min_size=1, max_size=20))
     def test_what_some_call_meets_can_be_met(self, several: list[dict[str, Any]], calls: list[dict[str, Any]]) -> None:
         """

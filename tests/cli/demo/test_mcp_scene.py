@@ -1,4 +1,4 @@
-# Tests of: mcp_scene, mcp_client
+# Tests of: demo/mcp_client, mcp_scene
 """The scene `demo mcp`: a real client in a process of its own, over HTTP."""
 
 from __future__ import annotations
