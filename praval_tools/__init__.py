@@ -63,8 +63,8 @@ from praval_tools.registry.default import (
     set_plugin_loader,
     use_registry,
 )
+from praval_tools.registry.mcp_servers import set_mcp_connector
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.sources import set_mcp_connector
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_hints import Secret

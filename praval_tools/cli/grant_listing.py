@@ -8,7 +8,7 @@ import click
 
 from praval_tools import Grant, ToolRegistry
 from praval_tools.cli.app_option import complete_agent, complete_tool, note_missing_app, report_options
-from praval_tools.cli.changes import ChangeResult, change_command
+from praval_tools.cli.change_command import ChangeResult, change_command
 from praval_tools.cli.common import JsonObject, UsageError
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.listings import warn_if_undeclared

@@ -11,7 +11,7 @@ import click
 
 from praval_tools import Block, Grant, ToolRegistry
 from praval_tools.access.permissions import GrantTerms
-from praval_tools.cli.changes import (
+from praval_tools.cli.change_command import (
     ChangeResult,
     agent_argument,
     change_command,

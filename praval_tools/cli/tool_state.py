@@ -10,7 +10,7 @@ from praval_tools import ToolRegistry
 from praval_tools.access.commands import resolve_switch_target
 from praval_tools.access.permissions import SwitchTarget
 from praval_tools.cli.app_option import complete_agent, complete_tool
-from praval_tools.cli.changes import (
+from praval_tools.cli.change_command import (
     ChangeResult,
     change_command,
     check_tool_exists,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.execution.call_progress import CallPipeline
 from praval_tools.execution.effects import (
     AppendToJournal,
     CallEffect,
@@ -14,7 +15,7 @@ from praval_tools.execution.effects import (
     Sleep,
     WaitForCall,
 )
-from praval_tools.execution.engines.custom import EngineError, resolve_engine, submit_call
+from praval_tools.execution.engines.selection import EngineError, resolve_engine, submit_call
 from praval_tools.execution.engines.threads import Job, NoFreeThreadError, wait_for_job
 from praval_tools.execution.event_loops import (
     DeadlineExpiredError,
@@ -24,7 +25,6 @@ from praval_tools.execution.event_loops import (
 )
 from praval_tools.execution.exclusive import ExclusiveTimeoutError
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
-from praval_tools.execution.progress import CallPipeline
 from praval_tools.execution.results import (
     build_not_run_result,
     build_run_cancelled_result,

@@ -9,10 +9,11 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from praval_tools.access.homes import note_foreign_tool
+from praval_tools.access.other_registry import note_foreign_tool
 from praval_tools.access.records import Principal
 from praval_tools.access.store import StateStore
 from praval_tools.errors import InvalidNameError
+from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import CALL, Frame, FrameScope, activate_caller, resolve_caller
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
@@ -30,7 +31,6 @@ from praval_tools.execution.fast_path import (
     find_fast_path,
 )
 from praval_tools.execution.pipeline import make_pipeline
-from praval_tools.execution.progress import CallProgress
 from praval_tools.execution.results import build_cancelled_result, build_no_agent_result, build_timeout_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.misuse import MISSING

@@ -21,12 +21,12 @@ import msgspec
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
+from praval_tools.execution.call_progress import CallProgress, PolicyAnswers
 from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
 from praval_tools.execution.event_loops import is_self_cancelled, make_deadline_resumer
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.limits import LimitPlace, LimitUsage
 from praval_tools.execution.policies import ask_policies
-from praval_tools.execution.progress import CallProgress, PolicyAnswers
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.schema.type_hints import unwrap_return_hint

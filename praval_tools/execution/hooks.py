@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.execution.approvals import UNANSWERED
-from praval_tools.execution.foreign import run_as
+from praval_tools.execution.plugin_code import run_as
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 

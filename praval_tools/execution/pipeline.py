@@ -26,11 +26,11 @@ from praval_tools.access.rules import (
 from praval_tools.access.state import AccessState
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
 from praval_tools.execution.approvals import describe_approved_tool
+from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
 from praval_tools.execution.policies import ask_policies, render_for_review
-from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.results import build_not_run_result, build_refused_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR, has_type, shorten_repr

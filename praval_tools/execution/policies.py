@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import RegisteredPolicy
+from praval_tools.execution.call_progress import PolicyAnswers
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.execution.progress import PolicyAnswers
 from praval_tools.names import describe_error, shorten_repr
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.compiled import Arguments

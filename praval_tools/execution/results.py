@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from praval_tools.access.homes import name_home
+from praval_tools.access.other_registry import with_other_registry
 from praval_tools.access.queries import find_similar_callable_tools
 from praval_tools.access.records import Principal
 from praval_tools.errors import format_suggestion
@@ -59,7 +59,7 @@ def build_refused_result(
         text = f"Tool {shown} not found.{format_suggestion(similar) if similar else ''}"
         text = _describe_misplaced_name(call) or text
         if record is None and runtime.options.refusals != "hide":
-            decision = name_home(decision, runtime.access_store, name)
+            decision = with_other_registry(decision, runtime.access_store, name)
         outcome, code, name = Outcome.UNKNOWN_TOOL, "unknown-tool", shown_name
     elif outcome is Outcome.DISABLED:
         text, code = f"Tool {shown} is disabled.", "disabled"

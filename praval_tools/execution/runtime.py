@@ -24,6 +24,7 @@ from praval_tools.errors import (
     ToolUsageError,
 )
 from praval_tools.execution.approvals import Approvals
+from praval_tools.execution.call_progress import CallRecorder
 from praval_tools.execution.context import (
     SCOPE,
     Frame,
@@ -39,7 +40,6 @@ from praval_tools.execution.exclusive import ExclusiveGate
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounters
 from praval_tools.execution.limits import Limits
-from praval_tools.execution.progress import CallRecorder
 from praval_tools.execution.protocols import Dispatcher, ToolSource
 from praval_tools.forks import handle_forks
 from praval_tools.names import OPERATOR, describe_error, describe_registry, has_type

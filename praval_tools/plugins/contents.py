@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.execution.engines.threads import Job
-from praval_tools.execution.foreign import ForeignObject, bind_function, bind_opener
+from praval_tools.execution.plugin_code import PluginObject, bind_function, bind_opener
 from praval_tools.formats import FORMATS, Format
 from praval_tools.names import shorten_repr
 from praval_tools.plugins.admission import REGISTER_TOOLS_HOOK, extract_tools
@@ -144,7 +144,7 @@ def _bind_format(value: Format, actor: str) -> Format:
 
 
 _BINDERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
-    "engines": ForeignObject,
+    "engines": PluginObject,
     "journals": bind_opener,
     "formats": _bind_format,
     "sources": bind_function,

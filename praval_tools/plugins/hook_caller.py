@@ -13,7 +13,7 @@ from pluggy import HookImpl
 
 from praval_tools.access.records import Principal
 from praval_tools.execution.context import ARGUMENTS, FrameScope, activate_frame, iter_active_frames, make_frame
-from praval_tools.execution.foreign import run_as
+from praval_tools.execution.plugin_code import run_as
 from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 from attrs import frozen
 
 from praval_tools.errors import ConfigError, PluginError
-from praval_tools.execution.foreign import run_as
+from praval_tools.execution.plugin_code import run_as
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
 from praval_tools.plugins import hookspecs

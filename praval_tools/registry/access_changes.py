@@ -11,7 +11,7 @@ from attrs import evolve
 
 from praval_tools.access import commands, grants
 from praval_tools.access.events import AnyStateEvent, PolicyAdded, ToolDisabled
-from praval_tools.access.homes import describe_home, note_foreign_tool
+from praval_tools.access.other_registry import describe_other_registry, note_foreign_tool
 from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import get_end_reason, resolve_access
@@ -115,7 +115,7 @@ class AccessChanges:
         try:
             yield name
         except UnknownToolError as error:
-            error.home = describe_home(store, name)
+            error.home = describe_other_registry(store, name)
             raise
 
     def change_tool(
@@ -142,7 +142,7 @@ class AccessChanges:
         with self._look_for(tool) as name:
             known = self._access_store.get_current_state().tools
         if name not in known:
-            warn_unknown_tool(name, known, "nothing was assigned.", describe_home(self._access_store, name))
+            warn_unknown_tool(name, known, "nothing was assigned.", describe_other_registry(self._access_store, name))
             return False
         try:
             grant = self._commit_grant(name, agent, by, terms)

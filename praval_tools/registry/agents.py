@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from praval_tools.access.commands import EventList, get_tool_record, plan_agent_declaration
 from praval_tools.access.events import ToolListed
-from praval_tools.access.homes import describe_home, note_foreign_tool
+from praval_tools.access.other_registry import describe_other_registry, note_foreign_tool
 from praval_tools.access.records import MAX_CHAIN_LENGTH, AgentProfile, Delegation, Principal
 from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
@@ -327,7 +327,7 @@ def _warn_of_unknown_tools(listed: dict[str, AgentTool], store: StateStore) -> N
     for name in sorted(listed.keys() - known.keys()):
         note_foreign_tool(store, listed[name])
         effect = "the delegate cannot call it before there is one."
-        warn_unknown_tool(name, known, effect, describe_home(store, name))
+        warn_unknown_tool(name, known, effect, describe_other_registry(store, name))
 
 
 def adopt_agent(agent: Agent, registry: AgentRegistry) -> None:

@@ -10,7 +10,7 @@ from contextvars import Context, ContextVar, Token
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
-from praval_tools.access.homes import set_default_store_finder
+from praval_tools.access.other_registry import set_default_store_finder
 from praval_tools.access.store import StateStore
 from praval_tools.errors import PluginWarning, get_user_stacklevel
 from praval_tools.execution.context import resolve_actor

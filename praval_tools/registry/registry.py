@@ -30,7 +30,7 @@ from praval_tools.registry.catalogue import ToolCatalogue
 from praval_tools.registry.dispatch import CallDispatcher
 from praval_tools.registry.export_cache import ExportOptions
 from praval_tools.registry.journal_attachment import JournalAttachment
-from praval_tools.registry.sources import McpOptions, connect_mcp, refresh_sources
+from praval_tools.registry.mcp_servers import McpOptions, connect_mcp, refresh_sources
 from praval_tools.registry.toolset import ToolDeps, Toolset
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH

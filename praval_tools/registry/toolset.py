@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.access.explanation import explain_decision
-from praval_tools.access.homes import name_home, note_foreign_tool
+from praval_tools.access.other_registry import note_foreign_tool, with_other_registry
 from praval_tools.access.queries import list_callable_tools
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import resolve_access
@@ -312,7 +312,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             self._bind_arguments,
             lambda tool, bound: find_policy_refusal(runtime.registry, state.policies, principal, tool, bound),
         )
-        return name_home(decision, runtime.access_store, name) if decision.outcome == "unknown" else decision
+        return with_other_registry(decision, runtime.access_store, name) if decision.outcome == "unknown" else decision
 
     def _bind_arguments(self, tool: AnyTool, raw: object) -> BoundArguments:
         """Bind arguments in the agent's name, as in a call: classes of parameters have code of their own."""

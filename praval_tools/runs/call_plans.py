@@ -16,11 +16,11 @@ import msgspec
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolArgumentsError
+from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import make_frame
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.fast_path import FastFunction, build_fast_function, find_fast_path
 from praval_tools.execution.pipeline import coerce_arguments
-from praval_tools.execution.progress import CallProgress
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
 from praval_tools.schema.json_values import SCALAR_TYPES

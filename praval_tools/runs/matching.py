@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterator
 from msgspec.structs import replace
 
 from praval_tools.errors import ReplayMismatchError, ToolUsageError
+from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import current_call, ensure_call, iter_active_calls
 from praval_tools.execution.effects import WaitForCall
-from praval_tools.execution.progress import CallProgress
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery, compute_digest
 from praval_tools.names import shorten_repr

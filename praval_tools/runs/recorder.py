@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from praval_tools.access.state import AccessState
 from praval_tools.errors import JournalError
+from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
-from praval_tools.execution.progress import CallPipeline, CallProgress
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import ReplayEntry

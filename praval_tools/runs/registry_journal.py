@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.progress import CallPipeline, CallProgress
+from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.change_store import JournalChangeStore

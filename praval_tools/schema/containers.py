@@ -8,11 +8,15 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, Final, Literal
 
+from praval_tools.schema.builtin_iteration import (
+    check_hash_collisions,
+    iterate_items_without_overrides,
+    iterate_without_overrides,
+)
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
 from praval_tools.schema.json_values import make_equality_key, sort_json_items
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
-from praval_tools.schema.stored_values import check_hashes, iterate_stored, iterate_stored_items
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -58,7 +62,7 @@ def _make_items_decode_hook(
         decoded = collect_items(map(hook, value, repeat(None)))
         if unique and len(value) > 1:
             keys = list(map(make_equality_key, value))
-            check_hashes(keys)
+            check_hash_collisions(keys)
             if len(set(keys)) != len(keys):
                 raise Mismatch("holds an item twice")
         return decoded if make is None else _construct_container(make, decoded)
@@ -69,7 +73,7 @@ def _make_items_decode_hook(
 def _construct_container(make: Callable[[list[Any]], Any], items: list[Any]) -> Any:
     try:
         if make in (set, frozenset):
-            check_hashes(items)
+            check_hash_collisions(items)
         return make(items)
     except TypeError as error:  # a class whose hash fails for this value
         raise Mismatch(f"cannot be gathered: {error}") from None
@@ -88,7 +92,7 @@ def make_items_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHoo
             raise make_unencodable_error(type_name, value)
         if isinstance(value, abc.Iterator):
             raise make_iterator_error(value)
-        encoded = collect_items(map(hook, iterate_stored(value)))
+        encoded = collect_items(map(hook, iterate_without_overrides(value)))
         return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
 
     return encode
@@ -134,7 +138,7 @@ def _make_tuple_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     hooks, type_name = [encoders.get_hook(part) for part in _get_type_arguments(hint)], format_hint(hint)
 
     def encode(value: object) -> list[Any]:
-        items = list(iterate_stored(value)) if isinstance(value, tuple | list) else None
+        items = list(iterate_without_overrides(value)) if isinstance(value, tuple | list) else None
         if items is None or len(items) != len(hooks):
             raise make_unencodable_error(type_name, value)
         return collect_items(hook(item) for hook, item in zip(hooks, items, strict=True))
@@ -236,7 +240,7 @@ def _make_dict_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHoo
         except Mismatch as error:
             raise error.prepend_step(name if type(name) is str else repr(name)) from None
         if not is_text:
-            check_hashes([key for key, _ in pairs])
+            check_hash_collisions([key for key, _ in pairs])
         decoded = dict(pairs)
         if len(decoded) != len(value):
             raise Mismatch("holds a key twice, in two spellings")
@@ -259,7 +263,7 @@ def make_dict_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook
             raise make_unencodable_error(type_name, value)
         name, encoded = None, {}
         try:
-            for name, member in iterate_stored_items(value):
+            for name, member in iterate_items_without_overrides(value):
                 if (text := key_hook(name)) in encoded:
                     raise Unencodable("another key has the same text in JSON")
                 encoded[text] = item_hook(member)

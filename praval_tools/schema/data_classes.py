@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, cast, get_args
 
+from praval_tools.schema.builtin_iteration import iterate_items_without_overrides
 from praval_tools.schema.class_fields import (
     ClassField,
     get_class_origin,
@@ -21,7 +22,6 @@ from praval_tools.schema.docstrings import extract_description, extract_paramete
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema, inline_references, iter_schemas, map_subschemas
-from praval_tools.schema.stored_values import iterate_stored_items
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -165,7 +165,7 @@ def _make_item_reader(hint: Hint, fields: list[ClassField]) -> _FieldsReader:
     known = {item.key for item in fields}
 
     def read_items(value: object) -> list[object]:
-        stored = dict(iterate_stored_items(value)) if isinstance(value, Mapping) else None
+        stored = dict(iterate_items_without_overrides(value)) if isinstance(value, Mapping) else None
         if stored is None or not stored.keys() <= known:
             raise make_unencodable_error(format_hint(hint), value)
         return [stored.get(item.key, NOTHING) for item in fields]

@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.forks import first_use_property
+from praval_tools.schema.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.schema.hook_dispatch import HookDispatcher
 from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS, make_iterator_error
-from praval_tools.schema.stored_values import iterate_stored, iterate_stored_items
 from praval_tools.schema.type_handler import EncodeHook, Unencodable
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import (
@@ -74,7 +74,7 @@ class Encoder:
 
     def _encode_mapping(self, value: abc.Mapping[object, object]) -> dict[str, Any]:
         encoded: dict[str, Any] = {}
-        for key, item in iterate_stored_items(value):
+        for key, item in iterate_items_without_overrides(value):
             try:
                 name = SCALAR_ENCODE_HOOKS[str](key if type(key) is str else to_key_text(self._encode_any(key)))
                 if name in encoded:
@@ -87,7 +87,7 @@ class Encoder:
     def _encode_items(self, value: abc.Iterable[object]) -> list[Any]:
         encoded: list[Any] = []
         try:
-            for item in iterate_stored(value):  # faster than `collect_items` with a method written in Python
+            for item in iterate_without_overrides(value):  # faster than `collect_items` with a method written in Python
                 encoded.append(self._encode_any(item))
         except Unencodable as error:
             raise error.prepend_step(len(encoded)) from None

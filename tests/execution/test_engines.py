@@ -1,4 +1,4 @@
-# Tests of: threads, event_loops, custom, context
+# Tests of: threads, event_loops, selection, context
 """The thread engine and the background loop: nothing hangs, whatever waits for what."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tools of real MCP servers, owned, lent, bounded and audited here."""
 
-# Tests of: source, session, results, errors, registry/sources, execution/protocols
+# Tests of: source, session, results, errors, registry/mcp_servers, execution/protocols
 
 from __future__ import annotations
 

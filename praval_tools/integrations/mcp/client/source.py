@@ -30,8 +30,8 @@ from praval_tools.integrations.mcp.client.session import (
 from praval_tools.integrations.mcp.client.tool_changes import DEFINITION_CHANGED, ToolChanges
 from praval_tools.misuse import describe_unknown_keyword
 from praval_tools.names import check_tool_name
+from praval_tools.registry.mcp_servers import McpOptions
 from praval_tools.registry.registry import ToolRegistry, get_runtime
-from praval_tools.registry.sources import McpOptions
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool

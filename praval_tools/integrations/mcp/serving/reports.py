@@ -13,11 +13,11 @@ import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp.server.connection import Connection, allowed_log_levels
 
-from praval_tools.integrations.mcp.serving.changes import ListWatch
+from praval_tools.integrations.mcp.serving.list_notifier import ToolListNotifier
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.context import LOG_LEVELS, LogLevel, ToolLog, ToolReport, report_listener
 
-RequestContext: TypeAlias = ServerRequestContext[ListWatch]
+RequestContext: TypeAlias = ServerRequestContext[ToolListNotifier]
 
 _MAX_WAITING: Final = 1_000
 """Reports that wait for a client that reads slowly; further ones are dropped."""

@@ -26,7 +26,7 @@ from praval_tools.integrations.mcp.serving.approvals import (
     get_elicited_answer,
     may_elicit,
 )
-from praval_tools.integrations.mcp.serving.changes import ListWatch, Notify
+from praval_tools.integrations.mcp.serving.list_notifier import Notify, ToolListNotifier
 from praval_tools.integrations.mcp.serving.listing import ListingCache
 from praval_tools.integrations.mcp.serving.reports import (
     RequestContext,
@@ -52,7 +52,7 @@ _CANCEL_SECONDS: Final = 1.0
 
 def server(
     registry: ToolRegistry, *, agent: str | Agent, name: str = "praval-tools", elicit_approvals: bool = False
-) -> Server[ListWatch]:
+) -> Server[ToolListNotifier]:
     """
     Return an MCP server with the tools of one agent, for any transport of the SDK.
 
@@ -69,7 +69,7 @@ def server(
     return ToolServer(registry, lambda: toolset, name=name, elicit_approvals=elicit_approvals)
 
 
-class ToolServer(Server[ListWatch]):
+class ToolServer(Server[ToolListNotifier]):
     """
     The SDK's low-level server with the tools of agents.
 
@@ -89,12 +89,12 @@ class ToolServer(Server[ListWatch]):
         self._make_guard = make_guard
         self._listings = ListingCache()
         super().__init__(
-            name, version=praval_tools.__version__, lifespan=_follow_changes,
+            name, version=praval_tools.__version__, lifespan=_run_notifier,
             on_list_tools=self._list_tools, on_call_tool=self._call_tool, on_subscriptions_listen=self._listen,
             get_tool_input_schema=self._find_input_schema,
         )  # fmt: skip
         self.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
-        self.add_notification_handler("notifications/initialized", types.NotificationParams, self._follow_session)
+        self.add_notification_handler("notifications/initialized", types.NotificationParams, self._notify_session)
 
     @property
     def registry(self) -> ToolRegistry:
@@ -130,7 +130,7 @@ class ToolServer(Server[ListWatch]):
         if entry is not None:
             call = replace(call, tool_call_id=entry.request.tool_call_id)
             if self._elicits_approvals and (answer := get_elicited_answer(params, entry, toolset.principal)):
-                self._answer(entry.request, answer)
+                self._record_answer(entry.request, answer)
         async with forward_reports(context):
             result = await _run_call(toolset, call)
             if self._elicits_approvals and result.outcome is Outcome.APPROVAL_REQUIRED and may_elicit(context):
@@ -138,25 +138,25 @@ class ToolServer(Server[ListWatch]):
                 if request is not None and not context.session.can_send_request:
                     return build_input_request(request)
                 if request is not None and (answer := await elicit_answer(context, request, toolset.principal)):
-                    self._answer(request, answer)
+                    self._record_answer(request, answer)
                     result = await _run_call(toolset, call)
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
         return (listing if result.name in listing.outputs else self._listings.get(toolset)).render(result)
 
-    def _answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+    def _record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
             self._registry.approvals.answer(request.id, answer)
 
     # ── changes of the list ──────────────────────────────────────────────────────────────────────
 
-    async def _follow_session(self, context: RequestContext, params: types.NotificationParams) -> None:
+    async def _notify_session(self, context: RequestContext, params: types.NotificationParams) -> None:
         """Tell a client of the handshake era of changes, once it is ready, until its session ends."""
         connection = get_connection(context)
         if context.lifespan_context.client_count >= _MAX_LISTENERS or "praval_tools.followed" in connection.state:
             return
         connection.state["praval_tools.followed"] = True
-        remove = self._follow(context, context.session.send_tool_list_changed)
+        remove = self._add_client(context, context.session.send_tool_list_changed)
         connection.exit_stack.callback(remove)
 
     async def _listen(
@@ -165,17 +165,17 @@ class ToolServer(Server[ListWatch]):
         """Serve the stream by which a client of the modern era is notified of changes."""
         if context.lifespan_context.client_count >= _MAX_LISTENERS:
             raise MCPError(types.INTERNAL_ERROR, "Subscription limit reached")
-        return await ListenHandler(_AgentBus(partial(self._follow, context)))(context, params)
+        return await ListenHandler(_AgentBus(partial(self._add_client, context)))(context, params)
 
-    def _follow(self, context: RequestContext, notify: Notify) -> Callable[[], None]:
-        """Notify the client of a request whenever its list changes, as long as it may know; return what ends that."""
+    def _add_client(self, context: RequestContext, notify: Notify) -> Callable[[], None]:
+        """Notify the client of a request whenever its list changes, unless it may no longer; return what ends that."""
         may_be_notified = self._make_guard()
 
         async def notify_if_allowed() -> None:
             if may_be_notified():
                 await notify()
 
-        return context.lifespan_context.add(self._get_toolset(), notify_if_allowed)
+        return context.lifespan_context.add_client(self._get_toolset(), notify_if_allowed)
 
 
 class _AgentBus:
@@ -198,14 +198,14 @@ class _AgentBus:
 
 
 @asynccontextmanager
-async def _follow_changes(served: Server[ListWatch]) -> AsyncIterator[ListWatch]:
-    """Follow the lists of agents while the server runs."""
+async def _run_notifier(served: Server[ToolListNotifier]) -> AsyncIterator[ToolListNotifier]:
+    """Notify the clients of a server of changes of their lists while the server runs."""
     if not isinstance(served, ToolServer):
         raise TypeError(f"{served!r} is not a ToolServer")
-    watch = ListWatch(served.registry)
+    notifier = ToolListNotifier(served.registry)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch.run)
-        yield watch
+        tasks.start_soon(notifier.run)
+        yield notifier
         tasks.cancel_scope.cancel()
 
 
@@ -222,11 +222,11 @@ async def _run_call(toolset: Toolset, call: ToolCall) -> ToolResult:
         task.cancel()
         with anyio.move_on_after(_CANCEL_SECONDS, shield=True):
             await asyncio.wait([task])
-        task.add_done_callback(_retrieve)
+        task.add_done_callback(_consume_outcome)
         raise
 
 
-def _retrieve(task: asyncio.Future[ToolResult]) -> None:
+def _consume_outcome(task: asyncio.Future[ToolResult]) -> None:
     """Look at the outcome of a call that nobody waits for any more, so that asyncio does not complain."""
     if not task.cancelled():
         task.exception()

@@ -13,7 +13,7 @@ from attrs import frozen
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
-from praval_tools.integrations.mcp.serving.changes import ListWatch
+from praval_tools.integrations.mcp.serving.list_notifier import ToolListNotifier
 
 
 @frozen
@@ -52,7 +52,7 @@ def take_standard_streams() -> Iterator[Wire]:
             os.close(descriptor)
 
 
-async def serve_stdio(served: Server[ListWatch], wire: Wire) -> None:
+async def serve_stdio(served: Server[ToolListNotifier], wire: Wire) -> None:
     """Serve one client until it closes its side."""
     source = io.TextIOWrapper(os.fdopen(wire.source, "rb", closefd=False), encoding="utf-8", errors="replace")
     target = io.TextIOWrapper(os.fdopen(wire.target, "wb", closefd=False), encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-# Tests of: integrations/changes
+# Tests of: integrations/list_notifier
 """Clients are notified when their agent's list of tools changes, and only then."""
 
 from __future__ import annotations
@@ -142,21 +142,21 @@ class TestChanges:
 
         async def main() -> None:
             registry = build_registry()
-            served, watches = server(registry, agent="analyst"), list[Any]()
+            served, notifiers = server(registry, agent="analyst"), list[Any]()
             lifespan = served.lifespan
 
             @asynccontextmanager
             async def follow(which: Any) -> AsyncIterator[Any]:
-                async with lifespan(which) as watch:
-                    watches.append(watch)
-                    yield watch
+                async with lifespan(which) as notifier:
+                    notifiers.append(notifier)
+                    yield notifier
 
             served.lifespan = follow  # type: ignore[method-assign]
             subscribers = len(registry._access_store.subscriptions.subscribers)
             for _ in range(3):
                 async with connect(served, era):
-                    await wait_until(lambda: watches[-1].client_count == 1)
-            assert [0, 0, 0] == [watch.client_count for watch in watches]
+                    await wait_until(lambda: notifiers[-1].client_count == 1)
+            assert [0, 0, 0] == [notifier.client_count for notifier in notifiers]
             assert subscribers == len(registry._access_store.subscriptions.subscribers)
 
         run(main)

@@ -1,7 +1,8 @@
 """
-What values of Python's own types hold, their subclasses included: read by the type that stores it.
+Iterates over built-in containers, and subclasses of them, without running the methods that a subclass overrides.
 
-A subclass may write, count or iterate over itself as it likes; none of its code is asked here.
+A subclass may write, count or iterate over itself as it likes; what it holds is read by the methods of the built-in
+type. Also refuses values with too many equal hashes, which would make sets and dicts slow.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ _ITEM_READERS: Final[Mapping[type, Callable[..., Iterable[tuple[object, object]]
 }
 
 
-def iterate_stored(value: Iterable[object]) -> Iterable[object]:
-    """Return the items that *value* holds; an object of no type of Python's own iterates over itself."""
-    kind = _find_own_type(value, _ITERATORS)
+def iterate_without_overrides(value: Iterable[object]) -> Iterable[object]:
+    """Return the items that *value* holds; one of another type iterates over itself."""
+    kind = _find_builtin_type(value, _ITERATORS)
     return value if kind is None else _ITERATORS[kind](value)
 
 
-def iterate_stored_items(value: Mapping[object, object]) -> Iterable[tuple[object, object]]:
-    """Return the keys and members that *value* holds; a mapping of no type of Python's own lists them itself."""
-    kind = _find_own_type(value, _ITEM_READERS)
+def iterate_items_without_overrides(value: Mapping[object, object]) -> Iterable[tuple[object, object]]:
+    """Return the keys and members that *value* holds; one of another type lists them itself."""
+    kind = _find_builtin_type(value, _ITEM_READERS)
     return value.items() if kind is None else _ITEM_READERS[kind](value)
 
 
-def _find_own_type(value: object, kinds: Container[type]) -> type | None:
+def _find_builtin_type(value: object, kinds: Container[type]) -> type | None:
     return next((kind for kind in type(value).__mro__ if kind in kinds), None)
 
 
-def check_hashes(values: Sequence[object]) -> None:
+def check_hash_collisions(values: Sequence[object]) -> None:
     """
     Accept *values* if a set or a dict of them is made in time in proportion to their number.
 

@@ -1,4 +1,4 @@
-"""Runs calls on the engine of their tool: the threads of the registry, or an engine of a plugin."""
+"""Selects the engine of a call, the threads of the registry or an engine of a plugin, and submits the call to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.engines.threads import Job
-from praval_tools.execution.foreign import run_as_owner
+from praval_tools.execution.plugin_code import run_as_owner
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import describe_error, shorten_repr
 from praval_tools.tools.call import Outcome

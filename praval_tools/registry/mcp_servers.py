@@ -1,4 +1,4 @@
-"""Servers whose tools a registry takes in: how the modules that speak to them are reached, and what can be said."""
+"""Connects MCP servers to a registry and refreshes their tools; the MCP client is imported only then."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The commands that change access: a change is in force, recorded in the journal, and refused as a whole."""
 
-# Tests of: changes, grants, tool_state, journal_option
+# Tests of: change_command, grants, tool_state, journal_option
 
 from __future__ import annotations
 

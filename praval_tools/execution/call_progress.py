@@ -1,4 +1,4 @@
-"""The progress of one call through all its attempts, and the interface of recorders of calls."""
+"""What was done of one call up to now, through all its attempts; and the interface of recorders of calls."""
 
 from __future__ import annotations
 

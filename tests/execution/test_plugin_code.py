@@ -16,7 +16,7 @@ from plugin_rig import Site, loaded, site  # noqa: F401
 from praval_tools import PluginWarning, ToolCall, ToolRegistry
 from praval_tools.config.plugins import read_plugins_config
 from praval_tools.execution.context import resolve_actor
-from praval_tools.execution.foreign import ForeignObject, bind_function
+from praval_tools.execution.plugin_code import PluginObject, bind_function
 from praval_tools.plugins import cli_commands
 from praval_tools.registry.registry import get_runtime
 
@@ -286,7 +286,7 @@ class TestSeam:
             def __exit__(self, *_: object) -> None:
                 log.append(resolve_actor(None, "attempt"))
 
-        with ForeignObject(Lease(), "plugin:acme"):
+        with PluginObject(Lease(), "plugin:acme"):
             log.append(resolve_actor(None, "attempt"))
 
         assert ["plugin:acme", "operator", "plugin:acme"] == log

@@ -1,4 +1,4 @@
-"""Foreign code: what a plugin contributes runs in the plugin's name, whoever calls it, and whenever."""
+"""Runs the functions and objects that a plugin contributes in the plugin's name, whoever calls them, and whenever."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _iterate(iterator: Iterator[T], actor: str) -> Iterator[T]:
         yield item
 
 
-class ForeignObject:
+class PluginObject:
     """
     An object that a plugin contributes: its attributes are read, and its methods called, in the plugin's name.
 
@@ -73,7 +73,7 @@ class ForeignObject:
         with run_as(self._actor):
             return repr(self._value)
 
-    def __enter__(self) -> ForeignObject:
+    def __enter__(self) -> PluginObject:
         self.__getattr__("__enter__")()
         return self
 
@@ -83,12 +83,12 @@ class ForeignObject:
         return self.__getattr__("__exit__")(kind, error, traceback)
 
 
-def bind_opener(opener: Callable[..., object], actor: str) -> Callable[..., ForeignObject]:
+def bind_opener(opener: Callable[..., object], actor: str) -> Callable[..., PluginObject]:
     """Return *opener* so that it runs in the name of *actor*, and so do the methods of what it opens."""
     open_as_actor = bind_function(opener, actor)
-    return lambda *args: ForeignObject(open_as_actor(*args), actor)
+    return lambda *args: PluginObject(open_as_actor(*args), actor)
 
 
 def run_as_owner(value: object) -> AbstractContextManager[object]:
     """Run the `with` block in the name of the plugin that contributes *value*; as before, where none does."""
-    return run_as(value._actor) if isinstance(value, ForeignObject) else nullcontext()
+    return run_as(value._actor) if isinstance(value, PluginObject) else nullcontext()

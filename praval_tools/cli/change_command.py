@@ -1,4 +1,4 @@
-"""What the commands share that change who may call what: the operator makes the change, and the journal records it."""
+"""Makes commands that change access: the change is made as the operator, recorded in the journal, and printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says where a tool is registered that a registry does not have, for its errors and explanations."""
+"""Finds the other registry in which an unknown tool is registered, to name it in errors and explanations."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def note_foreign_tool(store: StateStore, tool: object) -> None:
         store.foreign_tools[tool.name] = tool.implementation
 
 
-def describe_home(store: StateStore, tool: str | AnyTool) -> str:
+def describe_other_registry(store: StateStore, tool: str | AnyTool) -> str:
     """
     Return where a tool is that *store* does not have, and what to do; an empty text where that is not known.
 
     Known are a tool that is given as object, or was before, and what the default registry has.
     """
-    other = _find_home(store, tool)
+    other = _find_other_store(store, tool)
     if other is None:
         return ""
     here, there = describe_two_registries(store.name, other.name)
     return f"It is in {there}, not in {here}: register it here too, or use agents of the other registry."
 
 
-def name_home(decision: Decision, store: StateStore, tool: str | AnyTool) -> Decision:
+def with_other_registry(decision: Decision, store: StateStore, tool: str | AnyTool) -> Decision:
     """Return the refusal of an unknown tool, with the registry that has it as its source, where that is known."""
-    other = _find_home(store, tool)
+    other = _find_other_store(store, tool)
     if other is None:
         return decision
-    return replace(decision, source=describe_registry(other.name), remedy=describe_home(store, tool))
+    return replace(decision, source=describe_registry(other.name), remedy=describe_other_registry(store, tool))
 
 
-def _find_home(store: StateStore, tool: str | AnyTool) -> StateStore | None:
+def _find_other_store(store: StateStore, tool: str | AnyTool) -> StateStore | None:
     name = tool if isinstance(tool, str) else tool.name
     implementation = store.foreign_tools.get(name) if isinstance(tool, str) else tool.implementation
     homes = [] if implementation is None else [implementation.home]

@@ -1,4 +1,4 @@
-"""Tells the clients of a server that their agent's list of tools has changed: their agent's, and no other's."""
+"""Notifies the MCP clients of an agent that its list of tools has changed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from praval_tools.registry.toolset import Toolset
 from praval_tools.tools.context import ToolReport
 
 _POLL_SECONDS: Final = 0.5
-"""How often the lists are looked at where nothing calls for it: grants expire, and other processes change the store."""
+"""How often the lists are compared without a reported change: grants expire, and other processes change the store."""
 
 _SETTLE_SECONDS: Final = 0.05
-"""How long a look waits for more changes: a plugin's tools come one by one, and are one change for a client."""
+"""How long a comparison waits for more changes: a plugin's tools come one by one, and are one change for a client."""
 
 _SEND_SECONDS: Final = 10.0
 """How long a client that does not read holds a notification."""
@@ -41,9 +41,9 @@ class _FollowedAgent:
         self.notifiers: dict[object, Notify] = {}
 
 
-class ListWatch:
+class ToolListNotifier:
     """
-    Follows the lists of the agents that have clients, while one server runs.
+    Notifies the clients of one server, each of changes of its own agent's list of tools.
 
     Args:
         registry: Whose agents they are.
@@ -58,8 +58,8 @@ class ListWatch:
         """How many clients are notified."""
         return sum(len(agent.notifiers) for agent in self._agents.values())
 
-    def add(self, toolset: Toolset, notify: Notify) -> Callable[[], None]:
-        """Call *notify* whenever the list of an agent has changed from now on; return what ends that."""
+    def add_client(self, toolset: Toolset, notify: Notify) -> Callable[[], None]:
+        """Call *notify* whenever the list of an agent has changed from now on; return the function that ends that."""
         principal, key = toolset.principal, object()
         if principal not in self._agents:
             self._agents[principal] = _FollowedAgent(toolset)
@@ -73,7 +73,7 @@ class ListWatch:
         return remove
 
     async def run(self) -> None:
-        """Follow the lists until this is cancelled, or the registry is closed."""
+        """Notify clients until this is cancelled, or the registry is closed."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake(event: AnyStateEvent | ToolReport) -> None:  # in whichever thread the change was made
@@ -89,13 +89,13 @@ class ListWatch:
                         await changed.wait()
                         await anyio.sleep(_SETTLE_SECONDS)
                     changed.clear()
-                    self._look(tasks)
+                    self._notify_of_changes(tasks)
         except* RegistryClosedError:
             _logger.debug("the registry is closed: its lists change no more")
         finally:
             unsubscribe()
 
-    def _look(self, tasks: TaskGroup) -> None:
+    def _notify_of_changes(self, tasks: TaskGroup) -> None:
         for agent in list(self._agents.values()):
             try:
                 text = agent.toolset.schemas_json("mcp")
