@@ -74,7 +74,7 @@ def _list_tried_rules(
     if record is None:
         return (Tried("unknown", True, f"there is no tool {tool!r}", "register it"),)
     rows = [Tried("unknown", False, f"{tool!r} is registered")]
-    off = records.find_disabling(record.tool)
+    off = records.find_disabled_record(record.tool)
     if off is None:
         rows.append(Tried("disabled", False, "it is enabled"))
     else:

@@ -106,7 +106,7 @@ def _iter_tool_problems(state: AccessState, now: datetime) -> Iterator[RegistryP
             yield _make_owner_problem(state, name, owner, declared)
         if (declared_as := meta.extra.get("declared_as")) is not None:
             yield _make_renamed_problem(name, declared_as)
-        enabled = state.find_disabling(record.tool) is None and record.tool.implementation.is_compilable
+        enabled = state.find_disabled_record(record.tool) is None and record.tool.implementation.is_compilable
         if enabled and not of_plugin and not _is_reachable(state, name, agents_by_request, now):
             remedy = f"{'Give it an owner' if owner is None else 'Share it'}, or assign_tool_to_agent({name!r}, …)."
             message = f"No agent can call tool {name!r}: {_explain_unreachable(meta)}."

@@ -136,4 +136,4 @@ def list_enabled_tools(state: AccessState, name: str | None) -> list[AnyTool]:
     if name is not None and (name := state.resolve_tool_name(name)) not in state.tools:
         raise UnknownToolError(name, find_similar_names(name, state.tools))
     tools = select_tools(state, state.tools if name is None else [name])
-    return [tool for tool in tools if state.find_disabling(tool) is None]
+    return [tool for tool in tools if state.find_disabled_record(tool) is None]

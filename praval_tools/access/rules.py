@@ -38,8 +38,8 @@ class AccessRecords(Protocol):
     def get_access(self, agent: str, tool: str) -> AccessRecord:
         """Return what is recorded between the two."""
 
-    def find_disabling(self, tool: AnyTool) -> DisabledRecord | None:
-        """Return the record that disables *tool*."""
+    def find_disabled_record(self, tool: AnyTool) -> DisabledRecord | None:
+        """Return the record that disables *tool*, if there is one."""
 
     def find_grant(self, grant_id: str) -> GrantRecord | None:
         """Return a grant."""
@@ -48,12 +48,12 @@ class AccessRecords(Protocol):
 class PrepaidRecords:
     """The records as before this call spent its grants: a second decision must not refuse it for its own use."""
 
-    __slots__ = ("_records", "_grants", "get_access", "find_disabling", "get_profile", "find_tool_record")
+    __slots__ = ("_records", "_grants", "get_access", "find_disabled_record", "get_profile", "find_tool_record")
 
     def __init__(self, records: AccessRecords, grants: frozenset[str]) -> None:
         self._records, self._grants = records, grants
         self.find_tool_record, self.get_profile = records.find_tool_record, records.get_profile
-        self.get_access, self.find_disabling = records.get_access, records.find_disabling
+        self.get_access, self.find_disabled_record = records.get_access, records.find_disabled_record
 
     def find_grant(self, grant_id: str) -> GrantRecord | None:
         """Return a grant as if the call had not used it yet."""
@@ -209,7 +209,7 @@ def _find_refusal(
         reason = f"A type hint of {tool!r} is unresolved."
         remedy = "Import or define what it names; praval-tools check says what that is."
         return _refuse("disabled", "definition", agent, tool, reason, remedy)
-    if (off := records.find_disabling(record.tool)) is not None:
+    if (off := records.find_disabled_record(record.tool)) is not None:
         reason = f"The {off.kind} {off.name!r} is disabled by {off.by!r}{_format_reason(off.reason)}."
         remedy = f"The operator may enable the {off.kind} {off.name!r}."
         return _refuse("disabled", "disabled", agent, tool, reason, remedy, off)

@@ -83,10 +83,10 @@ class AccessState(msgspec.Struct, frozen=True):
         access = self.access_by_agent.get(agent)
         return NO_ACCESS if access is None else access.get(tool) or NO_ACCESS
 
-    def find_disabling(self, tool: AnyTool) -> DisabledRecord | None:
-        """Return the record that disables *tool*."""
+    def find_disabled_record(self, tool: AnyTool) -> DisabledRecord | None:
+        """Return the record that disables *tool*, if there is one."""
         if self.disabled:
-            for label in (("tool", tool.name), *list_labels(tool)):
+            for label in (("tool", tool.name), *list_tool_labels(tool)):
                 if (off := self.disabled.get(label)) is not None:  # type: ignore[arg-type]
                     return off
         return None
@@ -163,8 +163,8 @@ def sort_by_registration(state: AccessState, names: Iterable[str]) -> list[str]:
     return [name for _, name in sorted(positions)]
 
 
-def list_labels(tool: AnyTool) -> list[Label]:
-    """Return the labels under which *tool* is found."""
+def list_tool_labels(tool: AnyTool) -> list[Label]:
+    """Return the labels of *tool*: its category, owner, tags and namespace, and that it is shared."""
     meta = tool.metadata
     labels: list[Label] = [("category", meta.category)]
     if meta.owned_by is not None:

@@ -31,7 +31,7 @@ from praval_tools.access.state import (
     StoredChangeKey,
     find_pending_grants_ended_by,
     get_tool_origin,
-    list_labels,
+    list_tool_labels,
 )
 from praval_tools.names import get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
@@ -47,7 +47,7 @@ def _update_labels(
     state: AccessState, name: str, old: AnyTool | None, new: AnyTool | None, seq: int
 ) -> Map[Label, Map[str, int]]:
     labels = state.tools_by_label
-    before, after = (list_labels(old) if old else []), (list_labels(new) if new else [])
+    before, after = (list_tool_labels(old) if old else []), (list_tool_labels(new) if new else [])
     for label in before:
         if label not in after:
             remaining = labels[label].discard(name)
@@ -108,7 +108,7 @@ def _add_tools(state: AccessState, registrations: Iterable[events.ToolRegistered
         tool = record.tool
         records.append((tool.name, record))
         wire_keys += [(key, tool.name) for key in get_collision_keys(tool.name)]
-        for label in list_labels(tool):
+        for label in list_tool_labels(tool):
             added.setdefault(label, []).append((tool.name, seq))
         seq += 1
     labels = state.tools_by_label

@@ -16,7 +16,7 @@ import msgspec
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.forks import handle_forks
 from praval_tools.tools import frames
-from praval_tools.tools.frames import DONE, Frame, current_frame, resume_in_frames, store_result
+from praval_tools.tools.frames import DONE, Frame, await_into, current_frame, resume_in_frames
 
 if TYPE_CHECKING:
     import asyncio
@@ -258,7 +258,7 @@ def make_deadline_runner(seconds: float | None) -> Callable[[Work[object]], Work
 
     async def run_with_deadline(work: Any) -> object:
         place: list[object] = [None]
-        work = store_result(place, work)
+        work = await_into(place, work)
         waiting = next(work, DONE)
         if waiting is not DONE:
             await resume(work, waiting, current_frame.get())

@@ -28,7 +28,7 @@ from praval_tools.execution.fast_path import (
     FastPath,
     FastPathMiss,
     build_fast_function,
-    find_fast_path,
+    make_fast_path,
 )
 from praval_tools.execution.pipeline import make_pipeline
 from praval_tools.execution.results import build_cancelled_result, build_no_agent_result, build_timeout_result
@@ -121,58 +121,59 @@ class Executor:
         self.access_store.prepare_look()
         path = FastPath(name, principal, self.access_store.state)
         if runtime.recorder is None and type(name) is str:
-            path = find_fast_path(runtime, principal, name)
+            path = make_fast_path(runtime, principal, name)
         # read after the state: an open change and an exclusive call may end without a new one
         is_temporary = self.access_store.has_open_change or runtime.exclusive_gate.is_closed or type(name) is not str
         if is_temporary:
             path = FastPath(name, principal, path.state)
-        finish: Callable[..., object] = partial(self.afinish_call if is_async else self.finish_call, path)
+        handle = self.handle_fast_path_error_async if is_async else self.handle_fast_path_error
+        handle_error: Callable[..., object] = partial(handle, path)
         if path.tool is not None and path.tool.is_async is is_async:
-            observe = self._observe_call_async if is_async else self._observe_call
-            function, is_lasting = build_fast_function(runtime, path, finish, observe), True
+            run = self._run_with_after_hooks_async if is_async else self._run_with_after_hooks
+            function, is_lasting = build_fast_function(runtime, path, handle_error, run), True
         else:  # unknown names are not kept: there is no end of them
             is_lasting = not is_temporary and path.state.find_tool_record(name) is not None
-            function = build_refusing_function(path, finish)
+            function = build_pipeline_function(path, handle_error)
         function.run = self._bind_async_runner(function) if is_async else self._bind_runner(function)
         return function, is_lasting
 
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
-    def finish_call(self, path: FastPath, arguments: object, error: BaseException) -> Any:
-        """Return the value of a whole call that its fast function gave up, or raise the typed error."""
-        call, progress = self._make_missed_call(path, arguments, error)
-        if progress is None and not self._is_refused(path):
+    def handle_fast_path_error(self, path: FastPath, arguments: object, error: BaseException) -> Any:
+        """Run a call that its fast function left to the pipeline, and return its value, or raise the typed error."""
+        call, progress = self._make_call_for_pipeline(path, arguments, error)
+        if progress is None and not self._needs_pipeline(path):
             return get_value(self.execute(call, self.get_fast_cache(path.principal)))
         return get_value(self.run_pipeline(call, path.principal, progress=progress))
 
-    async def afinish_call(self, path: FastPath, arguments: object, error: BaseException) -> Any:
-        """Return the value of a whole awaited call that its fast function gave up, or raise the typed error."""
-        call, progress = self._make_missed_call(path, arguments, error)
-        if progress is None and not self._is_refused(path):
+    async def handle_fast_path_error_async(self, path: FastPath, arguments: object, error: BaseException) -> Any:
+        """Run an awaited call that its fast function left to the pipeline; see `handle_fast_path_error`."""
+        call, progress = self._make_call_for_pipeline(path, arguments, error)
+        if progress is None and not self._needs_pipeline(path):
             return get_value(await self.aexecute(call, self.get_fast_cache(path.principal)))
         return get_value(await self.run_pipeline_async(call, path.principal, progress=progress))
 
-    def _is_refused(self, path: FastPath) -> bool:
+    def _needs_pipeline(self, path: FastPath) -> bool:
         """Tell whether each call of *path* needs the pipeline in the present state."""
         return path.tool is None and path.state is self.access_store.state
 
-    def _make_missed_call(
+    def _make_call_for_pipeline(
         self, path: FastPath, arguments: object, error: BaseException
     ) -> tuple[ToolCall, CallProgress | None]:
-        """Return a call that its fast function gave up, with the steps already taken; raise the error of its tool."""
+        """Return a call that goes on in the pipeline, with the steps already taken; raise the error of its tool."""
         if not has_type(error, FastPathMiss):
             raise make_typed_error(self._build_failure_result(path, error, None, None)) from error
         call = path.make_call(self._to_json_arguments(path.name, arguments))
         return call, error.make_progress(call, path.principal)
 
-    def _observe_call(self, function: FastFunction, arguments: Arguments) -> object:
-        """Return the value of a whole call whose result hooks observe, or raise the typed error."""
+    def _run_with_after_hooks(self, function: FastFunction, arguments: Arguments) -> object:
+        """Return the value of a whole call, of which after-call hooks are notified, or raise the typed error."""
         path = function.path
         call = path.make_call(self._to_json_arguments(path.name, arguments))
         return get_value(function.run(call, call.arguments))
 
-    async def _observe_call_async(self, function: FastFunction, arguments: Arguments) -> object:
-        """Return the value of a whole awaited call whose result hooks observe, or raise the typed error."""
+    async def _run_with_after_hooks_async(self, function: FastFunction, arguments: Arguments) -> object:
+        """Do what `_run_with_after_hooks` does, for an awaited call."""
         path = function.path
         call = path.make_call(self._to_json_arguments(path.name, arguments))
         return get_value(await function.run(call, call.arguments))
@@ -235,10 +236,10 @@ class Executor:
         return function.run(call, arguments)  # type: ignore[no-any-return]
 
     def _bind_runner(self, function: FastFunction) -> Callable[[ToolCall, Arguments], ToolResult]:
-        """Return what runs one call on the fast path; the pipeline takes over where that gives it up."""
+        """Return what runs one call on the fast path; where that cannot, the pipeline does."""
         path, monotonic, notify = function.path, self._monotonic, self._notify_after_call
-        scope, decision, max_size, is_observed = path.scope, path.decision, path.max_result_size, path.notifies_after
-        tool, agent = path.name, path.principal.agent
+        scope, decision, max_size = path.scope, path.decision, path.max_result_size
+        tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
 
         def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
@@ -255,7 +256,7 @@ class Executor:
                     ended.tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
                     (), False, decision, None, max_size,
                 )  # fmt: skip
-                return notify(path, ended, result) if is_observed else result
+                return notify(path, ended, result) if has_after_hooks else result
             return self.run_pipeline(call, path.principal, progress=progress)
 
         return run
@@ -278,10 +279,10 @@ class Executor:
     def _bind_async_runner(
         self, function: FastFunction
     ) -> Callable[[ToolCall, Arguments], Coroutine[Any, Any, ToolResult]]:
-        """Return what runs one awaited call on the fast path; the pipeline takes over where that gives it up."""
+        """Return what runs one awaited call on the fast path; where that cannot, the pipeline does."""
         path, monotonic, notify = function.path, self._monotonic, self._notify_after_call
-        scope, decision, max_size, is_observed = path.scope, path.decision, path.max_result_size, path.notifies_after
-        tool, agent = path.name, path.principal.agent
+        scope, decision, max_size = path.scope, path.decision, path.max_result_size
+        tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
 
         async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
@@ -298,7 +299,7 @@ class Executor:
                     ended.tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
                     (), False, decision, None, max_size,
                 )  # fmt: skip
-                return notify(path, ended, result) if is_observed else result
+                return notify(path, ended, result) if has_after_hooks else result
             return await self.run_pipeline_async(call, path.principal, progress=progress)
 
         return run
@@ -336,7 +337,7 @@ class Executor:
                 call_id, tool.name, decision.agent, outcome, None, text, error_type, latency, 1, (), False, decision,
                 error,
             )  # fmt: skip
-        if path.notifies_after and frame is not None:
+        if path.has_after_hooks and frame is not None:
             self.runtime.hooks.notify_after_call(frame[CALL], tool, result)
         return result
 
@@ -388,14 +389,14 @@ def get_value(result: ToolResult) -> Any:
     return result.result
 
 
-def build_refusing_function(path: FastPath, finish: Callable[..., object]) -> FastFunction:
-    """Return the function of a path whose calls need the pipeline."""
+def build_pipeline_function(path: FastPath, handle_error: Callable[..., object]) -> FastFunction:
+    """Return a function that sends each call of *path* to the pipeline."""
 
-    def refuse(arguments: dict[str, Any], frame: Frame | None) -> Any:
+    def use_pipeline(arguments: dict[str, Any], frame: Frame | None) -> Any:
         if frame is not None:
             raise FastPathMiss
-        return finish(arguments, FastPathMiss())
+        return handle_error(arguments, FastPathMiss())
 
-    function: Any = refuse
+    function: Any = use_pipeline
     function.path = path
     return function  # type: ignore[no-any-return]

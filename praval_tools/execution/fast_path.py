@@ -1,9 +1,9 @@
 """
-The fast path: one generated function per tool, for calls in which no step has to wait.
+The fast path: one generated function per agent, tool and state, for calls in which no step has to wait.
 
 It checks the arguments, takes the steps that are plain functions (policies, limits, hooks), sets the context, admits
-the call and runs it. It belongs to one agent, one tool and one state. Where the state is another one, the arguments
-are no exact match, or a step answers something unusual, it raises `FastPathMiss`, and the pipeline takes over.
+the call and runs it. Where the state is another one, the arguments are no exact match, or a step answers something
+unusual, it raises `FastPathMiss`, and the pipeline takes over.
 The calls in flight are counted before the state is read, so that whoever changes the state and then drains waits for
 every call that was admitted before.
 """
@@ -52,7 +52,7 @@ class FastPath(msgspec.Struct, frozen=True, eq=False):
     max_result_size: int | None = None
     encode_json: Callable[[Any], bytes] | None = None
     has_steps: bool = False
-    notifies_after: bool = False
+    has_after_hooks: bool = False
 
     def make_call(self, arguments: object) -> ToolCall:
         """Return a call on this path, for those that are shown one."""
@@ -76,7 +76,7 @@ class FastFunction(Protocol):
         ...
 
 
-class StartedCall(msgspec.Struct, eq=False):
+class StepsTaken(msgspec.Struct, eq=False):
     """The steps that the fast path took for a call before its function."""
 
     implementation: ToolImplementation
@@ -86,14 +86,14 @@ class StartedCall(msgspec.Struct, eq=False):
 
 
 class FastPathMiss(StaleDecisionError):
-    """The call needs the pipeline, and its function was not entered; *started_call* holds the steps that were taken."""
+    """The call needs the pipeline, and its function was not entered; *steps_taken* holds the steps that were taken."""
 
-    def __init__(self, started_call: StartedCall | None = None) -> None:
-        self.started_call = started_call
+    def __init__(self, steps_taken: StepsTaken | None = None) -> None:
+        self.steps_taken = steps_taken
 
     def make_progress(self, call: ToolCall, principal: Principal | None) -> CallProgress | None:
         """Return the progress from which the pipeline goes on, so that no step is taken twice; None where none was."""
-        started = self.started_call
+        started = self.steps_taken
         if started is None:
             return None
         arguments = started.reviewed_arguments
@@ -104,7 +104,10 @@ class FastPathMiss(StaleDecisionError):
 
 
 _TEMPLATE = """\
-def make(store, state, counter, scope, principal, finish, observe, resume, review, begin, give_up, release):
+def make(
+    store, state, counter, scope, principal, handle_error, run_with_after_hooks, resume, copy_for_review, run_steps,
+    cancel_steps, release,
+):
     enter, leave = counter.append, counter.pop
     {ASYNC}def fast(arguments, frame):
         {PREPARE}
@@ -114,7 +117,7 @@ def make(store, state, counter, scope, principal, finish, observe, resume, revie
                 raise FastPathMiss
             {REVIEW}
             {CHECKS}
-            {BEGIN}
+            {RUN_STEPS}
             running = [scope, arguments, None, None, False] if frame is None else frame
             if outer is not None: running[2] = find_active_frame(outer)
             token = None
@@ -135,7 +138,7 @@ def make(store, state, counter, scope, principal, finish, observe, resume, revie
             if frame is not None: raise
             outcome = error
         {RELEASE}
-        try: return {AWAIT}finish(arguments, outcome)
+        try: return {AWAIT}handle_error(arguments, outcome)
         finally: del outcome
     return fast
 """
@@ -183,8 +186,8 @@ _NAMES: dict[str, object] = {
 
 
 @coroutine
-def _store_complete(place: list[object], work: Work, name: str) -> Work:
-    """Await *work* and put its complete value into *place*; see `store_result`."""
+def _await_complete_into(place: list[object], work: Work, name: str) -> Work:
+    """Await *work* and put its complete value into *place*; see `await_into`."""
     value = yield from work
     place[0] = value if type(value) in COMPLETE_TYPES else complete_value(value, name)
 
@@ -203,7 +206,7 @@ def _fill_template(**parts: str) -> str:
 
 
 def _compile_factory(
-    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, is_observed: bool
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, has_after_hooks: bool
 ) -> Callable[..., FastFunction]:
     """Generate the factory of fast functions; its source holds only our own names and the parameters' identifiers."""
     body, is_async = implementation.compiled.fast_path_code, implementation.signature.is_async
@@ -212,17 +215,18 @@ def _compile_factory(
     wait = "await " if is_async else ""
     review = "if store.state is not state: raise FastPathMiss\n" if has_steps else ""
     if has_review:
-        review += "arguments = arguments.copy()" if body.shown else "arguments, shown = review(arguments)"
-    prepare = f"if frame is None: return {wait}observe(fast, arguments)\n" if is_observed else ""
+        review += "arguments = arguments.copy()" if body.shown else "arguments, shown = copy_for_review(arguments)"
+    prepare = f"if frame is None: return {wait}run_with_after_hooks(fast, arguments)\n" if has_after_hooks else ""
+    shown = body.shown or "shown" if has_review else None
     source = _fill_template(
         ASYNC="async " if is_async else "",
         AWAIT=wait,
         PREPARE=prepare + ("places = []\n" if has_steps else "") + ("is_left = False" if is_async else ""),
         REVIEW=review,
-        BEGIN=f"begin(arguments, {body.shown or 'shown' if has_review else None}, frame, places)" if has_steps else "",
+        RUN_STEPS=f"run_steps(arguments, {shown}, frame, places)" if has_steps else "",
         CHECKS="" if checks_as_agent else checks,
         CHECKS_AS_AGENT=checks_as_agent,
-        MISS="give_up(arguments, places)" if has_steps else "FastPathMiss",
+        MISS="cancel_steps(arguments, places)" if has_steps else "FastPathMiss",
         RUN=(_RUN_ASYNC if is_async else _RUN).format(call=body.call, name=implementation.name),
         CANCELLED=_CANCELLED if is_async else "",
         RESET=_RESET_ASYNC if is_async else _RESET,
@@ -233,20 +237,20 @@ def _compile_factory(
         from asyncio import CancelledError
 
         namespace |= {"CancelledError": CancelledError, "CallCancelledError": CallCancelledError, "DONE": DONE,
-                      "is_self_cancelled": is_self_cancelled, "store_complete": _store_complete}  # fmt: skip
+                      "is_self_cancelled": is_self_cancelled, "store_complete": _await_complete_into}  # fmt: skip
     exec(compile(source, f"<fast path of {implementation.name}>", "exec"), namespace)  # noqa: S102
     return namespace["make"]  # type: ignore[no-any-return]
 
 
 def _get_factory(
-    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, is_observed: bool
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, has_after_hooks: bool
 ) -> Callable[..., FastFunction]:
     """Return the factory of fast functions with these steps, which is generated on first use."""
-    factories, key = implementation.fast_path_factories, (has_steps, has_review, is_observed)
+    factories, key = implementation.fast_path_factories, (has_steps, has_review, has_after_hooks)
     factory = factories.get(key)
     if factory is None:
         factory = factories[key] = _compile_factory(
-            implementation, has_steps=has_steps, has_review=has_review, is_observed=is_observed
+            implementation, has_steps=has_steps, has_review=has_review, has_after_hooks=has_after_hooks
         )
     return factory
 
@@ -277,7 +281,7 @@ def _has_waiting_step(runtime: Runtime, tool: AnyTool) -> bool:
     )
 
 
-def find_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPath:
+def make_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPath:
     """Return the fast path of *principal* to the tool *name* in the present state, without a tool where it has none."""
     store, hooks = runtime.access_store, runtime.hooks
     state = store.state
@@ -306,7 +310,8 @@ def find_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
 
 
 def build_fast_function(
-    runtime: Runtime, path: FastPath, finish: Callable[..., object], observe: Callable[..., object] | None = None
+    runtime: Runtime, path: FastPath, handle_error: Callable[..., object],
+    run_with_after_hooks: Callable[..., object] | None = None,
 ) -> FastFunction:
     """
     Return the fast function of *path*.
@@ -314,10 +319,10 @@ def build_fast_function(
     Args:
         runtime: That of the registry.
         path: A fast path with a tool.
-        finish: Ends a whole call that the function gave up; takes the arguments and the error, which is
+        handle_error: Ends a whole call that the function did not; takes the arguments and the error, which is
             `FastPathMiss` or what the tool raised. Where the tool is async, it is awaited.
-        observe: Runs a whole call whose result hooks observe; takes the fast function, which it calls with a frame,
-            and the arguments. Where the tool is async, it is awaited.
+        run_with_after_hooks: Runs a whole call, of which after-call hooks are notified; takes the fast function, which
+            it calls with a frame, and the arguments. Where the tool is async, it is awaited.
     """
     tool, hooks = path.tool, runtime.hooks
     if tool is None:
@@ -326,14 +331,14 @@ def build_fast_function(
     has_review = bool(path.state.policies or hooks.before)
     make = _get_factory(
         tool.implementation, has_steps=has_review or bool(usages), has_review=has_review,
-        is_observed=path.notifies_after,
+        has_after_hooks=path.has_after_hooks,
     )  # fmt: skip
-    review, begin, give_up = _build_steps(runtime, path, tool, usages)
+    copy_for_review, run_steps, cancel_steps = _build_steps(runtime, path, tool, usages)
     resume = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
     counter = runtime.in_flight.get_counter(path.principal.members, path.name)
     function: FastFunction = make(
-        runtime.access_store, path.state, counter, path.scope, path.principal, finish, observe, resume, review, begin,
-        give_up, runtime.limits.release,
+        runtime.access_store, path.state, counter, path.scope, path.principal, handle_error, run_with_after_hooks,
+        resume, copy_for_review, run_steps, cancel_steps, runtime.limits.release,
     )  # fmt: skip
     function.path = path
     return function
@@ -342,37 +347,37 @@ def build_fast_function(
 def _build_steps(
     runtime: Runtime, path: FastPath, tool: AnyTool, usages: Sequence[LimitUsage]
 ) -> tuple[Callable[..., object], Callable[..., None], Callable[..., FastPathMiss]]:
-    """Return what a fast function does before it enters the tool: copy arguments for review, ask, and give up."""
+    """Return the functions of a fast function's steps: copy arguments for review, run the steps, cancel them."""
     implementation, principal, policies = tool.implementation, path.principal, path.state.policies
     registry, limits, hooks = runtime.registry, runtime.limits, runtime.hooks
     has_review = bool(policies or hooks.before)
     allowed = PolicyAnswers(tool, policies, None, None) if policies else None
     copy_arguments = dict.copy if implementation.compiled.fast_path_code.shown else copy.deepcopy
 
-    def start(arguments: Arguments, answers: PolicyAnswers | None, *, has_notified: bool = False) -> StartedCall:
-        return StartedCall(implementation, arguments if has_review else None, answers, has_notified)
+    def record_steps(arguments: Arguments, answers: PolicyAnswers | None, *, has_notified: bool = False) -> StepsTaken:
+        return StepsTaken(implementation, arguments if has_review else None, answers, has_notified)
 
-    def review(arguments: Arguments) -> tuple[Arguments, Arguments]:
+    def copy_for_review(arguments: Arguments) -> tuple[Arguments, Arguments]:
         copied, shown = implementation.copy_for_review(arguments)
         if copied is None:
             raise FastPathMiss
         return copied, shown
 
-    def begin(
+    def run_steps(
         arguments: Arguments, shown: Arguments, frame: Frame | None, places: list[LimitPlace]
     ) -> None:
         call: ToolCall | None = None if frame is None else frame[CALL]
         if policies:
             answers = ask_policies(registry, policies, principal, tool, shown, copy_arguments=copy_arguments)
             if answers.refusal is not None or answers.approval is not None:
-                raise FastPathMiss(start(arguments, answers))
+                raise FastPathMiss(record_steps(arguments, answers))
         if usages and limits.acquire(usages, None if call is None else call.run_id, places):
-            raise FastPathMiss(start(arguments, allowed))
+            raise FastPathMiss(record_steps(arguments, allowed))
         if hooks.before:
             hooks.notify_before_call(call or path.make_call(arguments), tool, shown)
 
-    def give_up(arguments: Arguments, places: list[LimitPlace]) -> FastPathMiss:
+    def cancel_steps(arguments: Arguments, places: list[LimitPlace]) -> FastPathMiss:
         limits.cancel(places)  # the pipeline acquires them again
-        return FastPathMiss(start(arguments, allowed, has_notified=bool(hooks.before)))
+        return FastPathMiss(record_steps(arguments, allowed, has_notified=bool(hooks.before)))
 
-    return review, begin, give_up
+    return copy_for_review, run_steps, cancel_steps

@@ -249,7 +249,7 @@ def _judge_call(
     record = state.find_tool_record(name)
     if record is None:
         return resolve_access(state, Principal(OPERATOR), name, now)
-    if state.find_disabling(record.tool) is not None:
+    if state.find_disabled_record(record.tool) is not None:
         return resolve_access(state, Principal(OPERATOR), name, now)
     decision = Decision(True, "allowed", "operator", None, name, "The host program calls.")
     path = AccessPath(decision)

@@ -69,15 +69,15 @@ class ScopedExecutor(Executor):
         function.path = FastPath(name, principal, self.access_store.state)
         return function, type(name) is str
 
-    def finish_call(self, path: FastPath, arguments: object, error: BaseException) -> object:
+    def handle_fast_path_error(self, path: FastPath, arguments: object, error: BaseException) -> object:
         """Return the value of a whole call, or raise the typed error."""
         with self._scope():
-            return self._inner.finish_call(path, arguments, error)
+            return self._inner.handle_fast_path_error(path, arguments, error)
 
-    async def afinish_call(self, path: FastPath, arguments: object, error: BaseException) -> object:
+    async def handle_fast_path_error_async(self, path: FastPath, arguments: object, error: BaseException) -> object:
         """Return the value of a whole awaited call, or raise the typed error."""
         with self._scope():
-            return await self._inner.afinish_call(path, arguments, error)
+            return await self._inner.handle_fast_path_error_async(path, arguments, error)
 
     def execute(self, call: ToolCall, cache: FastFunctionCache | None) -> ToolResult:
         """Run one call."""

@@ -353,7 +353,7 @@ def _take_over(
     declared = there.tools[tool.name].declared_metadata
     is_shared = tool.metadata.shared and declared is not None and declared.shared
     target.register_tool(arriving.with_metadata(shared=is_shared), by=by, reason=reason)
-    if (off := there.find_disabling(tool)) is not None:
+    if (off := there.find_disabled_record(tool)) is not None:
         target.disable(tool=arriving.name, by=by, reason=off.reason)
     for agent in there.agents_by_tool.get(tool.name) or ():
         access = there.get_access(agent, tool.name)

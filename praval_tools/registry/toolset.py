@@ -212,7 +212,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         parsed = try_parse_simple(arguments)
         function = self._sync_functions.get(name) or self._fast_cache.find_function(name)
         if parsed is None:
-            value = self._executor.finish_call(function.path, arguments, FastPathMiss())
+            value = self._executor.handle_fast_path_error(function.path, arguments, FastPathMiss())
         else:
             value = function(parsed, None)
         return self._executor.encode_result(function.path, value)
@@ -230,7 +230,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         parsed = try_parse_simple(arguments)
         function = self._async_functions.get(name) or self._fast_cache.find_function(name, is_async=True)
         if parsed is None:
-            value = await self._executor.afinish_call(function.path, arguments, FastPathMiss())
+            value = await self._executor.handle_fast_path_error_async(function.path, arguments, FastPathMiss())
         else:
             value = await function(parsed, None)
         return self._executor.encode_result(function.path, value)

@@ -19,7 +19,7 @@ from praval_tools.errors import ToolArgumentsError
 from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import make_frame
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.fast_path import FastFunction, build_fast_function, find_fast_path
+from praval_tools.execution.fast_path import FastFunction, build_fast_function, make_fast_path
 from praval_tools.execution.pipeline import coerce_arguments
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
@@ -148,7 +148,7 @@ class CallPlans:
         return msgspec.structs.replace(plan, fingerprint=tool.fingerprint, fast_function=fast_function)
 
     def _build_fast_function(self, principal: Principal, tool: AnyTool) -> FastFunction | None:
-        path = find_fast_path(self._runtime, principal, tool.name)
+        path = make_fast_path(self._runtime, principal, tool.name)
         if path.tool is not tool or path.has_steps or tool.implementation.runs_user_code or self._is_state_passing:
             return None
         return build_fast_function(self._runtime, path, _raise_error)

@@ -102,7 +102,7 @@ DONE: Final = object()
 
 
 @coroutine
-def store_result(place: list[object], work: Work) -> Work:
+def await_into(place: list[object], work: Work) -> Work:
     """Await *work* and put its value into *place*: ending without a value costs no exception, which is slow."""
     place[0] = yield from work
 
@@ -142,7 +142,7 @@ async def await_in_frame(frame: Frame, awaitable: Awaitable[object]) -> object:
     """Await *awaitable* as code of *frame*, whatever the contexts in which its steps are taken; return its value."""
     place: list[object] = [None]
     outer = current_frame.get()
-    work = store_result(place, _await_any(awaitable))
+    work = await_into(place, _await_any(awaitable))
     if outer is not None:
         frame[PARENT] = find_active_frame(outer)
     try:

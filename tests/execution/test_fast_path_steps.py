@@ -27,7 +27,7 @@ from praval_tools import (
     ToolResult,
     tool,
 )
-from praval_tools.execution.fast_path import find_fast_path
+from praval_tools.execution.fast_path import make_fast_path
 from praval_tools.execution.hooks import CallHooks
 from praval_tools.registry.registry import get_runtime
 
@@ -154,7 +154,7 @@ class TestSteps:
         """
         for needs_pipeline in (False, True):
             ward = Ward(POLICIES["nothing"], needs_pipeline=needs_pipeline)
-            path = find_fast_path(get_runtime(ward.registry), ward.registry.agent("ann").principal, "two")
+            path = make_fast_path(get_runtime(ward.registry), ward.registry.agent("ann").principal, "two")
             assert needs_pipeline is (path.tool is None)
 
     def test_a_place_is_given_back(self) -> None:

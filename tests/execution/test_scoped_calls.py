@@ -39,7 +39,7 @@ class TestScopedToolset:
         toolset.call("who", number=1)
         registry.share_tool("who")
         toolset.call("who", number=1)
-        monkeypatch.setattr(Executor, "finish_call", None)
+        monkeypatch.setattr(Executor, "handle_fast_path_error", None)
         monkeypatch.setattr(Executor, "run_pipeline", None)
 
         assert "ann 2" == toolset.call("who", number=2)

@@ -10,7 +10,7 @@ import pytest
 
 from praval_tools import Outcome, Principal, ToolCall, ToolRegistry, ToolUsageError, current_agent
 from praval_tools.execution import executor
-from praval_tools.execution.fast_path import FastPath, find_fast_path
+from praval_tools.execution.fast_path import FastPath, make_fast_path
 from praval_tools.execution.runtime import Runtime
 
 
@@ -229,9 +229,9 @@ class TestExclusiveTools:
             if name == "first" and not inside.is_set():
                 lone.start()
                 inside.wait()
-            return find_fast_path(runtime, principal, name)
+            return make_fast_path(runtime, principal, name)
 
-        monkeypatch.setattr(executor, "find_fast_path", begin_lone_and_find)
+        monkeypatch.setattr(executor, "make_fast_path", begin_lone_and_find)
 
         async def work() -> None:
             other = asyncio.ensure_future(tools.acall("first"))

@@ -60,7 +60,7 @@ STEPS = (
     ),
     Step(
         "Fast path",
-        ("execution.fast_path:find_fast_path",),
+        ("execution.fast_path:make_fast_path",),
         "One generated function per agent and tool, if nothing has to wait; policies, limits and hooks are its steps.",
     ),
     Step(
