@@ -1,4 +1,4 @@
-"""Clocks: where time and ids come from, so that tests can set them."""
+"""Clocks: the source of times and ids, which tests can replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks of the process: locks that no child inherits locked, and handlers for what belongs to one process alone."""
+"""Handles forks of the process: locks that are free in the child, and functions to call before and after a fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import a module of this package on first use: the only place that imports own modules by name."""
+"""Imports a module of this package on first use: the only place that imports own modules by name."""
 
 from __future__ import annotations
 

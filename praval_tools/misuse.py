@@ -1,4 +1,4 @@
-"""Readable errors for wrong calls of what is public: what is unknown or missing, and which names are similar."""
+"""Explains wrong calls of public functions and classes in one line: what is unknown or missing, and similar names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of tools and agents, their wire names, suggestions of similar ones; and short texts of values and errors."""
+"""Checks and converts names of tools and agents, and suggests similar ones; also short texts of values and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A persistent map: every change makes a new map and shares nearly everything with the old one."""
+"""A persistent (immutable) map: every change makes a new map, which shares nearly everything with the old one."""
 
 from __future__ import annotations
 

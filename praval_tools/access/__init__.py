@@ -1,1 +1,1 @@
-"""Who may call what: records, the one resolver, events, the state and its only writer."""
+"""Access control: which agent may call which tool; pure rules over an immutable state, and its only writer."""

@@ -1,4 +1,4 @@
-"""Plan changes of access: each command returns the events that a request leads to, or refuses it; pure."""
+"""Checks requests to change access (register, transfer, block, disable …) and returns the events that do it; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drift: how a tool differs now from what it was when access to it was given."""
+"""Detects drift: how a tool's definition differs from what it was when access to it was given."""
 
 from __future__ import annotations
 

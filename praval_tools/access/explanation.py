@@ -1,4 +1,4 @@
-"""Explain a decision: every rule in order, whether it holds, why, and what would change that."""
+"""Explains a decision: every rule in order, whether it holds, why, and what would change the decision."""
 
 from __future__ import annotations
 

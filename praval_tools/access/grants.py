@@ -1,4 +1,4 @@
-"""Plan grants: who may lend what to whom, how narrow, and how it ends; pure, like the other commands."""
+"""Checks requests to grant, lend and revoke access to a tool, and returns the events that do it; pure."""
 
 from __future__ import annotations
 

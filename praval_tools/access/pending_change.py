@@ -1,4 +1,4 @@
-"""Collects the events of a change and the state they lead to; `access/store.py` publishes and stores them."""
+"""A change of access that is not published yet, like a transaction: its events, and the state they lead to."""
 
 from __future__ import annotations
 

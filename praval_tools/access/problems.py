@@ -1,4 +1,4 @@
-"""Find problems of an access state: unknown names, tools that nobody can call, changed definitions."""
+"""Finds likely mistakes in an access state: unknown names, tools that nobody can call, changed definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan what comes of a grant's key that is used again with other terms: what is narrower counts, the rest is said."""
+"""Decides what a grant becomes that is declared again: narrower terms apply, wider ones are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restore changes that the journal holds: they count from the moment that their tool is registered."""
+"""Applies the access changes that the journal has stored, as soon as their tool is registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions: deliver the events of a registry, and what its tools report, to whoever subscribed."""
+"""Delivers the events of a registry, and what its tools report, to its subscribers, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apply events to an access state: one pure function per event, each of which returns the next state."""
+"""Applies events to an access state: one pure function per event, each of which returns the next state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading the user's registry: what `--app module:registry` names, and shell completion from it."""
+"""Loads the registry that `--app module:registry` names, and completes names of its tools and agents in the shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about one agent and one tool: `why` explains the decision, `call` makes the call."""
+"""The commands `why`, which explains whether an agent may call a tool, and `call`, which makes the call."""
 
 from __future__ import annotations
 

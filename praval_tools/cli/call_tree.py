@@ -1,4 +1,4 @@
-"""The calls of a run as a tree, with bars for their durations."""
+"""Prints the calls of a run as a tree, with bars for their durations."""
 
 from __future__ import annotations
 

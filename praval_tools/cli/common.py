@@ -1,4 +1,4 @@
-"""What every command shares and what must import fast: exit codes, common options, text that is safe to print."""
+"""Shared by all commands, and fast to import: exit codes, common options, text that is safe to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry point `run`: finds the command, prints errors in one line, sets the exit code."""
+"""Runs the command line: finds the command, prints errors in one line, sets the exit code."""
 
 from __future__ import annotations
 

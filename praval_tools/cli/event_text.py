@@ -1,4 +1,4 @@
-"""Describing an event of the journal in one line: who did what to which tool, and why."""
+"""Describes an event of the journal in one line: who did what to which tool, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands on single grants: `grants` lists those that are live, `revoke` ends one."""
+"""The commands `grants`, which lists live grants, and `revoke`, which ends one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening the journal: the registry's own, the one that `--journal` names, or the file in the working directory."""
+"""Opens the journal: the registry's own, the one that `--journal` names, or the file in the working directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The access matrix, agents x tools with the deciding rule in each cell, and the command `matrix`."""
+"""The command `matrix`, and the access matrix that it shows: agents x tools, with the deciding rule in each cell."""
 
 from __future__ import annotations
 

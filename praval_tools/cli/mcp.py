@@ -1,4 +1,4 @@
-"""The command `mcp`: tools for MCP clients."""
+"""The command group `mcp`, with `serve`: an agent's tools for MCP clients."""
 
 from __future__ import annotations
 

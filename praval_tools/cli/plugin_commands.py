@@ -1,4 +1,4 @@
-"""Plugins on the command line: loading them into the registry, and the commands that they add."""
+"""Loads the installed plugins for the command line, and the commands that they add to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating a plugin from the template in this package: the files for `plugins new`, with the names filled in."""
+"""Creates a new plugin for `plugins new`: the files of the template, with the names filled in."""
 
 from __future__ import annotations
 

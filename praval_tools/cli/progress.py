@@ -1,4 +1,4 @@
-"""A progress bar for what takes longer than a second."""
+"""Shows a progress bar for what takes longer than a second."""
 
 from __future__ import annotations
 

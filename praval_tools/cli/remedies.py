@@ -1,4 +1,4 @@
-"""Writing remedies as commands of the command line, where the package names the methods of a registry."""
+"""Rewrites the remedies in refusals, which name methods of a registry, as commands of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and time spans, as people type and read them; always in UTC."""
+"""Parses and formats times and time spans as people type and read them; always in UTC."""
 
 from __future__ import annotations
 

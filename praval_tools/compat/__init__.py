@@ -1,1 +1,1 @@
-"""Other tool systems' interfaces on this one's registry: changing the import is enough."""
+"""Drop-in replacements for the interfaces of other tool systems, over a registry of this package."""

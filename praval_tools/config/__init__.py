@@ -1,1 +1,1 @@
-"""Configuration: what the operator says in files, structured and checked as a whole."""
+"""Configuration: reads and checks `praval_tools.toml`, or `[tool.praval_tools]` in `pyproject.toml`."""

@@ -1,4 +1,4 @@
-"""Reads what a configuration says to the command line: where the app is, and whether plugins are loaded into it."""
+"""Reads the command line's settings from a configuration: where the app is, and whether plugins are loaded into it."""
 
 from __future__ import annotations
 

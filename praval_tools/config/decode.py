@@ -1,4 +1,4 @@
-"""Decodes tables of a configuration into attrs classes, strictly: no text is read as a number; expands `${NAME}`."""
+"""Decodes tables of a configuration into attrs classes, without converting types; expands `${NAME}`."""
 
 from __future__ import annotations
 

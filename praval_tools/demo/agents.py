@@ -1,4 +1,4 @@
-"""What the demo's four agents do: each is a function that calls its tools as itself."""
+"""What the demo's four agents do: one function per agent, which calls its tools."""
 
 from __future__ import annotations
 

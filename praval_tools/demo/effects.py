@@ -1,4 +1,4 @@
-"""The effects of the demo's tools: one line per effect, in a file that survives a crash."""
+"""Logs the side effects of the demo's tools in a file that survives a crash, and crashes the process on demand."""
 
 from __future__ import annotations
 

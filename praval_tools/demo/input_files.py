@@ -1,4 +1,4 @@
-"""Reading the demo's input into a table: a CSV file, a text file, or a folder of text."""
+"""Reads the demo's input into a table: a CSV file, a text file, or a folder of text."""
 
 from __future__ import annotations
 

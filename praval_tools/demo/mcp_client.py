@@ -1,5 +1,5 @@
 """
-The client of the demo's MCP scene: a program of its own that knows an address and a token, and uses the MCP SDK alone.
+The MCP client of the demo's MCP scene: a separate program that has an address and a token, and uses the MCP SDK alone.
 
 It works by a fixed script and prints what it sees, a JSON object per line:
 `python -m praval_tools.demo.mcp_client URL`, the token in `PRAVAL_TOOLS_DEMO_TOKEN`.

@@ -1,4 +1,4 @@
-"""Describing results, figures and findings of the demo in short sentences."""
+"""Describes results, figures and findings of the demo in short sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's scene with an installed package of tools: found, callable by nobody, granted for one call."""
+"""Runs the demo's scene with an installed plugin: its tools are found, callable by nobody, granted for one call."""
 
 from __future__ import annotations
 

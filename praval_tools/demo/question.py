@@ -1,4 +1,4 @@
-"""The demo's question about a table: one measure, compared between the values of one column."""
+"""Chooses the demo's question about a table: one measure, compared between the values of one column."""
 
 from __future__ import annotations
 

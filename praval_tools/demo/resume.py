@@ -1,4 +1,4 @@
-"""Resuming the demo after a crash: calls in doubt are resolved first, and known steps are not emitted again."""
+"""Resumes the demo after a crash: calls in doubt are resolved first, and known steps are not emitted again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's report on its run: the history of the calls, and their effects."""
+"""Sums up a run of the demo from its journal: the history of the calls, and their effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's scenario in four scenes; in one process, or resumed by further processes after a crash."""
+"""Runs the demo's scenario of four scenes; in one process, or resumed by further processes after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's statistics: averages per group, and a comparison of each group with what its rows let expect."""
+"""Computes the demo's statistics: averages per group, and how each group differs from what its rows let expect."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Runs the calls of tools: decides, checks, admits and runs them, on the fast path or through one pipeline."""
+"""Runs the calls of tools: decides on them, checks arguments, and runs functions, by the fast path or the pipeline."""

@@ -1,4 +1,4 @@
-"""Keeps who runs in this context: a stack of frames of agents, policies, plugins and the operator."""
+"""Finds out who calls or changes something in the current context: an agent, a policy, a plugin or the operator."""
 
 from __future__ import annotations
 

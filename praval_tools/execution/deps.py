@@ -1,4 +1,4 @@
-"""The deps of calls: what the program passes to tools that declare `ToolContext[Deps]`, and nobody else is shown."""
+"""Passes deps (a program's own objects, such as a database) to tools that declare `ToolContext[Deps]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drives the pipeline of a call: performs the effects that it yields, from sync code and from async code."""
+"""Runs the pipeline of a call: performs the effects that it yields, in sync code and in async code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effects that the pipeline of a call yields to its driver, and the admission of a call before its function."""
+"""The effects that the pipeline of a call yields to its driver, such as running the tool once the call is admitted."""
 
 from __future__ import annotations
 

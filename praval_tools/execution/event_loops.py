@@ -1,4 +1,4 @@
-"""Event loops: a background loop on which sync code runs async tools, and the deadlines of awaited calls."""
+"""Runs async tools for sync code on a background event loop, and enforces the deadlines of awaited calls."""
 
 from __future__ import annotations
 

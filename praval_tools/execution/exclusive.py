@@ -1,4 +1,4 @@
-"""The gate of exclusive tools: lets a tool that is not concurrency-safe run alone in its registry."""
+"""Lets a tool that is not concurrency-safe run alone in its registry: other calls wait for it, and it for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the typed errors of failed calls, and the internal exceptions with which a call is decided again or ended."""
+"""Makes the typed error of a failed call from what its function raised, and classifies its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hooks of plugins that calls use: one immutable value per registry, exchanged as a whole."""
+"""The plugin hooks and engines that calls use, in order: one immutable value per registry, replaced as a whole."""
 
 from __future__ import annotations
 

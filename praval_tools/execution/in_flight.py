@@ -1,4 +1,4 @@
-"""Counts the calls that are in flight: inside their functions now."""
+"""Counts the calls that are in flight, by agent and tool, and waits until there are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of calls, per minute, at once and per run: of an agent, of a tool, or of one agent to one tool."""
+"""Limits how many calls an agent or a tool may have per minute, at once and per run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The pipeline of a call, as a generator that never waits itself.
+The steps of a call, from the decision to the result, as a generator that yields whatever has to wait to its driver.
 
 It yields a `CallEffect` where something has to wait, and the sync or async driver sends back the answer. The order:
 may the agent call the tool → arguments → policies → limits → approval → admission and run → retry or result.

@@ -1,4 +1,4 @@
-"""Protocols of what a registry's runtime holds of higher layers: its dispatcher, and the sources of its tools."""
+"""Interfaces of what a registry's runtime holds of higher layers: the call dispatcher, and servers of tools."""
 
 from __future__ import annotations
 

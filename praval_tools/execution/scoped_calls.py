@@ -1,4 +1,4 @@
-"""Calls inside a scope: toolsets whose calls belong to a run, or come with deps, wherever they are made."""
+"""Makes toolsets whose calls all happen inside a scope: as part of a run, or with certain deps."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Provider formats: pure functions between our values and a vendor's wire shape, in both directions.
+Provider formats: converts tools, calls and results between our values and each vendor's JSON.
 
 `parse_tool_calls` reads which calls a model asks for, `result_message` writes their results.
 """

@@ -1,4 +1,4 @@
-"""Anthropic Messages: `{"name", "description", "input_schema"}`; results are blocks of a user's message."""
+"""Anthropic Messages format: `{"name", "description", "input_schema"}`; results are blocks of a user's message."""
 
 from __future__ import annotations
 

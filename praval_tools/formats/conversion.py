@@ -1,4 +1,4 @@
-"""Conversion by format name: tools exported, strict or not, calls parsed, results and messages written."""
+"""Converts tools, calls, results and messages to and from the provider format of a given name."""
 
 from __future__ import annotations
 

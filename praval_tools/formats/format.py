@@ -1,4 +1,4 @@
-"""What a provider format is: functions between our values and a vendor's wire shape, and what these functions share."""
+"""The interface of a provider format (`Format`), and helpers that the formats share."""
 
 from __future__ import annotations
 

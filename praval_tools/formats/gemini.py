@@ -1,4 +1,4 @@
-"""Gemini: a `FunctionDeclaration` with `parameters_json_schema`, which takes JSON Schema."""
+"""Gemini format: a `FunctionDeclaration` with `parameters_json_schema`, which takes JSON Schema."""
 
 from __future__ import annotations
 

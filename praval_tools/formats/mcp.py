@@ -1,4 +1,4 @@
-"""Model Context Protocol: a `Tool` as `tools/list` gives it; ownership travels in `_meta`."""
+"""Model Context Protocol format: a `Tool` as `tools/list` gives it; ownership travels in `_meta`."""
 
 from __future__ import annotations
 

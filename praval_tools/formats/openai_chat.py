@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and the many servers that speak it: `{"type": "function", "function": {...}}`."""
+"""OpenAI Chat Completions format, which many servers speak: `{"type": "function", "function": {...}}`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both OpenAI formats share: the rules of strict mode, and arguments as JSON text."""
+"""Shared by both OpenAI formats: the rules of strict mode, and arguments as JSON text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI Responses: flat tools with a required `strict` key; calls and their outputs are items of their own."""
+"""OpenAI Responses format: flat tools with a required `strict` key; calls and their outputs are items of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what a provider sent, as dicts or as objects of its SDK; what is malformed is left out, never an error."""
+"""Reads fields of a provider's response, a dict or an object of its SDK; malformed ones are left out, not errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every provider asks of a tool's schema, strict or not: a plain object at the root, items in each list."""
+"""Adapts a tool's schema to what every provider requires: a plain object at the root, `items` in each list."""
 
 from __future__ import annotations
 

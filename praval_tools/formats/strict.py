@@ -1,5 +1,5 @@
 """
-Schemas for the strict modes, in which a provider lets its model write nothing else.
+Rewrites a tool's schema for a provider's strict mode, in which the model can write nothing that does not fit.
 
 Each provider takes a part of JSON Schema. A keyword that only narrows a value moves into the description; what cannot
 be left out, such as an open object, makes strict mode impossible for the schema.

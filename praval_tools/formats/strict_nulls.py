@@ -1,4 +1,4 @@
-"""Arguments that came back from a strict mode: a null there may mean "use the default"."""
+"""Removes the nulls from arguments written in strict mode that mean "use the default"."""
 
 from __future__ import annotations
 

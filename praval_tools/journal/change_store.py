@@ -1,4 +1,4 @@
-"""Changes of access that are made at run time: written to the journal's store, and read again at the next start."""
+"""Writes changes of access that are made at run time to the journal's store, and reads those of other processes."""
 
 from __future__ import annotations
 

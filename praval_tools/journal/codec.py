@@ -1,5 +1,5 @@
 """
-Events as JSON, and back: one versioned form, strict in what it reads.
+Encodes events as JSON and decodes them: one versioned form, strict in what it reads.
 
 `{"v": 1, "type": "agent_tool_call", "id": …, "time": …, "tool_call_id": …, "tool_name": …, "arguments": …}`.
 Fields that have their default are left out, except the keys on which a reader of `agent_tool_result` may rely.

@@ -1,4 +1,4 @@
-"""What happened, from a journal: the calls of a run or of a span of time, their processes and approvals."""
+"""Reads from a journal what happened in a run or a span of time: calls, their processes and approvals."""
 
 from __future__ import annotations
 

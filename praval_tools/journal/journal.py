@@ -1,4 +1,4 @@
-"""The journal: reading its events, runs and calls, and resolving calls in doubt."""
+"""Reads a journal's events, runs and calls, prunes it, and resolves calls in doubt."""
 
 from __future__ import annotations
 

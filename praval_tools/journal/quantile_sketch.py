@@ -1,4 +1,4 @@
-"""A quantile sketch of durations in less than 4 KB: counts in buckets whose bounds grow by two per cent (DDSketch)."""
+"""Estimates quantiles of durations from counts in buckets that grow by two per cent (DDSketch), in less than 4 KB."""
 
 from __future__ import annotations
 

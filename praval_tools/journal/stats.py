@@ -1,4 +1,4 @@
-"""Usage statistics per tool, and per agent and tool: counted without a lock, saved and loaded as JSON."""
+"""Counts calls per tool, and per agent and tool (usage statistics), without a lock; saves and loads them as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of access as rows of the store, and rows as changes: what holds at the next start."""
+"""Converts changes of access to rows of the store that hold at the next start, and rows to changes."""
 
 from __future__ import annotations
 

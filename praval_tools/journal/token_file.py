@@ -1,4 +1,4 @@
-"""A file of bearer tokens, for registries whose journal keeps none."""
+"""Stores bearer tokens in a file, for registries whose journal keeps none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: each stands for one agent, is shown once, and is stored as a salted digest."""
+"""Makes, finds and revokes bearer tokens: each stands for one agent, is shown once, and stored as a salted digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of the use of one tool, or of one tool by one agent, and their JSON."""
+"""Counters of the use of one tool, or of one tool by one agent, and their form in JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Python values as JSON, and back: what the journal keeps of arguments and results.
+Encodes Python values as JSON for the journal, and decodes them: arguments and results of calls.
 
 JSON values stay as they are. Other values become an object with one key that names their kind, `{"praval:tuple": […]}`,
 so that a journal reads back what was written, and NaN never reaches JSON.

@@ -1,4 +1,4 @@
-"""Drivers of a loop: they carry out the effects that its state machine yields, in sync and in async code."""
+"""Drivers of a loop: carry out the effects that its state machine yields, in sync and in async code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop between a model and an agent's tools."""
+"""`ToolLoop`: a conversation between a model and an agent's tools, until the model answers."""
 
 from __future__ import annotations
 

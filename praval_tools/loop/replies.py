@@ -1,4 +1,4 @@
-"""Read a provider's whole reply: its text, its calls, and the messages that go into the conversation for it."""
+"""Reads a provider's whole reply: its text, its calls, and the messages that go into the conversation for it."""
 
 from __future__ import annotations
 

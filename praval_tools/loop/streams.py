@@ -1,4 +1,4 @@
-"""Assemble the chunks of a streamed reply to the response that the provider would have sent whole."""
+"""Assembles the chunks of a streamed reply into the response that the provider would have sent whole."""
 
 from __future__ import annotations
 

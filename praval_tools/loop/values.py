@@ -1,4 +1,4 @@
-"""Requests to a model and its replies, events and results of a loop, and the `Model` protocol."""
+"""The values of a loop: requests to a model and its replies, events and results; and the `Model` protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a plugin into force in a registry: its tools, agents, policy and hooks together, or none of them."""
+"""Activates a plugin in a registry: its tools, agents, policy and hooks together, or none of them."""
 
 from __future__ import annotations
 

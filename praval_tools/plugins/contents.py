@@ -1,4 +1,4 @@
-"""Imports one plugin and asks its hooks for everything that it brings; nothing of it is in force yet."""
+"""Imports one plugin and calls its hooks to collect everything that it brings, without activating any of it."""
 
 from __future__ import annotations
 

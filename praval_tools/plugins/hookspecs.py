@@ -1,5 +1,5 @@
 """
-The hooks of plugins: what a plugin may implement, with which parameters, and when it is called.
+The hooks that a plugin may implement: their names, parameters, and when they are called.
 
 An implementation is marked with `@hookimpl` and takes any of the parameters, by their names. Hooks are called by
 distribution name, then entry point; `@hookimpl(tryfirst=True)` and `trylast` move one to an end. Wrappers are refused.

@@ -1,4 +1,4 @@
-"""Reports of what became of each plugin, with secrets removed from their texts."""
+"""Reports of whether each plugin was loaded, and what went wrong, without secrets in their texts."""
 
 from __future__ import annotations
 

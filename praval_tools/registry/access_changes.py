@@ -1,4 +1,4 @@
-"""Changes to who may call what, each made in somebody's name: grants, removals, blocks, policies."""
+"""Makes the registry's changes to who may call what, each in somebody's name: grants, removals, blocks, policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent's function: it runs as the agent, with the agent's toolset where it asks for one."""
+"""Makes the function of `@agent` run as its agent, with the agent's toolset where it has a parameter for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents: named principals that call tools, and how they get their tools."""
+"""Agents: named principals that call tools, and the ways in which they get their tools."""
 
 from __future__ import annotations
 

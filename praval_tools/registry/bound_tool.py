@@ -1,4 +1,4 @@
-"""A tool as one agent gets it: each call is checked; also as a plain function for frameworks that want functions."""
+"""A tool bound to one agent, which checks each call; also as a plain function for frameworks that want functions."""
 
 from __future__ import annotations
 

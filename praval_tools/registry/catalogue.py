@@ -1,4 +1,4 @@
-"""The catalogue of a registry: register, find and replace tools."""
+"""The catalogue of a registry: registers, finds, replaces, disables and configures tools."""
 
 from __future__ import annotations
 

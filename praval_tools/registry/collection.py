@@ -1,4 +1,4 @@
-"""A named group of tools that are assigned to agents together."""
+"""`ToolCollection`: a named group of tools that are assigned to agents together."""
 
 from __future__ import annotations
 

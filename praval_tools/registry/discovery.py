@@ -1,4 +1,4 @@
-"""Discovery: import modules, packages and files, and return the tools that they declare."""
+"""Discovers tools: imports modules, packages and files, and returns the tools that they declare."""
 
 from __future__ import annotations
 

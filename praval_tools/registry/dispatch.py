@@ -1,4 +1,4 @@
-"""Where the calls of a registry come in: finds the toolset that decides on each call, and keeps it for the next."""
+"""Dispatches the calls of a registry to the toolsets of the agents that make them, which it caches."""
 
 from __future__ import annotations
 

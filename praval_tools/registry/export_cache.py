@@ -1,4 +1,4 @@
-"""An agent's tools as providers get them: JSON text that is cached until one of the tools changes."""
+"""Exports an agent's tools as JSON in a provider's format, cached until one of the tools changes."""
 
 from __future__ import annotations
 

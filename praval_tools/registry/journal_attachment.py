@@ -1,4 +1,4 @@
-"""The journal and the statistics of a registry, whose modules are loaded once there is one."""
+"""Attaches a journal and usage statistics to a registry, and imports their modules only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry: who owns each tool, which agent may call it and why."""
+"""`ToolRegistry`: registers tools and agents, says who may call what, and runs the calls."""
 
 from __future__ import annotations
 

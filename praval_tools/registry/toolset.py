@@ -1,4 +1,4 @@
-"""A toolset: the tools that one agent may call now, as an ordered, live, read-only mapping."""
+"""`Toolset`: the tools that one agent may call now, as an ordered, live, read-only mapping."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Recording and replaying the calls of a registry, and the runs in which they are replayed; needs a journal."""
+"""Records the calls of a registry in its journal, and replays them in runs that are opened again."""

@@ -1,4 +1,4 @@
-"""Approvals in the journal: records requests and answers, and finds the recorded answer to an equal request."""
+"""Records approval requests and their answers in the journal, and finds the recorded answer to an equal request."""
 
 from __future__ import annotations
 

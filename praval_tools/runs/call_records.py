@@ -1,4 +1,4 @@
-"""Building the records of a call: its start, its end, a refusal, an interruption; without secrets."""
+"""Builds the journal records of a call: its start, its end, a refusal, an interruption; without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing the start and the end of a call: started, ended, refused, interrupted, or ended after its time-out."""
+"""Writes the start and the end of a call to the journal: started, ended, refused, interrupted, or ended late."""
 
 from __future__ import annotations
 

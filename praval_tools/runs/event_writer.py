@@ -1,4 +1,4 @@
-"""Appending records of calls to the store, and updating the run with what was written."""
+"""Appends records of calls to the journal's store, and updates the run with what was written."""
 
 from __future__ import annotations
 

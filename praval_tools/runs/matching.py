@@ -1,4 +1,4 @@
-"""Matching calls to recorded ones: finds the run of a call, and builds the query that finds the call in it."""
+"""Finds the run that a call belongs to, and builds the query for the recorded call that it repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model's replies of a loop, in the journal: a loop that is resumed in its run uses the recorded ones."""
+"""Records the model's replies of a loop in the journal, and gives them again when the loop is resumed in its run."""
 
 from __future__ import annotations
 

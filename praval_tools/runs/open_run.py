@@ -1,4 +1,4 @@
-"""Open runs: a run while this process holds its lease, and the current run of a context."""
+"""A run that this process holds open, and the current run of a context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results read back from the journal: the recorded result of a call that is replayed, and that of a call in doubt."""
+"""Rebuilds results of calls from the journal: of a call that is replayed, and of a call in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attaching a journal to a registry: opens the store and installs the recorder; imported only if there is a journal."""
+"""Connects a registry to its journal: opens the store and installs the recorder; imported only where it is needed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Type hints to JSON Schema, and JSON to typed Python values."""
+"""Converts type hints to JSON Schema, and JSON values to typed Python values and back."""

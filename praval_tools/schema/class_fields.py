@@ -1,4 +1,4 @@
-"""The fields of classes that hold data, in one form for attrs, dataclasses, TypedDict and NamedTuple."""
+"""Lists the fields of classes that hold data, in one form for attrs, dataclasses, TypedDict and NamedTuple."""
 
 from __future__ import annotations
 

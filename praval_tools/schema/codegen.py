@@ -1,5 +1,5 @@
 """
-The fast path's source lines that check and unpack a tool's arguments, for a function made once per tool.
+Generates the source lines of the fast path that check and unpack the arguments of one tool.
 
 They accept exactly what strict decoding accepts, with the common checks inlined.
 They return MISS for everything else; the caller then takes a slower path, which finds out why.

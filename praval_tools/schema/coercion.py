@@ -1,5 +1,5 @@
 """
-Repair of arguments that a model almost got right: from JSON to JSON, along the schema.
+Repairs arguments that a model almost got right, along their JSON Schema: `"3"` becomes 3.
 
 Only where the schema names the type: a number or boolean written as text, a list or object written as JSON text,
 null where leaving out was meant. What is valid as it stands is never changed.

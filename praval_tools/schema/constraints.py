@@ -1,5 +1,5 @@
 """
-What `Annotated` adds to a hint: a description, and constraints that JSON Schema can say.
+Reads what `Annotated` adds to a hint: a description, and constraints that JSON Schema can express.
 
 Constraints are checked on the JSON value, before it becomes Python, exactly as a validator of the schema does.
 Metadata is known by its class's module and attributes, so that annotated-types and pydantic need no import here.

@@ -1,5 +1,5 @@
 """
-The hooks that turn JSON into Python values, made and kept by type hint, with their guards.
+Makes and caches the functions that convert JSON to Python values of a type hint, with limits of depth.
 
 The hooks themselves stand in the type handlers: `scalars`, `containers`, `data_classes`, `wrappers`. The guards stop
 values that are nested too deeply, and unions that would convert a value again and again.

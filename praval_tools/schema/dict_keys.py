@@ -1,5 +1,5 @@
 """
-Type handlers for the keys of dicts: in JSON they are text, whatever they are in Python.
+Type handlers for the keys of dicts, which are text in JSON, whatever they are in Python.
 
 Each value has one spelling, so that two keys of an object never become one key of the dict.
 """

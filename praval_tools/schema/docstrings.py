@@ -1,4 +1,4 @@
-"""Docstrings read for models: the description of the function and of each parameter."""
+"""Reads descriptions for models from docstrings: that of the function and that of each parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatch from type hint to decode or encode hook, by a cattrs converter that uses our type table only."""
+"""Finds the decode or encode function of a type hint, by a cattrs converter that uses our type table only."""
 
 from __future__ import annotations
 

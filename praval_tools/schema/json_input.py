@@ -1,4 +1,4 @@
-"""Arguments as a caller gives them: parsed into a JSON object, or every reason why they are not one."""
+"""Parses the arguments of a call into a JSON object, or says every reason why they are not one."""
 
 from __future__ import annotations
 

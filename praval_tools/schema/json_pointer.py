@@ -1,4 +1,4 @@
-"""JSON pointers: the one place that follows a `$ref` inside its own JSON document."""
+"""Follows JSON pointers: the one place that resolves a `$ref` inside its own JSON document."""
 
 from __future__ import annotations
 

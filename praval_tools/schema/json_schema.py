@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 from type hints, by the type table."""
+"""Builds JSON Schema (2020-12) from type hints, by the type table."""
 
 from __future__ import annotations
 

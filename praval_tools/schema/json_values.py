@@ -1,4 +1,4 @@
-"""Plain JSON values: what is one, when two are equal, their canonical text, and text that UTF-8 cannot carry."""
+"""Checks, compares and writes plain JSON values: what is one, which are equal, canonical text, lone surrogates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Schema as a tree: which keywords hold schemas, the walk over them, and references put in place."""
+"""Walks over the schemas inside a JSON Schema, changes them, and puts references in place."""
 
 from __future__ import annotations
 

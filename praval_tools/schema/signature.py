@@ -1,5 +1,5 @@
 """
-Signatures of functions: parameters, return hint and problems, read when a function is declared as a tool.
+Reads signatures of functions that are declared as tools: parameters, return hint, and what is wrong with them.
 
 Only code object, defaults and hints are read, because this is paid for every tool of a program:
 `inspect.signature` alone would cost more than all of it.

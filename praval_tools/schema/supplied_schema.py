@@ -1,4 +1,4 @@
-"""Checks of a parameters schema that is given with a tool instead of derived from its hints."""
+"""Checks a parameters schema that is given with a tool instead of derived from its hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type handlers: what one row of the type table is, the builders it works with, and the errors of decoding."""
+"""The interface of type handlers: how a kind of type hint is described, decoded and encoded."""
 
 from __future__ import annotations
 

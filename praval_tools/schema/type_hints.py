@@ -1,4 +1,4 @@
-"""Type hints as values: resolved from text, unwrapped, written as Python text, and the `Secret` mark."""
+"""Resolves, unwraps and formats type hints; and the `Secret` mark."""
 
 from __future__ import annotations
 

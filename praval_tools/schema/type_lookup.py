@@ -1,4 +1,4 @@
-"""Look-ups in the type table: the handler of a type hint, and why a hint has none."""
+"""Finds the type handler of a type hint in the type table, or the reasons why it has none."""
 
 from __future__ import annotations
 

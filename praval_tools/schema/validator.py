@@ -1,4 +1,4 @@
-"""Arguments checked by their JSON Schema: valid or not, or every problem in words that a model can use."""
+"""Checks arguments by their JSON Schema: valid or not, or every problem in words that a model can use."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Python values → JSON values for those who judge a call: by what the values hold, and by code of ours alone.
+Converts Python values to JSON for policies, bounds and approvers, without running code of the values' classes.
 
 A class may write its values as it likes, so what it writes says nothing about what a tool gets. Here fields are read
 where they are stored. A value that can only be read by its own code has no form here, and cannot be judged.

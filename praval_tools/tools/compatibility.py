@@ -1,4 +1,4 @@
-"""Compare two definitions of a tool: whether the new one can replace the old one."""
+"""Compares two definitions of a tool: whether the new one can replace the old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile a signature at first use: JSON Schemas, decoding, encoding, and the code of the fast path."""
+"""Compiles a function's signature at first use: JSON Schemas, decoding, encoding, and code for the fast path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool context: the call that a tool serves, passed to it as a parameter."""
+"""`ToolContext`: what a tool can learn of the call that it serves, passed to it as a parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frames of running work: whose code runs in a context, a tool's, an agent's, a plugin's or the operator's."""
+"""The stack of running work in a context: frames of tools, agents, plugins and the operator, also across awaits."""
 
 from __future__ import annotations
 

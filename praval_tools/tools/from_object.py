@@ -1,4 +1,4 @@
-"""Make tools of objects: of the public methods of an instance or a class, or of a function and a definition."""
+"""Makes tools of the public methods of an object or class, or of a function and a definition."""
 
 from __future__ import annotations
 

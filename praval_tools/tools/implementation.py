@@ -1,4 +1,4 @@
-"""The function or schema behind a tool, compiled at first use and shared by every copy of the tool."""
+"""The function or schema behind a tool: binds arguments to it, compiled at first use, shared by copies of the tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of a tool: its fields, their types for type checkers, and the checks of their values."""
+"""`ToolMetadata`: the fields that describe a tool, their types for type checkers, and the checks of their values."""
 
 from __future__ import annotations
 

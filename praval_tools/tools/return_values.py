@@ -1,5 +1,5 @@
 """
-What a tool's function returned, completed in the same way on every path: iterators are read, once, into a list.
+Completes what a tool's function returned: iterators are read, once, into a list.
 
 Whoever gets the value gets what is recorded of it. What only an `await` would give is refused where none is possible.
 """

@@ -1,4 +1,4 @@
-"""Where a tool comes from: its source, and the site of its declaration, which tells whether that runs again."""
+"""Records where a tool comes from, and recognizes when the same declaration runs again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool: a named callable with metadata and schemas, immutable."""
+"""`Tool`: a named callable with metadata and schemas, immutable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truncate texts and JSON that are too long for a model: head and tail stay, and JSON stays valid."""
+"""Truncates texts and JSON that are too long for a model: head and tail stay, and JSON stays valid."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Bounds on the arguments of grants."""
+"""Bounds: JSON Schemas that limit the arguments with which a grant permits calls."""

@@ -1,5 +1,5 @@
 """
-The JSON Schema of a bound: the keywords it may use, why it is refused, and its strict form, which is enforced.
+Checks the JSON Schema that limits the arguments of a grant, and rewrites it so that it is enforced strictly.
 
 JSON Schema passes what a keyword does not apply to: `maximum` says nothing about text, `properties` nothing about an
 absent property. A caller could get around such a bound, so here a keyword implies its type, and naming a property makes

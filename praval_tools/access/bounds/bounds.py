@@ -1,4 +1,4 @@
-"""Bounds of a grant: the JSON Schema that the arguments of a call must meet, compiled and merged for models."""
+"""The bounds of a grant: compiles their JSON Schema, checks arguments of calls, merges it into schemas for models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is certain about the values of JSON Schemas: their types, their properties, and that none can meet them all."""
+"""Decides whether any JSON value can meet several JSON Schemas at once; says no only where that is certain."""
 
 from __future__ import annotations
 

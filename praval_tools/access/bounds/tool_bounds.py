@@ -1,4 +1,4 @@
-"""Compiles a grant's bounds for one tool; refuses bounds on fields that are lost when a value is JSON again."""
+"""Compiles a grant's bounds for one tool; refuses bounds on fields that are lost when a value is written as JSON."""
 
 from __future__ import annotations
 

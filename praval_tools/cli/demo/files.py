@@ -1,4 +1,4 @@
-"""The demo's files: written in a hidden folder, and moved to the target folder when the demo is complete."""
+"""Writes the demo's files in a hidden folder, and moves them to the target folder when the demo is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the demo in processes of its own: each one crashes or finishes, and the command shows what it prints."""
+"""Runs the demo in subprocesses, which crash or finish, and passes on what they print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo in a terminal: how each kind of step is printed."""
+"""Prints each step of the demo in a terminal."""
 
 from __future__ import annotations
 

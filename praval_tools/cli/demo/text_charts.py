@@ -1,4 +1,4 @@
-"""The demo's charts and tables in text: averages per hour, groups with bars, the calls of the run."""
+"""Draws the demo's charts and tables as text: averages per hour, groups with bars, the calls of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report's charts of access: the matrix, and who owns and may call each tool."""
+"""Draws a report's charts of access: the matrix, and who owns and may call each tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a report that tell of calls: cards for refusals and approvals, rows of the table of calls."""
+"""Builds a report's sections about calls: cards for refusals and approvals, rows of the table of calls."""
 
 from __future__ import annotations
 

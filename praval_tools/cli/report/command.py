@@ -1,4 +1,4 @@
-"""The command `report`: a page for the browser of what a journal holds."""
+"""The command `report`: writes what a journal holds as an HTML page."""
 
 from __future__ import annotations
 

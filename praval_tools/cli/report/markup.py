@@ -1,4 +1,4 @@
-"""Building HTML safely: every text is escaped unless it was built here."""
+"""Builds HTML safely: every text is escaped unless it was built here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the command `report`: what a journal holds of calls, refusals, approvals and changes of access."""
+"""Builds the HTML page of the command `report`: calls, refusals, approvals and changes of access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report's charts of calls: timeline, outcomes, calls per agent, latencies."""
+"""Draws a report's charts of calls: timeline, outcomes, calls per agent, latencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawing a report's charts: shapes, labels, legends and scales as SVG."""
+"""Draws shapes, labels, legends and scales as SVG, for a report's charts."""
 
 from __future__ import annotations
 

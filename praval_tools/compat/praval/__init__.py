@@ -1,5 +1,5 @@
 """
-Every public name of `praval.tools` and `praval.core.tool_registry`, on the registry of `praval_tools`.
+Drop-in replacement for `praval.tools` and `praval.core.tool_registry`, over a registry of this package.
 
 Code written for those modules changes its import and nothing else; `praval` need not be installed.
 What it registers and assigns is in `praval_tools.get_tool_registry()`, with owners, sharing and grants.

@@ -1,4 +1,4 @@
-"""The tools of one registry under their names in Praval, and what Praval's registry remembers besides."""
+"""Finds the tools of a registry by their names in Praval, and keeps what only Praval's registry remembers."""
 
 from __future__ import annotations
 

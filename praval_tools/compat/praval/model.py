@@ -1,4 +1,4 @@
-"""Praval's `Tool`, its `ToolMetadata` and its `ToolError`."""
+"""Praval's classes `Tool`, `ToolMetadata` and `ToolError`, with the interface that programs for Praval expect."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Engines: where the function of a tool runs."""
+"""Engines: where the function of a tool runs, such as in a thread."""

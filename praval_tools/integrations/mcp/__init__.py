@@ -1,4 +1,4 @@
-"""The Model Context Protocol: an agent's tools for any MCP client, and any MCP server's tools here; extra `mcp`."""
+"""Model Context Protocol: serves an agent's tools to MCP clients, and registers tools of MCP servers; extra `mcp`."""
 
 from praval_tools.errors import MissingExtraError
 

@@ -1,5 +1,5 @@
 """
-The published `praval` package on a registry of `praval_tools`; extra `praval`.
+Runs the published `praval` package on a registry of `praval_tools`; extra `praval`.
 
 `install` makes a registry the one that Praval uses, `attach` makes one of its agents call through it,
 `migrate` brings in the tools of the old system.

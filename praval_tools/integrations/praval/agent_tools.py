@@ -1,4 +1,4 @@
-"""The tools of an attached agent: the entries that Praval reads and calls, and what the agent declares."""
+"""The tools of an attached Praval agent: the entries that Praval reads and calls, and what the agent declares."""
 
 from __future__ import annotations
 

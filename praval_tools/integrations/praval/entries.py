@@ -1,4 +1,4 @@
-"""What an attached agent's `tools` are made of: a read-only dict, a list read anew each time, the call function."""
+"""Read-only dicts and lists that Praval reads as an attached agent's tools, and the functions that it calls in them."""
 
 from __future__ import annotations
 

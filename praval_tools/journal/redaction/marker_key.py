@@ -1,4 +1,4 @@
-"""The key of the redaction markers: from the environment, else from a file that only its owner can read."""
+"""The secret key of the redaction markers: from the environment, else from a file that only its owner can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys are names of secrets, and the values that follow such names in text that is not JSON."""
+"""Recognizes keys that name secrets, such as `password`, and finds the values that follow them in plain text."""
 
 from __future__ import annotations
 

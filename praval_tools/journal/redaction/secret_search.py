@@ -1,4 +1,4 @@
-"""Finding known secrets in text: as they are, escaped, quoted, in base64, or shortened."""
+"""Finds known secrets in text: as they are, escaped, quoted, in base64, or shortened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the values of a JSON Schema hold secrets, and where they can hold no text at all."""
+"""Finds out from a JSON Schema where its values hold secrets, and where they can hold no text at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, also when the power fails."""
+"""Writes files atomically: whole or not at all, also when the power fails."""
 
 from __future__ import annotations
 

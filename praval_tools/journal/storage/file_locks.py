@@ -1,4 +1,4 @@
-"""Lock files: a lock of the operating system on a file, gone with the process that holds it."""
+"""Locks a file by the operating system, which releases the lock when the process that holds it dies."""
 
 from __future__ import annotations
 

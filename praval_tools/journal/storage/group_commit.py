@@ -1,5 +1,5 @@
 """
-Records as numbered rows, and a group of plain records as the rows of one statement: see `sqlite.build_group_insert`.
+Numbers records as rows of the database, and groups those of several appends into one INSERT statement.
 
 The rows have the columns of the events. Rows without a body set counters: the first one the store's (`seq` and
 `run_seq` are the last record and the revision that it must be at, `time` is the last record afterwards), the last ones

@@ -1,4 +1,4 @@
-"""The store in memory: it does what the durable one does, and ends with the process."""
+"""The journal's store in memory: behaves like the one in a file, and ends with the process."""
 
 from __future__ import annotations
 

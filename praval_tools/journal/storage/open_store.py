@@ -1,4 +1,4 @@
-"""Opening a store by its path or URL."""
+"""Opens a journal's store by its path or URL."""
 
 from __future__ import annotations
 

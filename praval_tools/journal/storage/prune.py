@@ -1,4 +1,4 @@
-"""Pruning: old runs and records outside runs are deleted, in steps that block no writer for long."""
+"""Deletes old runs, and old records outside runs, in steps that block no writer for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading from SQL: in pages by key, each in a transaction of its own, so that a slow reader blocks nobody."""
+"""Reads records, runs and state from the journal's database, in pages, so that a slow reader blocks nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as rows of the table of events, and back; times are whole microseconds since 1970, UTC."""
+"""Converts records to rows of the table of events, and back; times are whole microseconds since 1970, UTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The durable store: a SQLite file with one writer thread, readers of their own, and leases by the operating system."""
+"""The journal's store in a SQLite file: one writer thread, separate readers, leases by operating system locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQLite file: connections, pragmas, locking and what its errors mean."""
+"""The SQLite database of a journal: connections, pragmas, locking and the meaning of its errors."""
 
 from __future__ import annotations
 

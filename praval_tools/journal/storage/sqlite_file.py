@@ -1,4 +1,4 @@
-"""Opening the file of a SQLite journal: it is checked, created or migrated, or refused and left as it is."""
+"""Opens the file of a SQLite journal: checks it, creates or migrates it, or refuses it and leaves it as it is."""
 
 from __future__ import annotations
 

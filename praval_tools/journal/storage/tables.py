@@ -1,4 +1,4 @@
-"""The tables of the journal, and the writer's statements, compiled for one database."""
+"""Defines the tables of the journal's database, and compiles the statements of the writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of bearer tokens in a database."""
+"""Stores bearer tokens in a journal's database."""
 
 from __future__ import annotations
 

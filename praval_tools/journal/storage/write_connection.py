@@ -1,4 +1,4 @@
-"""The connection that writes: a group of items in one transaction, and when that fails each item on its own."""
+"""Writes groups of items over one database connection: in one transaction, and when that fails each item on its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to the writer: items, and the thread, future or event loop that waits for their answers."""
+"""Requests to the writer thread: items, and the thread, future or event loop that waits for their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart of the answer: what was observed and expected in each group."""
+"""Draws the chart of the demo's answer: what was observed and expected in each group."""
 
 from __future__ import annotations
 

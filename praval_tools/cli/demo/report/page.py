@@ -1,4 +1,4 @@
-"""The report's page: takes in the steps of the demo and fills `page.html` when it is over."""
+"""Builds the HTML report of the demo from the steps of its run."""
 
 from __future__ import annotations
 

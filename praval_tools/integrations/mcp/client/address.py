@@ -1,4 +1,4 @@
-"""Where an MCP server is: a command to start it by, or the URL of one that speaks streamable HTTP."""
+"""The address of an MCP server: the command that starts it, or its URL for streamable HTTP."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The connection to one server: one session, owned by one task on the background loop of a registry.
+Keeps a session with one MCP server open: connects again when it ends, and lists the tools when they change.
 
 The task opens the session, lists the tools, and waits for what happens: a change of the tools, a request to list them
 again, the end of the connection. After an end it connects again; after a failure it waits first, longer each time.

@@ -1,4 +1,4 @@
-"""The tools that a server lists, as they are taken in: checked one by one, so that a bad one costs no other."""
+"""Reads and checks the definitions of tools that an MCP server lists, one by one: a bad one costs no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatcher of a session: what a server answers is bounded and checked before the SDK takes it apart."""
+"""Limits and checks the answers of an MCP server before the SDK parses them."""
 
 from __future__ import annotations
 

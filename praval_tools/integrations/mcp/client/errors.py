@@ -1,4 +1,4 @@
-"""Errors of MCP servers and of their tools."""
+"""The errors of MCP servers and of their tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of a server on their way in: names are made legal or refused, and what would fool a reader is taken out."""
+"""Sanitizes what an MCP server sends: repairs or refuses names, removes invisible characters and secrets from texts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The HTTP transport: the SDK's own over a client that bounds what a server sends.
+The HTTP transport to an MCP server: the SDK's own, over an HTTP client that limits what the server sends.
 
 A request that fails costs that request alone: in the SDK, an error of the network ends the session with all its calls.
 So errors become answers here, and `Delivery` knows which requests were not sent, refused, or lost on the way.

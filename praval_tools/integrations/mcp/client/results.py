@@ -1,4 +1,4 @@
-"""The answer of a server to a call, as the value of a tool."""
+"""Converts an MCP server's answer to a call into the value of the tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One session with a server: opened, asked for its tools, and called; each call is sent once."""
+"""One session with an MCP server: opened, asked for its tools, and called; each call is sent once."""
 
 from __future__ import annotations
 

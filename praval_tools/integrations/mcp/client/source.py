@@ -1,4 +1,4 @@
-"""An MCP server as a source of tools: owned, lent, bounded and audited here like any others."""
+"""An MCP server in a registry: registers its tools, forwards their calls to it, refreshes and closes the connection."""
 
 from __future__ import annotations
 

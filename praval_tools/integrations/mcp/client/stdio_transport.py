@@ -1,5 +1,5 @@
 """
-The stdio transport: a server's process, whose messages are lines, each of bounded size.
+The stdio transport to an MCP server: starts its process, and exchanges messages as lines of limited size.
 
 The SDK's own has no limit for a line, and takes time by the square of its length.
 """

@@ -1,4 +1,4 @@
-"""Takes the listings of a server over into the registry: all changes of one listing at once, or none."""
+"""Registers, replaces and removes the tools of an MCP server as its latest listing says: all changes or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the transports share: what is known of the delivery of each request, and why a connection ended."""
+"""Shared by the transports to MCP servers: which requests were sent, and why the connection ended."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The server side: an agent's toolset for MCP clients."""
+"""The MCP server: serves an agent's tools to MCP clients."""

@@ -1,4 +1,4 @@
-"""A time limit for clients that fall silent in the middle of a request."""
+"""Ends HTTP requests whose client falls silent before it has sent all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streamable HTTP side: one endpoint for many agents, each of whose tokens stands for one of them."""
+"""Serves agents' tools by streamable HTTP, as an ASGI application: each token stands for one agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools of one agent as an MCP server lists them, and their results as it answers."""
+"""Lists the tools of one agent for MCP clients, cached until they change, and renders the results of their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool reports while it runs, its progress and its messages, sent to the client that called it."""
+"""Sends the progress and log messages of a running tool to the MCP client that called it."""
 
 from __future__ import annotations
 

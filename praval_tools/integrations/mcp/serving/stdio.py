@@ -1,4 +1,4 @@
-"""The stdio side: nothing but the protocol on the process's stdout, and an end soon after its stdin is closed."""
+"""Serves one MCP client over stdin and stdout, to which nothing else can write meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the migrations over the connection that the caller passes, inside the caller's transaction."""
+"""Runs the migrations over the connection that the caller passes, inside the caller's transaction."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The schema's history, for Alembic."""
+"""The schema migrations of the journal's database, one module each."""
