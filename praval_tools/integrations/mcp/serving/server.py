@@ -12,7 +12,7 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import ListenHandler, ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
@@ -165,7 +165,12 @@ class ToolServer(Server[ToolListNotifier]):
         """Serve the stream by which a client of the modern era is notified of changes."""
         if context.lifespan_context.client_count >= _MAX_LISTENERS:
             raise MCPError(types.INTERNAL_ERROR, "Subscription limit reached")
-        return await ListenHandler(_AgentBus(partial(self._add_client, context)))(context, params)
+        bus = InMemorySubscriptionBus()
+        remove = self._add_client(context, partial(bus.publish, ToolsListChanged()))
+        try:
+            return await ListenHandler(bus)(context, params)
+        finally:
+            remove()
 
     def _add_client(self, context: RequestContext, notify: Notify) -> Callable[[], None]:
         """Notify the client of a request whenever its list changes, unless it may no longer; return what ends that."""
@@ -176,25 +181,6 @@ class ToolServer(Server[ToolListNotifier]):
                 await notify()
 
         return context.lifespan_context.add_client(self._get_toolset(), notify_if_allowed)
-
-
-class _AgentBus:
-    """The SDK's subscription bus, with the changes of one agent's list, which *follow* notifies of."""
-
-    def __init__(self, follow: Callable[[Notify], Callable[[], None]]) -> None:
-        self._follow = follow
-
-    async def publish(self, event: ServerEvent) -> None:
-        """Refuse: only the registry's changes are published."""
-        raise NotImplementedError("only changes of the registry are published")
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Call *listener* whenever the list has changed; return what ends that."""
-
-        async def notify() -> None:
-            listener(ToolsListChanged())
-
-        return self._follow(notify)
 
 
 @asynccontextmanager
