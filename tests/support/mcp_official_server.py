@@ -1,12 +1,14 @@
 """
 A server made with the official SDK, as its users write them: `python mcp_official_server.py stdio|http NOTES`.
 
-What its tools do outside, they write into the file NOTES, a line each. Over HTTP it says its port on standard output.
+What its tools do outside, they write into the file NOTES, a line each. Over HTTP it says its port on standard output;
+`http NOTES PORT VERSION` speaks an earlier version of the protocol, by the handshake, and no other.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import socket
 import sys
 
@@ -24,6 +26,7 @@ from mcp_types import (
     TextResourceContents,
     ToolAnnotations,
 )
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PICTURE = b"\x89PNG, nearly"
 app = MCPServer("official", version="3.2.1")
@@ -97,6 +100,13 @@ async def wait(name: str) -> str:
     return "over"
 
 
+async def announce(ctx: Context) -> None:
+    """Say that the tools have changed: to those who subscribed, and to a client of an earlier version."""
+    await ctx.notify_tools_changed()
+    if len(sys.argv) > 4:
+        await ctx.session.send_tool_list_changed()
+
+
 @app.tool(structured_output=False)
 async def teach(name: str, description: str, ctx: Context) -> str:
     """Add a tool, or give it another description."""
@@ -107,7 +117,7 @@ async def teach(name: str, description: str, ctx: Context) -> str:
     if name in {tool.name for tool in await app.list_tools()}:
         app.remove_tool(name)
     app.add_tool(taught, name=name, description=description)
-    await ctx.notify_tools_changed()
+    await announce(ctx)
     return "taught"
 
 
@@ -115,7 +125,7 @@ async def teach(name: str, description: str, ctx: Context) -> str:
 async def forget(name: str, ctx: Context) -> str:
     """Drop a tool."""
     app.remove_tool(name)
-    await ctx.notify_tools_changed()
+    await announce(ctx)
     return "forgotten"
 
 
@@ -125,11 +135,49 @@ def show_headers(ctx: Context) -> str:
     return str(dict(ctx.headers or {}))
 
 
+class Earlier:
+    """
+    ASGI middleware that makes a server one of an earlier version: it answers no discovery, and shakes hands on that.
+
+    Args:
+        app: The application.
+        version: Of the protocol.
+    """
+
+    def __init__(self, app: ASGIApp, version: str) -> None:
+        self._app, self._version = app, version
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body, more = b"", True
+        while more:
+            part = await receive()
+            body, more = body + part.get("body", b""), part.get("more_body", False)
+        message = json.loads(body)
+        if message["method"] == "server/discover":
+            await send({"type": "http.response.start", "status": 400, "headers": []})
+            await send({"type": "http.response.body", "body": b"Bad Request: Missing session ID"})
+            return
+        if message["method"] == "initialize":
+            message["params"]["protocolVersion"] = self._version
+        parts: list[Message] = [{"type": "http.request", "body": json.dumps(message).encode()}]
+        headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+
+        async def receive_changed() -> Message:
+            return parts.pop() if parts else await receive()
+
+        await self._app({**scope, "headers": headers}, receive_changed, send)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         app.run("stdio")
     else:
         listener = socket.create_server(("127.0.0.1", int(sys.argv[3]) if len(sys.argv) > 3 else 0))
         print(listener.getsockname()[1], flush=True)
-        config = uvicorn.Config(app.streamable_http_app(), log_level="critical", timeout_graceful_shutdown=1)
+        served: ASGIApp = app.streamable_http_app()
+        served = Earlier(served, sys.argv[4]) if len(sys.argv) > 4 else served
+        config = uvicorn.Config(served, log_level="critical", timeout_graceful_shutdown=1)
         uvicorn.Server(config).run(sockets=[listener])
