@@ -33,7 +33,7 @@ def plain_command(behaviour: str, notes: Path) -> list[str]:
 def serve_http(
     notes: Path, port: int = 0, script: str = "mcp_official_server.py", version: str = ""
 ) -> Iterator[tuple[str, Callable]]:
-    """Run a server over HTTP, of one earlier version of the protocol if that is given; gives its URL and what kills it."""
+    """Run a server over HTTP, of an earlier version of the protocol if one is given; gives its URL, and a kill."""
     command = [sys.executable, str(SUPPORT / script), "http", str(notes), str(port), *filter(None, [version])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

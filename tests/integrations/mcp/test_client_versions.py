@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from mcp_client_rig import OPERATOR, call, serve_http, wait_until

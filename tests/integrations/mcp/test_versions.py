@@ -1,5 +1,5 @@
 # Tests of: integrations/server, integrations/list_notifier, integrations/http
-"""Every version of the protocol that the SDK speaks: what is listed, what calls do, how soon a client hears of changes."""
+"""Every version of the protocol that the SDK speaks: lists, calls, and how soon a client hears of changes."""
 
 from __future__ import annotations
 
