@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -276,3 +278,22 @@ class TestSessions:
                 assert "2" == get_text(await client.call_tool("add", {"x": 1}))
 
         run(main)
+
+    def test_get_each_answer_at_once(self, registry: ToolRegistry) -> None:
+        """An answer's body does not wait until the client's system has acknowledged its head, 40 ms later."""
+        body, seconds = b'{"jsonrpc": "2.0", "id": 1, "method": "nothing"}', []
+        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        kinds = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+        version = "Mcp-Protocol-Version: 2026-07-28\r\n\r\n"
+        with (
+            serve(http_app(registry, agent="analyst")) as port,
+            socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+        ):
+            for _ in range(60):
+                start = time.monotonic()
+                connection.sendall(f"{head}{kinds}{version}".encode() + body)
+                answer = b""
+                while not answer.endswith(b"}"):
+                    answer += connection.recv(65536)
+                seconds.append(time.monotonic() - start)
+            assert 0.03 > min(seconds[40:]), seconds
