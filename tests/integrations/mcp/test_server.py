@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_rig import ERAS, PIXEL, build_registry, get_text, list_names, run, wait_until
 
-from praval_tools import ToolContext, ToolRegistry
+from praval_tools import ToolContext, ToolRegistry, Toolset
 from praval_tools.integrations.mcp import server
 
 
@@ -72,8 +72,46 @@ class TestListing:
 
         run(main)
 
+    def test_is_right_again_and_again(self, era: str) -> None:
+        """The list that is kept is the same for all clients of a kind, and each change counts at once."""
+
+        async def main() -> None:
+            registry = build_registry()
+            served = server(registry, agent="analyst")
+            async with Client(served, mode=era) as client, Client(served, mode=era) as other:
+                first = (await client.list_tools()).tools
+                first[0].name = "changed by the client"
+                before = (await other.list_tools()).tools
+                assert "add" == before[0].name
+                assert before == (await client.list_tools(cache_mode="bypass")).tools
+                registry.configure("add", max_result_size=100)
+                registry.block("chart", "analyst")
+                after = {tool.name: tool for tool in (await client.list_tools(cache_mode="bypass")).tools}
+                assert {tool.name for tool in before} - {"chart"} == after.keys()
+                assert after["add"].output_schema is None
+
+        run(main)
+
 
 class TestCalls:
+    def test_do_not_build_the_list(self, era: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A call costs the same however many tools its agent has, also where a grant may be used up."""
+
+        async def main() -> None:
+            registry = build_registry()
+            registry.grant("secret_report", "analyst", max_calls=40)
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                await client.list_tools()
+                exports: list[str] = []
+                export = Toolset.schemas_json
+                monkeypatch.setattr(Toolset, "schemas_json", lambda *given: exports.append("") or export(*given))
+                for _ in range(40):
+                    result = await client.call_tool("secret_report", {})
+                    assert {"result": "secret"} == result.structured_content
+                assert len(exports) < 20  # twice a second the list is looked at for what has changed
+
+        run(main)
+
     def test_give_text_and_structured_content(self, era: str) -> None:
         """An object is structured content as it is, another value under `result`; both are text, too."""
 

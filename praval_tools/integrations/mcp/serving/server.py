@@ -27,7 +27,7 @@ from praval_tools.integrations.mcp.serving.approvals import (
     may_elicit,
 )
 from praval_tools.integrations.mcp.serving.list_notifier import Notify, ToolListNotifier
-from praval_tools.integrations.mcp.serving.listing import ListingCache
+from praval_tools.integrations.mcp.serving.listing import ListingCache, find_input_schema, render_answer
 from praval_tools.integrations.mcp.serving.reports import (
     RequestContext,
     forward_reports,
@@ -90,9 +90,10 @@ class ToolServer(Server[ToolListNotifier]):
         self._listings = ListingCache()
         super().__init__(
             name, version=praval_tools.__version__, lifespan=_run_notifier,
-            on_list_tools=self._list_tools, on_call_tool=self._call_tool, on_subscriptions_listen=self._listen,
+            on_call_tool=self._call_tool, on_subscriptions_listen=self._listen,
             get_tool_input_schema=self._find_input_schema,
         )  # fmt: skip
+        self.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
         self.add_notification_handler("notifications/initialized", types.NotificationParams, self._notify_session)
 
@@ -110,21 +111,19 @@ class ToolServer(Server[ToolListNotifier]):
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
-    async def _list_tools(
-        self, context: RequestContext, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        if params is not None and params.cursor is not None:
+    async def _list_tools(self, context: RequestContext, params: types.PaginatedRequestParams) -> dict[str, object]:
+        if params.cursor is not None:
             raise MCPError(types.INVALID_PARAMS, "Unknown cursor: the list has one page.")
-        return self._listings.get(self._get_toolset()).tools
+        return self._listings.get(self._get_toolset()).build_answer(context.protocol_version)
 
     def _find_input_schema(self, name: str) -> JsonSchema | None:
-        return self._listings.get(self._get_toolset()).find_input_schema(name)
+        return find_input_schema(self._get_toolset(), name)
 
     async def _call_tool(
         self, context: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         toolset = self._get_toolset()
-        listing = self._listings.get(toolset)  # of before: the call may use up what has put its tool there
+        output = self._listings.find_output(toolset, params.name)
         call = ToolCall(None, params.name, params.arguments or {}).with_id()
         entry = find_entry(toolset, call)
         if entry is not None:
@@ -142,7 +141,7 @@ class ToolServer(Server[ToolListNotifier]):
                     result = await _run_call(toolset, call)
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
-        return (listing if result.name in listing.outputs else self._listings.get(toolset)).render(result)
+        return render_answer(result, output)
 
     def _record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
