@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from math import isfinite
 from typing import Final, TypeAlias
 
-import anyio
 import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp.server.connection import Connection, allowed_log_levels
@@ -46,29 +46,55 @@ def _select_log_levels(context: RequestContext) -> frozenset[LogLevel]:
 @asynccontextmanager
 async def forward_reports(context: RequestContext) -> AsyncIterator[None]:
     """Send what the tools of the calls inside report; all of it is sent when this ends."""
-    queue = asyncio.Queue[ToolReport | None]()
-    token = report_listener.set(_make_listener(queue))
+    sender = _ReportSender(context)
+    token = report_listener.set(sender.listen)
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_send_reports, context, queue)
-            yield
-            queue.put_nowait(None)
+        yield
+        await sender.finish()
     finally:
         report_listener.reset(token)
+        sender.stop()
 
 
-def _make_listener(queue: asyncio.Queue[ToolReport | None]) -> Callable[[ToolReport], None]:
-    loop = asyncio.get_running_loop()
+class _ReportSender:
+    """
+    Sends the reports of one request, in a task that begins with the first of them: most calls report nothing.
 
-    def add(report: ToolReport) -> None:
-        if queue.qsize() < _MAX_WAITING:
-            queue.put_nowait(report)
+    Args:
+        context: The request.
+    """
 
-    def listen(report: ToolReport) -> None:  # in whichever thread the tool runs
+    def __init__(self, context: RequestContext) -> None:
+        self._context, self._loop = context, asyncio.get_running_loop()
+        self._variables = copy_context()
+        self._queue = asyncio.Queue[ToolReport | None]()
+        self._task: asyncio.Task[None] | None = None
+        self._is_open = True
+
+    def listen(self, report: ToolReport) -> None:
+        """Take a report, in whichever thread the tool runs."""
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(add, report)
+            self._loop.call_soon_threadsafe(self._add, report, context=self._variables)
 
-    return listen
+    async def finish(self) -> None:
+        """Wait until all reports are sent."""
+        self._is_open = False
+        if self._task is not None:
+            self._queue.put_nowait(None)
+            await self._task
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._is_open = False
+        if self._task is not None:
+            self._task.cancel()
+
+    def _add(self, report: ToolReport) -> None:
+        if not self._is_open or self._queue.qsize() >= _MAX_WAITING:
+            return
+        self._queue.put_nowait(report)
+        if self._task is None:
+            self._task = self._loop.create_task(_send_reports(self._context, self._queue))
 
 
 async def _send_reports(context: RequestContext, queue: asyncio.Queue[ToolReport | None]) -> None:
