@@ -89,6 +89,15 @@ async def climb(steps: int, ctx: Context) -> str:
 
 
 @app.tool(structured_output=False)
+async def tell(texts: list[str], ctx: Context) -> str:
+    """Write each text as a warning, and last a debug message."""
+    for level, text in [*(("warning", text) for text in texts), ("debug", "over")]:
+        await ctx.log(level, {"said": text} if text == "object" else text)
+        await anyio.sleep(0.05)
+    return "told"
+
+
+@app.tool(structured_output=False)
 async def wait(name: str) -> str:
     """Wait until it is cancelled."""
     note(f"began {name}")

@@ -27,7 +27,7 @@ from mcp_client_rig import (
 )
 from mcp_official_server import PICTURE
 
-from praval_tools import Content, NotOwnerError, Outcome, ToolCall, ToolProgress, ToolRegistry, ToolUsageError
+from praval_tools import Content, NotOwnerError, Outcome, ToolCall, ToolLog, ToolProgress, ToolRegistry, ToolUsageError
 from praval_tools.integrations.mcp.client import McpServerError, McpSource
 from praval_tools.registry.registry import get_runtime
 
@@ -134,6 +134,31 @@ class TestValues:
         assert ("up", [(1.0, 3.0, "step 1"), (2.0, 3.0, "step 2"), (3.0, 3.0, "step 3")]) == (
             result.result, sorted((report.done, report.total, report.message) for report in reports)
         )  # fmt: skip
+
+    def test_log_messages_are_passed_on(self, registry: ToolRegistry) -> None:
+        """Subscribers hear what the server writes for the caller, by the call, without control characters."""
+        heard: list[object] = []
+        unsubscribe = registry.subscribe(heard.append)
+        result = call(registry, "web-tell", texts=["one\x1b[31m", "object"])
+        unsubscribe()
+
+        logs = [event for event in heard if isinstance(event, ToolLog) and event.level != "debug"]
+        assert ("told", [("web-tell", OPERATOR, "warning")] * 2, ["one[31m", '{"said":"object"}']) == (
+            result.result, [(log.tool, log.agent, log.level) for log in logs], [log.text for log in logs]
+        )  # fmt: skip
+
+    def test_log_messages_of_calls_side_by_side_are_not_mixed_up(self, registry: ToolRegistry) -> None:
+        """Where the transport says of which call a message is, that call gets it; where it does not, none does."""
+        heard: list[object] = []
+        unsubscribe = registry.subscribe(heard.append)
+        calls = [ToolCall(f"call {n}", "web-tell", {"texts": [f"{n}"] * 3}, OPERATOR) for n in range(2)]
+        registry.execute_batch(calls)
+        unsubscribe()
+
+        logs = [event for event in heard if isinstance(event, ToolLog)]
+        is_http = registry.get_tool("web-tell") is not None and "http" in repr(get_runtime(registry).sources["web"])
+        assert all(log.tool_call_id == f"call {log.text}" for log in logs if log.level == "warning")
+        assert not is_http or 6 == len(logs)
 
 
 class TestArguments:

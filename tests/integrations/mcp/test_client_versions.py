@@ -10,7 +10,7 @@ import pytest
 from mcp_client_rig import OPERATOR, call, serve_http, wait_until
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from praval_tools import Outcome, ToolProgress, ToolRegistry
+from praval_tools import Outcome, ToolLog, ToolProgress, ToolRegistry
 
 
 @pytest.fixture(scope="module", params=HANDSHAKE_PROTOCOL_VERSIONS)
@@ -24,17 +24,19 @@ def registry(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 class TestEarlierVersions:
     def test_are_called(self, registry: ToolRegistry) -> None:
-        """Values, errors of tools, and progress arrive as from a server of today."""
+        """Values, errors of tools, progress and log messages arrive as from a server of today."""
         heard: list[object] = []
         unsubscribe = registry.subscribe(heard.append)
         results = [call(registry, "web-say", text="ciao"), call(registry, "web-fail", reason="no money left")]
         climbed = call(registry, "web-climb", steps=2)
+        call(registry, "web-tell", texts=["high"])
         unsubscribe()
 
         assert [(Outcome.OK, "ciao"), (Outcome.TOOL_ERROR, None)] == [(one.outcome, one.result) for one in results]
         assert ("up", [1.0, 2.0]) == (
             climbed.result, sorted(event.done for event in heard if isinstance(event, ToolProgress))
         )  # fmt: skip
+        assert ["high", "over"] == [event.text for event in heard if isinstance(event, ToolLog)]
 
     def test_changes_are_taken_over(self, registry: ToolRegistry) -> None:
         """What the server says on the stream that the client opened by GET counts here, without asking."""

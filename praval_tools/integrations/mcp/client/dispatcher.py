@@ -124,6 +124,11 @@ async def fetch_tools(
     return tools, dispatcher.problems
 
 
+def get_request_id() -> RequestId | None:
+    """Return the id of the call that a message belongs to; None where the transport does not say."""
+    return _request_id.get()
+
+
 _numbers: Final = count(1)
 
 

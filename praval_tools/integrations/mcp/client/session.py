@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import define, frozen
 from mcp.client import ClientSession, IncomingMessage
@@ -20,6 +20,7 @@ from mcp_types import (
     CallToolResult,
     Implementation,
     InputRequiredResult,
+    LoggingMessageNotificationParams,
     RequestId,
     ToolListChangedNotification,
 )
@@ -28,12 +29,19 @@ from pydantic import ValidationError
 from praval_tools.errors import ToolError, ToolInDoubtError
 from praval_tools.integrations.mcp.client.address import ServerAddress
 from praval_tools.integrations.mcp.client.definitions import Listing, read_definitions
-from praval_tools.integrations.mcp.client.dispatcher import CheckingDispatcher, fetch_tools, use_request_id
+from praval_tools.integrations.mcp.client.dispatcher import (
+    CheckingDispatcher,
+    fetch_tools,
+    get_request_id,
+    use_request_id,
+)
 from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError, McpToolError
 from praval_tools.integrations.mcp.client.foreign_text import clean_text, remove_secrets
 from praval_tools.integrations.mcp.client.http_transport import open_http
 from praval_tools.integrations.mcp.client.stdio_transport import open_stdio
 from praval_tools.integrations.mcp.client.transport import Delivery
+from praval_tools.schema.json_values import iter_json_problems, to_canonical_json
+from praval_tools.tools.context import LogLevel
 
 _NO_ANSWER: Final = (CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT)
 """Codes of errors that say nothing of what the server did."""
@@ -42,6 +50,14 @@ _NO_ANSWER: Final = (CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT)
 MAX_MESSAGE_BYTES: Final = 16 * 1_048_576
 MAX_TOOLS: Final = 10_000
 CONNECT_SECONDS: Final = 30.0
+
+_LOG_LEVEL: Final = "info"
+"""From which level on a server is asked for log messages, where the version of the protocol has it ask for them."""
+
+_MAX_LOG_CHARACTERS: Final = 10_000
+
+LogReporter: TypeAlias = Callable[[str, LogLevel], None]
+"""Takes a log message that belongs to a call."""
 
 
 @frozen(kw_only=True)
@@ -70,12 +86,22 @@ class ServerSettings:
 
 @define(eq=False)
 class McpSession:
-    """An open session; used on the event loop on which it was opened."""
+    """
+    An open session; used on the event loop on which it was opened.
+
+    Args:
+        settings: The server.
+        client: The SDK's session.
+        dispatcher: What it sends and receives by.
+        delivery: What is known of the connection.
+        log_reporters: Take the log messages of the calls that run.
+    """
 
     settings: ServerSettings
     client: ClientSession
     dispatcher: CheckingDispatcher
     delivery: Delivery
+    log_reporters: dict[RequestId, LogReporter]
 
     async def fetch_listing(self) -> Listing:
         """
@@ -97,7 +123,7 @@ class McpSession:
         return listing
 
     async def call(
-        self, tool: str, arguments: Mapping[str, object], report_progress: ProgressFnT
+        self, tool: str, arguments: Mapping[str, object], report_progress: ProgressFnT, report_log: LogReporter
     ) -> CallToolResult | InputRequiredResult:
         """
         Call a tool, once.
@@ -108,6 +134,7 @@ class McpSession:
             McpToolError: The server answered with an error.
         """
         with use_request_id() as request_id:
+            self.log_reporters[request_id] = report_log
             try:
                 return await self.client.call_tool(
                     tool, dict(arguments), progress_callback=report_progress, allow_input_required=True
@@ -117,6 +144,7 @@ class McpSession:
             except ValidationError as error:
                 raise self._explain(request_id, PARSE_ERROR, f"{error.error_count()} errors in its answer") from None
             finally:
+                del self.log_reporters[request_id]
                 self.delivery.forget(request_id)
 
     def clean(self, text: str) -> str:
@@ -161,6 +189,14 @@ async def open_session(
         MCPError: It does not answer as the protocol says.
     """
 
+    log_reporters, secrets = dict[RequestId, LogReporter](), settings.address.list_secrets()
+
+    async def handle_log(params: LoggingMessageNotificationParams) -> None:
+        report = _find_log_reporter(log_reporters)
+        if report is not None and not any(iter_json_problems(params.data)):
+            text = params.data if isinstance(params.data, str) else to_canonical_json(params.data)
+            report(clean_text(str(remove_secrets(text, secrets)))[:_MAX_LOG_CHARACTERS], params.level)
+
     async def handle_message(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             on_change()
@@ -168,13 +204,24 @@ async def open_session(
     open_transport = open_http if settings.address.url else open_stdio
     async with open_transport(settings.address, delivery, settings.max_message_bytes) as (received, sent):
         dispatcher = CheckingDispatcher(received, sent)
-        dispatcher.secrets = settings.address.list_secrets()
+        dispatcher.secrets = secrets
         information = Implementation(name="praval-tools", version=version("praval-tools"))
-        session = ClientSession(dispatcher=dispatcher, message_handler=handle_message, client_info=information)
+        session = ClientSession(
+            dispatcher=dispatcher, message_handler=handle_message, client_info=information,
+            logging_callback=handle_log, log_level=_LOG_LEVEL,
+        )  # fmt: skip
         async with session as client:
             await _negotiate(client)
             dispatcher.version = client.protocol_version or dispatcher.version
-            yield McpSession(settings, client, dispatcher, delivery)
+            yield McpSession(settings, client, dispatcher, delivery, log_reporters)
+
+
+def _find_log_reporter(reporters: Mapping[RequestId, LogReporter]) -> LogReporter | None:
+    """Return what takes a message: that of its call, else of the only one that runs; None where nobody can tell."""
+    request_id = get_request_id()
+    if request_id is not None:
+        return reporters.get(request_id)
+    return next(iter(reporters.values())) if len(reporters) == 1 else None
 
 
 async def _negotiate(client: ClientSession) -> None:

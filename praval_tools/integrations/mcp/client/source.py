@@ -230,7 +230,7 @@ class McpSource:
         async def report_progress(progress: float, total: float | None, message: str | None) -> None:
             context.progress(progress, total, session.clean(message or "")[:_MAX_PROGRESS_CHARACTERS])
 
-        result = await session.call(definition.remote_name, arguments, report_progress)
+        result = await session.call(definition.remote_name, arguments, report_progress, context.log)
         return read_result(result, definition.result_schema)
 
 
