@@ -94,7 +94,7 @@ async def tell(texts: list[str], ctx: Context) -> str:
     for level, text in [*(("warning", text) for text in texts), ("debug", "over")]:
         await ctx.log(level, {"said": text} if text == "object" else text)
         await anyio.sleep(0.05)
-    return "told"
+    return "written"
 
 
 @app.tool(structured_output=False)

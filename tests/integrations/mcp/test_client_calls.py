@@ -143,7 +143,7 @@ class TestValues:
         unsubscribe()
 
         logs = [event for event in heard if isinstance(event, ToolLog) and event.level != "debug"]
-        assert ("told", [("web-tell", OPERATOR, "warning")] * 2, ["one[31m", '{"said":"object"}']) == (
+        assert ("written", [("web-tell", OPERATOR, "warning")] * 2, ["one[31m", '{"said":"object"}']) == (
             result.result, [(log.tool, log.agent, log.level) for log in logs], [log.text for log in logs]
         )  # fmt: skip
 
