@@ -152,7 +152,7 @@ _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
 }
 """Names that are imported when they are first used: they cost nothing in programs without them."""
 
-set_plugin_loader(lambda registry: _import_loader().load_at_first_look(registry))
+set_plugin_loader(lambda registry: _import_loader().load_at_first_lookup(registry))
 set_mcp_connector(lambda registry, server, options: _import_mcp_client().register_mcp(registry, server, options))
 
 

@@ -73,7 +73,7 @@ def plan_grant(
         return plan_redeclaration(state, record, made, declared, actor)
     grant = _build_grant(record, request, actor, now, new_id)
     if lenders is not None:
-        grant = _lend_from_first_fitting(state, record, grant, lenders)
+        grant = _lend_from_first_sufficient_grant(state, record, grant, lenders)
     if grant.key is None:
         for grant_id in state.grant_ids_by_terms.get(get_terms_key(grant)) or ():
             identical = state.grants[grant_id]
@@ -181,14 +181,16 @@ def _find_lendable_grants(
     return lendable
 
 
-def _lend_from_first_fitting(state: AccessState, record: ToolRecord, grant: Grant, lenders: list[GrantRecord]) -> Grant:
+def _lend_from_first_sufficient_grant(
+    state: AccessState, record: ToolRecord, grant: Grant, lenders: list[GrantRecord]
+) -> Grant:
     """Return the grant as lent from the first lender that is wide enough, or raise what the last one lacks."""
     for parent in lenders[:-1]:
         try:
-            return _lend_from(state, record, grant, parent)
+            return _lend_from_grant(state, record, grant, parent)
         except GrantError:
             continue
-    return _lend_from(state, record, grant, lenders[-1])
+    return _lend_from_grant(state, record, grant, lenders[-1])
 
 
 def is_live(state: AccessState, record: GrantRecord, now: datetime) -> bool:
@@ -196,7 +198,7 @@ def is_live(state: AccessState, record: GrantRecord, now: datetime) -> bool:
     return bool(list_live_lineage(state, record.grant.id, now))
 
 
-def _lend_from(state: AccessState, record: ToolRecord, grant: Grant, parent: GrantRecord) -> Grant:
+def _lend_from_grant(state: AccessState, record: ToolRecord, grant: Grant, parent: GrantRecord) -> Grant:
     source, left, problems = parent.grant, parent.calls_left, []
     if source.expires is not None and grant.expires is not None and grant.expires > source.expires:
         problems.append(f"it would outlast the grant that it comes from, which ends {source.expires.isoformat()}")

@@ -137,7 +137,7 @@ def resolve_principal(named: Principal, delegators: object, running: Principal |
             f"on_behalf_of={shorten_repr(delegators)} is not a tuple of at most {MAX_CHAIN_LENGTH} agents' names."
         )
     principal = named
-    if running is not None and running.delegation is not None and not _represents(named, running):
+    if running is not None and running.delegation is not None and not _is_delegate_of(named, running):
         if named.delegation is not None:
             raise InvalidNameError(
                 f"{named.agent!r} acts for {_join_names(named.chain)}; {running.agent!r}, which acts for "
@@ -146,9 +146,9 @@ def resolve_principal(named: Principal, delegators: object, running: Principal |
         is_running = named.agent == running.agent
         principal = running if is_running else Principal(named.agent, Delegation("intersect", running))
     elif named.delegation is None:
-        return _represent(named.agent, names)
+        return _build_delegated_principal(named.agent, names)
     elif running is not None and running.delegation is not None:
-        principal = _confine(named, running)
+        principal = _restrict_to_ancestor(named, running)
     chain = principal.chain
     if len(chain) > MAX_CHAIN_LENGTH:
         raise InvalidNameError(f"{named.agent!r} would act for more than {MAX_CHAIN_LENGTH} others in a row.")
@@ -159,7 +159,7 @@ def resolve_principal(named: Principal, delegators: object, running: Principal |
     return principal
 
 
-def _represent(agent: str, delegators: tuple[object, ...]) -> Principal:
+def _build_delegated_principal(agent: str, delegators: tuple[object, ...]) -> Principal:
     """Return *agent* acting for *delegators*, the nearest first: each of them must be allowed what it calls."""
     principal = Principal(agent)
     delegation: Delegation | None = None
@@ -169,18 +169,19 @@ def _represent(agent: str, delegators: tuple[object, ...]) -> Principal:
     return principal
 
 
-def _represents(principal: Principal, ancestor: Principal) -> bool:
+def _is_delegate_of(principal: Principal, ancestor: Principal) -> bool:
     """Tell whether *principal* is *ancestor* or acts for it."""
     return principal == ancestor or any(link.parent == ancestor for link in _iter_delegations(principal))
 
 
-def _confine(principal: Principal, ancestor: Principal) -> Principal:
+def _restrict_to_ancestor(principal: Principal, ancestor: Principal) -> Principal:
     """Return *principal*, which acts for *ancestor*, so that it may call nothing that *ancestor* may not."""
     delegation = principal.delegation
     if delegation is None or principal == ancestor:
         return principal
     mode = "intersect" if delegation.mode == "own" else delegation.mode
-    return Principal(principal.agent, Delegation(mode, _confine(delegation.parent, ancestor), delegation.tools))
+    parent = _restrict_to_ancestor(delegation.parent, ancestor)
+    return Principal(principal.agent, Delegation(mode, parent, delegation.tools))
 
 
 def _join_names(names: tuple[str, ...]) -> str:

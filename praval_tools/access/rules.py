@@ -45,7 +45,7 @@ class AccessRecords(Protocol):
         """Return a grant."""
 
 
-class PrepaidRecords:
+class RecordsBeforeSpending:
     """The records as before this call spent its grants: a second decision must not refuse it for its own use."""
 
     __slots__ = ("_records", "_grants", "get_access", "find_disabled_record", "get_profile", "find_tool_record")
@@ -254,7 +254,7 @@ def _list_member_paths(
 def find_own_paths(records: AccessRecords, agent: str, record: ToolRecord, now: datetime) -> list[AccessPath]:
     """Return the paths of an agent that acts for itself, up to the first one without bounds."""
     access = records.get_access(agent, record.tool.name)
-    if not access.removed and (decision := _find_open_rule(records.get_profile(agent), record)) is not None:
+    if not access.removed and (decision := _find_grantless_rule(records.get_profile(agent), record)) is not None:
         return [AccessPath(decision, (), ((False, False, 0),))]
     paths = list[AccessPath]()
     for grant_id in access.grants:
@@ -268,7 +268,7 @@ def find_own_paths(records: AccessRecords, agent: str, record: ToolRecord, now: 
     return sorted(paths, key=_get_path_sort_key)
 
 
-def _find_open_rule(profile: AgentProfile, record: ToolRecord) -> Decision | None:
+def _find_grantless_rule(profile: AgentProfile, record: ToolRecord) -> Decision | None:
     for tried in iter_grantless_rules(profile, record):
         if tried.holds:
             rule = tried.rule

@@ -50,7 +50,7 @@ class StateStore:
         self.state = state if state is not None else AccessState()
         self.closed = False
         self.persistence: ChangePersistence | None = None
-        self.before_first_look: Callable[[], object] | None = None
+        self.before_first_lookup: Callable[[], object] | None = None
         self.foreign_tools = WeakValueDictionary[str, ToolImplementation]()
         self.subscriptions = Subscriptions()
         self.reset_locks()
@@ -66,16 +66,16 @@ class StateStore:
         change = self._get_own_change()
         return self.state if change is None else change.state
 
-    def prepare_look(self) -> None:
+    def prepare_lookup(self) -> None:
         """Do what comes before the first look-up, such as loading plugins; not in a change, which may be undone."""
-        prepare = self.before_first_look
+        prepare = self.before_first_lookup
         if prepare is not None and self._get_own_change() is None:
             prepare()
 
     def get_fresh_state(self) -> AccessState:
         """Return the state that this thread sees, with what other processes changed up to a moment ago."""
-        if self.before_first_look is not None:
-            self.prepare_look()
+        if self.before_first_lookup is not None:
+            self.prepare_lookup()
         persistence = self.persistence
         if persistence is not None and not self.closed and persistence.is_outdated(self.state):
             self._load_other_changes_unless_busy(persistence)

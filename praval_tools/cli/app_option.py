@@ -84,7 +84,7 @@ def load_app_registry(ctx: click.Context) -> ToolRegistry:
         raise UsageError(NO_APP_MESSAGE)
     else:
         registry = get_tool_registry()  # the plugins fill it
-    get_runtime(registry).access_store.before_first_look = None  # each command decides: a look writes nothing
+    get_runtime(registry).access_store.before_first_lookup = None  # each command decides: a look writes nothing
     return registry
 
 

@@ -95,7 +95,7 @@ def approve_command(ctx: click.Context, id: str, *, edit: str | None, reason: st
     An edit is checked like the arguments of any call when the call runs.
     """
     changes = None if edit is None else _parse_edit(edit)
-    _answer(ctx, id, lambda request: Allow(_merge_edit(request, changes), by, reason), as_json=as_json)
+    _record_answer(ctx, id, lambda request: Allow(_merge_edit(request, changes), by, reason), as_json=as_json)
 
 
 @approvals_command.command("deny")
@@ -105,7 +105,7 @@ def approve_command(ctx: click.Context, id: str, *, edit: str | None, reason: st
 @report_options
 def deny_command(ctx: click.Context, id: str, *, reason: str, by: str, as_json: bool) -> None:
     """Deny the request ID, or the call of this id where one request alone waits under it."""
-    _answer(ctx, id, lambda _: Deny(reason, by), as_json=as_json)
+    _record_answer(ctx, id, lambda _: Deny(reason, by), as_json=as_json)
 
 
 def _parse_edit(text: str) -> JsonObject:
@@ -126,7 +126,7 @@ def _merge_edit(request: ApprovalRequest, changes: JsonObject | None) -> Mapping
     return None if changes is None else {**request.arguments, **changes}
 
 
-def _answer(
+def _record_answer(
     ctx: click.Context, name: str, make_answer: Callable[[ApprovalRequest], ApprovalAnswer], *, as_json: bool
 ) -> None:
     """

@@ -70,9 +70,9 @@ def serve_command(
 
 
 def _serve_stdio(ctx: click.Context, agent: str, *, elicit_approvals: bool) -> None:
-    from praval_tools.integrations.mcp.serving.stdio import serve_stdio, take_standard_streams
+    from praval_tools.integrations.mcp.serving.stdio import reserve_standard_streams, serve_stdio
 
-    with take_standard_streams() as wire:
+    with reserve_standard_streams() as wire:
         registry = _open_registry(ctx)
         from praval_tools.integrations.mcp import server
 

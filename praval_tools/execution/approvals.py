@@ -170,7 +170,7 @@ class Approvals:
             ToolUsageError: There is no such request, or there are several.
             RegistryClosedError: The registry is closed meanwhile.
         """
-        steps = self._follow(tool_call_id, timeout)
+        steps = self._iter_poll_delays(tool_call_id, timeout)
         try:
             while True:
                 self._closing_event.wait(next(steps))
@@ -181,14 +181,14 @@ class Approvals:
         """Do what `wait` does, without blocking the event loop."""
         import asyncio
 
-        steps = self._follow(tool_call_id, timeout)
+        steps = self._iter_poll_delays(tool_call_id, timeout)
         try:
             while True:
                 await asyncio.sleep(next(steps))
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
-    def _follow(self, name: str, timeout: float | None) -> Generator[float, None, ApprovalAnswer | None]:
+    def _iter_poll_delays(self, name: str, timeout: float | None) -> Generator[float, None, ApprovalAnswer | None]:
         """Yield the seconds until the next look at a request, until it is answered or nobody can answer any more."""
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         request = find_entry(self._list_entries(), name).request

@@ -9,7 +9,7 @@ import msgspec
 
 from praval_tools.access.events import GrantSpent
 from praval_tools.access.records import Principal, list_members
-from praval_tools.access.rules import AccessPath, AccessResolution, PrepaidRecords, resolve_access
+from praval_tools.access.rules import AccessPath, AccessResolution, RecordsBeforeSpending, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.deps import get_deps
@@ -108,7 +108,7 @@ class RunTool(msgspec.Struct, eq=False):
         if self.principal is None:
             return
         resolution = resolve_access(
-            PrepaidRecords(state, self.spent_grants | self.stored_grants),
+            RecordsBeforeSpending(state, self.spent_grants | self.stored_grants),
             self.principal,
             self.tool.name,
             self.runtime.clock.now(),

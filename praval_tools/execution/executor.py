@@ -118,7 +118,7 @@ class Executor:
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
         """Return the fast function for the present state, and whether it may be kept for as long as the state."""
         runtime = self.runtime
-        self.access_store.prepare_look()
+        self.access_store.prepare_lookup()
         path = FastPath(name, principal, self.access_store.state)
         if runtime.recorder is None and type(name) is str:
             path = make_fast_path(runtime, principal, name)

@@ -65,7 +65,7 @@ class PluginContribution(msgspec.Struct, frozen=True, eq=False):
         return any(getattr(self, kind) for kind in (*_FUNCTION_KINDS, *_NAMED_KINDS))
 
 
-def contribution_key(contribution: PluginContribution) -> tuple[str, str]:
+def get_contribution_key(contribution: PluginContribution) -> tuple[str, str]:
     """Return the key by which contributions are sorted."""
     return contribution.distribution, contribution.entry_point
 
@@ -84,7 +84,7 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def from_contributions(cls, contributions: Iterable[PluginContribution]) -> CallHooks:
         """Return the hooks of these plugins; by distribution, then entry point."""
-        ordered = tuple(sorted(contributions, key=contribution_key))
+        ordered = tuple(sorted(contributions, key=get_contribution_key))
         functions = {
             kind: _sort_by_turn(hook for plugin in ordered for hook in getattr(plugin, kind))
             for kind in _FUNCTION_KINDS
@@ -99,7 +99,7 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
         """Return the hooks with *after* in the place of *before*."""
         contributions = [contribution for contribution in self.contributions if contribution is not before]
         if after is not None:
-            insort(contributions, after, key=contribution_key)
+            insort(contributions, after, key=get_contribution_key)
         if any(changed is not None and changed.has_call_hooks for changed in (before, after)):
             return CallHooks.from_contributions(contributions)
         return replace(self, contributions=tuple(contributions))

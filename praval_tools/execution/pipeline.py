@@ -19,7 +19,7 @@ from praval_tools.access.rules import (
     AccessPath,
     AccessRecords,
     AccessResolution,
-    PrepaidRecords,
+    RecordsBeforeSpending,
     choose_path,
     resolve_access,
 )
@@ -72,7 +72,7 @@ def make_pipeline(
     """
     if progress is None:
         progress = CallProgress(call, principal)
-    runtime.access_store.prepare_look()
+    runtime.access_store.prepare_lookup()
     if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
         progress.sent_name, call = call.name, replace(call, name=name)
     progress.call, progress.is_async = call, is_async if known_result is None else None
@@ -83,8 +83,8 @@ def make_pipeline(
 
 
 def _return_known_result(result: ToolResult) -> CallPipeline:
+    yield from ()
     return result
-    yield
 
 
 def _notify_after_call(runtime: Runtime, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
@@ -150,21 +150,21 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
     """Return the call as it may run in *state*, with the approval that it needs; or the result that refuses it."""
     call, principal = progress.call, progress.principal
     prepaid = progress.spent_grants | progress.stored_grants
-    verdict = _judge_call(runtime, PrepaidRecords(state, prepaid) if prepaid else state, call, principal)
-    if verdict.refusal is not None:
-        if verdict.refusal.rule == "definition" and verdict.record is not None:
-            return _build_definition_error_result(call, verdict.record.tool, verdict.refusal)
-        return build_refused_result(runtime, call, principal, verdict.refusal, None, progress.sent_name)
-    tool = verdict.record.tool  # type: ignore[union-attr]
+    resolution = _resolve_access(runtime, RecordsBeforeSpending(state, prepaid) if prepaid else state, call, principal)
+    if resolution.refusal is not None:
+        if resolution.refusal.rule == "definition" and resolution.record is not None:
+            return _build_definition_error_result(call, resolution.record.tool, resolution.refusal)
+        return build_refused_result(runtime, call, principal, resolution.refusal, None, progress.sent_name)
+    tool = resolution.record.tool  # type: ignore[union-attr]
     approved = progress.get_approved_arguments(tool)
     implementation = tool.implementation
     choose_deps(tool.name, implementation.deps_hint, get_deps(runtime.registry))  # before anything is asked or spent
     runs_user_code = implementation.runs_user_code or progress.coerced_arguments is None
     with _activate_caller(runtime, principal) if runs_user_code else _NULL_CONTEXT:
-        bound = _bind_call(runtime, progress, tool, approved, verdict.decision)
+        bound = _bind_call(runtime, progress, tool, approved, resolution.decision)
         if isinstance(bound, ToolResult):
             return bound
-    path, decision = choose_path(verdict, bound, implementation)
+    path, decision = choose_path(resolution, bound, implementation)
     if path is None:
         return build_refused_result(runtime, call, principal, decision, bound, progress.sent_name)
     shown, approval = bound.arguments, None
@@ -182,7 +182,7 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
         if tool.metadata.requires_approval and approval is None:
             approval = Ask(tool.metadata.approval_reason)
     run = RunTool(
-        runtime, call, principal, tool, bound, verdict, path, state, None,
+        runtime, call, principal, tool, bound, resolution, path, state, None,
         progress.attempts, progress.spent_grants, progress.stored_grants,
     )  # fmt: skip
     progress.shown_arguments = shown
@@ -239,13 +239,13 @@ def _activate_caller(runtime: Runtime, principal: Principal | None) -> AbstractC
     )
 
 
-def _judge_call(
+def _resolve_access(
     runtime: Runtime, state: AccessRecords, call: ToolCall, principal: Principal | None
 ) -> AccessResolution:
     name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
     now = runtime.clock.now()
     if principal is not None:
-        return _judge_cached(runtime, state, principal, name, now)
+        return _resolve_cached_access(runtime, state, principal, name, now)
     record = state.find_tool_record(name)
     if record is None:
         return resolve_access(state, Principal(OPERATOR), name, now)
@@ -256,7 +256,7 @@ def _judge_call(
     return AccessResolution(record, (path,), None, ((path,),))
 
 
-def _judge_cached(
+def _resolve_cached_access(
     runtime: Runtime, state: AccessRecords, principal: Principal, name: str, now: datetime
 ) -> AccessResolution:
     """Resolve the access, or return the cached resolution of the same state where only a change of it can end it."""
@@ -264,12 +264,12 @@ def _judge_cached(
     if cached_state is not state or len(verdicts) > _MAX_CACHED_VERDICTS:
         verdicts = {}
         runtime.verdict_cache = state, verdicts
-    verdict = verdicts.get((principal, name))
-    if verdict is None:
-        verdict = resolve_access(state, principal, name, now)
-        if verdict.paths and verdict.paths[0].is_unconditional:
-            verdicts[principal, name] = verdict
-    return verdict
+    resolution = verdicts.get((principal, name))
+    if resolution is None:
+        resolution = resolve_access(state, principal, name, now)
+        if resolution.paths and resolution.paths[0].is_unconditional:
+            verdicts[principal, name] = resolution
+    return resolution
 
 
 def _build_definition_error_result(call: ToolCall, tool: AnyTool, decision: Decision) -> ToolResult:

@@ -92,7 +92,7 @@ def build_success_result(run: RunTool, value: object, started: float) -> ToolRes
 
 
 def build_run_cancelled_result(run: RunTool, started: float) -> ToolResult:
-    """Return the result of a call that was cancelled although nobody cancelled principal awaits it."""
+    """Return the result of a call that was cancelled, although what awaits it was not."""
     latency = (run.runtime.clock.monotonic() - started) * 1000
     return build_cancelled_result(
         run.call_id, run.tool, run.call.agent, latency, run.path.decision, run.bound_arguments.repairs, run.attempts
@@ -135,7 +135,7 @@ def build_cancelled_result(
     call_id: str | None, tool: AnyTool, agent: str | None, latency: float | None, decision: Decision | None,
     repairs: tuple[Repair, ...] = (), attempts: int = 1,
 ) -> ToolResult:  # fmt: skip
-    """Return the result of a call that was cancelled although nobody cancelled principal awaits it."""
+    """Return the result of a call that was cancelled, although what awaits it was not."""
     return ToolResult(
         call_id, tool.name, agent, Outcome.CANCELLED, None, f"Tool {tool.name!r} was cancelled.", "cancelled",
         latency, attempts, repairs, False, decision,

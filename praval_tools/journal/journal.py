@@ -257,9 +257,9 @@ class Journal:
         call_id = get_call_id(call_id, run_id)
         with self._store.open_run(run_id):
             recording = Recording(run_id, "id", self._store.read(run_id=run_id))
-            self.settle(recording, call_id, result=result, error=error, rerun=rerun, by=by)
+            self.resolve_in_run(recording, call_id, result=result, error=error, rerun=rerun, by=by)
 
-    def settle(
+    def resolve_in_run(
         self, recording: Recording, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None,
         rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip

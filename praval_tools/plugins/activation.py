@@ -12,7 +12,7 @@ from praval_tools.access.records import AgentProfile
 from praval_tools.access.state import AccessState
 from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import DuplicateAgentError
-from praval_tools.execution.hooks import PluginContribution, contribution_key
+from praval_tools.execution.hooks import PluginContribution, get_contribution_key
 from praval_tools.names import get_collision_keys
 from praval_tools.plugins.admission import Admission
 from praval_tools.plugins.contents import EXTENSION_KINDS, PluginContents
@@ -42,7 +42,7 @@ def activate_plugin(
     """
     runtime = get_runtime(registry)
     hooks = runtime.hooks
-    previous = next((other for other in hooks.contributions if contribution_key(other) == plugin.key), None)
+    previous = next((other for other in hooks.contributions if get_contribution_key(other) == plugin.key), None)
     contribution = _build_contribution(registry, plugin, contents, admission, table, report_failure)
     _check_extension_clashes(plugin, contribution, (other for other in hooks.contributions if other is not previous))
     replacement = _Replacement(registry, plugin, previous or _NO_CONTRIBUTION)

@@ -24,7 +24,7 @@ from praval_tools.errors import (
     get_user_stacklevel,
 )
 from praval_tools.execution.context import resolve_actor
-from praval_tools.execution.hooks import contribution_key
+from praval_tools.execution.hooks import get_contribution_key
 from praval_tools.misuse import explain_wrong_calls
 from praval_tools.names import describe_registry, normalize_distribution_name
 from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
@@ -105,7 +105,7 @@ def load_plugins(
         session.record(report)
     for plugin in filter(selection.is_requested, installed):
         if reason := selection.get_exclusion_reason(plugin):
-            session.leave_out(plugin, reason)
+            session.exclude_plugin(plugin, reason)
         else:
             session.load_plugin(plugin)
     for index, table in enumerate(tables.sources):
@@ -135,7 +135,7 @@ def autoload(registry: ToolRegistry | None = None) -> tuple[PluginReport, ...]:
     return load_plugins(registry) if get_runtime(registry).plugins is None else plugin_reports(registry)
 
 
-def load_at_first_look(registry: ToolRegistry) -> None:
+def load_at_first_lookup(registry: ToolRegistry) -> None:
     """
     Load the installed plugins into the default registry, unless it has them or may have none.
 
@@ -185,7 +185,7 @@ class _LoadSession:
     is_traced: bool
     reports: list[PluginReport] = field(factory=list)
 
-    def leave_out(self, plugin: InstalledPlugin, reason: str) -> None:
+    def exclude_plugin(self, plugin: InstalledPlugin, reason: str) -> None:
         """Take a plugin out of the registry that is not to be loaded."""
         with self.report_store.lock:
             deactivate_plugin(self.registry, plugin)
@@ -212,7 +212,7 @@ class _LoadSession:
             known = ", ".join(sorted(name for other in contributions for name in other.sources)) or "none"
             problem = f"no loaded plugin brings kind {kind!r}; known are: {known}"
         else:
-            key = contribution_key(provider)
+            key = get_contribution_key(provider)
             plugin = next((other for other in self.modules.plugins if other.key == key), None)
             if plugin is not None:
                 progress.secrets |= self.report_store.secrets.get(key, frozenset())

@@ -81,7 +81,7 @@ class AccessChanges:
 
         return self._access_store.commit(plan_for_all)
 
-    def _name_agent(self, agent: object, tool: object) -> str:
+    def _get_recipient_name(self, agent: object, tool: object) -> str:
         """
         Return the name of an agent that is given a tool, by its name or as object.
 
@@ -101,7 +101,7 @@ class AccessChanges:
         return name
 
     @contextmanager
-    def _look_for(self, tool: object) -> Iterator[str]:
+    def _resolve_tool_name(self, tool: object) -> Iterator[str]:
         """
         Give the name of a tool, which may be given as object.
 
@@ -110,7 +110,7 @@ class AccessChanges:
         """
         store, name = self._access_store, get_name(tool)
         if name not in store.get_current_state().tools:
-            store.prepare_look()
+            store.prepare_lookup()
             note_foreign_tool(store, tool)
         try:
             yield name
@@ -128,7 +128,7 @@ class AccessChanges:
         *details: *Details,
     ) -> bool:
         """Change the state by what *plan* says of a tool, given by name or as object."""
-        with self._look_for(tool) as name:
+        with self._resolve_tool_name(tool) as name:
             return self.commit(verb, by, lambda state, actor: plan(state, name, *details, actor, reason), name)
 
     def assign(self, tool: object, to: object, by: object, terms: GrantTerms) -> bool:
@@ -138,8 +138,8 @@ class AccessChanges:
         Returns:
             Whether the grant stands; if not, a warning says why.
         """
-        agent = self._name_agent(to, tool)
-        with self._look_for(tool) as name:
+        agent = self._get_recipient_name(to, tool)
+        with self._resolve_tool_name(tool) as name:
             known = self._access_store.get_current_state().tools
         if name not in known:
             warn_unknown_tool(name, known, "nothing was assigned.", describe_other_registry(self._access_store, name))
@@ -165,8 +165,8 @@ class AccessChanges:
             UnknownToolError: There is no tool of this name.
         """
         try:
-            with self._look_for(tool) as name:
-                return self._commit_grant(name, self._name_agent(to, tool), by, terms)
+            with self._resolve_tool_name(tool) as name:
+                return self._commit_grant(name, self._get_recipient_name(to, tool), by, terms)
         except grants.AssignmentDeclined as declined:
             raise GrantError(get_name(tool), [str(declined)]) from None
 
@@ -204,7 +204,7 @@ class AccessChanges:
         Returns:
             Whether the agent could call it before, and cannot any more.
         """
-        with self._look_for(tool):
+        with self._resolve_tool_name(tool):
             actor, now = resolve_actor(by, "remove", tool), self._clock.now()
         was_callable = False
 
@@ -229,7 +229,7 @@ class AccessChanges:
 
     def transfer(self, tool: object, to: object, by: object, reason: str) -> None:
         """Give a tool another owner."""
-        owner = check_agent_name(self._name_agent(to, tool))
+        owner = check_agent_name(self._get_recipient_name(to, tool))
         self.change_tool("transfer", tool, by, reason, commands.plan_transfer, owner)
 
     def retire(self, agent: object, by: object, reason: str) -> None:

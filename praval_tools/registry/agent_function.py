@@ -37,7 +37,7 @@ class AgentFunction:
         if (drive := _find_driver(self._function)) is None:
             with activate_frame(make_frame(scope)):
                 outcome = self._function(*args, **kwargs)
-            return _keep_in_context(scope, outcome)
+            return _wrap_outcome(scope, outcome)
         work = list[object]()
         driver = drive(scope, work)  # older than its work: what is collected with it ends in the order of its age
         try:
@@ -75,12 +75,12 @@ def _resolve_scope(scope: FrameScope) -> FrameScope:
     return scope if principal is scope.principal else FrameScope(scope.registry, principal, principal.agent)
 
 
-def _activate(scope: FrameScope) -> activate_frame:
+def _activate_scope(scope: FrameScope) -> activate_frame:
     """Run the `with` block as the agent's code that continues here; raises what `_resolve_scope` does."""
     return activate_frame(make_frame(_resolve_scope(scope)))
 
 
-def _make_end_frame(scope: FrameScope) -> Frame:
+def _make_cleanup_frame(scope: FrameScope) -> Frame:
     """Return a frame of the agent's code that ends here; without any rights where it may not continue here."""
     try:
         return make_frame(_resolve_scope(scope))
@@ -88,9 +88,9 @@ def _make_end_frame(scope: FrameScope) -> Frame:
         return make_frame(FrameScope(None, None, f"tool:{scope.actor}"))
 
 
-def _activate_end(scope: FrameScope) -> activate_frame:
+def _activate_cleanup(scope: FrameScope) -> activate_frame:
     """Run the `with` block as the agent's code that ends here."""
-    return activate_frame(_make_end_frame(scope))
+    return activate_frame(_make_cleanup_frame(scope))
 
 
 def _get_item(args: tuple[object, ...], position: int) -> object:
@@ -108,7 +108,7 @@ def _find_toolset_parameters(function: Callable[..., Any]) -> tuple[tuple[str, i
     )
 
 
-def _keep_in_context(scope: FrameScope, outcome: object) -> object:
+def _wrap_outcome(scope: FrameScope, outcome: object) -> object:
     """Return what the function returned, wrapped where it runs on later, so that it does so in the agent's context."""
     if (drive := _DRIVERS.get(type(outcome))) is not None:
         return drive(scope, [outcome])
@@ -118,18 +118,18 @@ def _keep_in_context(scope: FrameScope, outcome: object) -> object:
     if asyncio is not None and type(outcome) in (asyncio.Task, asyncio.Future):  # run in the context they were made in
         return outcome
     with activate_frame(make_frame(scope)):  # the class may be the agent's, and its metaclass too
-        parts = tuple(part for name, part in _LATER_PARTS.items() if hasattr(type(outcome), name))
+        parts = tuple(part for name, part in _WRAPPER_PARTS.items() if hasattr(type(outcome), name))
     return _make_wrapper_class(parts)(scope, outcome) if parts else outcome
 
 
-class _LaterObject:
+class _WrappedObject:
     """An object whose code runs on later: its attributes are read, and its methods called, in the agent's context."""
 
     def __init__(self, scope: FrameScope, value: Any) -> None:
         self._scope, self._value = scope, value
 
     def __getattr__(self, name: str) -> object:
-        with _activate(self._scope):
+        with _activate_scope(self._scope):
             attribute = getattr(self._value, name)
             return partial(self._call, attribute) if callable(attribute) else attribute
 
@@ -146,24 +146,24 @@ class _LaterObject:
         scope = _resolve_scope(self._scope)
         with activate_frame(make_frame(scope)):
             result = function(*args, **keywords)
-        return self if result is self._value else _keep_in_context(scope, result)
+        return self if result is self._value else _wrap_outcome(scope, result)
 
 
-class _LaterIterator(_LaterObject):
+class _WrappedIterator(_WrappedObject):
     def __iter__(self) -> object:
         return self._call(iter, self._value)
 
     def __next__(self) -> object:
-        with _activate(self._scope):
+        with _activate_scope(self._scope):
             return next(self._value)
 
 
-class _LaterAwaitable(_LaterObject):
+class _WrappedAwaitable(_WrappedObject):
     def __await__(self) -> Generator[object, object, object]:
         return _await_in_context(self._scope, [self._value]).__await__()
 
 
-class _LaterAsyncIterator(_LaterObject):
+class _WrappedAsyncIterator(_WrappedObject):
     def __aiter__(self) -> object:
         return self._call(aiter, self._value)
 
@@ -174,14 +174,14 @@ class _LaterAsyncIterator(_LaterObject):
         return take_item()
 
 
-_LATER_PARTS: Final[dict[str, type[_LaterObject]]] = {
-    "__next__": _LaterIterator, "__await__": _LaterAwaitable, "__anext__": _LaterAsyncIterator
+_WRAPPER_PARTS: Final[dict[str, type[_WrappedObject]]] = {
+    "__next__": _WrappedIterator, "__await__": _WrappedAwaitable, "__anext__": _WrappedAsyncIterator
 }  # fmt: skip
 
 
 @lru_cache
-def _make_wrapper_class(parts: tuple[type[_LaterObject], ...]) -> type[_LaterObject]:
-    return parts[0] if len(parts) == 1 else type("_Later", parts, {})
+def _make_wrapper_class(parts: tuple[type[_WrappedObject], ...]) -> type[_WrappedObject]:
+    return parts[0] if len(parts) == 1 else type("_Wrapped", parts, {})
 
 
 async def _await_in_context(scope: FrameScope, work: list[Awaitable[object]]) -> object:
@@ -190,7 +190,7 @@ async def _await_in_context(scope: FrameScope, work: list[Awaitable[object]]) ->
         return await await_in_frame(make_frame(_resolve_scope(scope)), awaitable)
     finally:
         if isinstance(awaitable, CoroutineType):  # where it may not go on here
-            with _activate_end(scope):
+            with _activate_cleanup(scope):
                 awaitable.close()
 
 
@@ -203,7 +203,7 @@ def _drive_generator(
     value: object = None
     try:
         while True:
-            with _activate(scope):
+            with _activate_scope(scope):
                 try:
                     item = step(value)
                 except StopIteration as end:
@@ -215,7 +215,7 @@ def _drive_generator(
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.throw, error
     finally:
-        with _activate_end(scope):
+        with _activate_cleanup(scope):
             generator.close()
 
 
@@ -239,7 +239,7 @@ async def _drive_async_generator(
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.athrow, error
     finally:
-        await await_in_frame(_make_end_frame(scope), generator.aclose())
+        await await_in_frame(_make_cleanup_frame(scope), generator.aclose())
 
 
 _Driver = Callable[[FrameScope, list[Any]], object]

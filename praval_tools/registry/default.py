@@ -39,7 +39,7 @@ def get_tool_registry() -> ToolRegistry:
     with _default_lock:
         if not _default:
             registry = ToolRegistry(name="default")
-            get_runtime(registry).access_store.before_first_look = _FirstLook(registry)
+            get_runtime(registry).access_store.before_first_lookup = _FirstLookupLoader(registry)
             _default.append(registry)
         return _default[0]
 
@@ -55,7 +55,7 @@ def set_plugin_loader(load: PluginLoader) -> None:
     _plugin_loaders[:] = [load]
 
 
-class _FirstLook:
+class _FirstLookupLoader:
     """
     Loads the installed plugins into a registry at its first look-up: once for all threads, and as the program itself.
 
@@ -75,20 +75,20 @@ class _FirstLook:
             return
         try:
             if self._loading_thread != threading.get_ident():
-                self._load()
+                self._load_plugins()
         finally:
             self._lock.release()
 
-    def _load(self) -> None:
+    def _load_plugins(self) -> None:
         store = get_runtime(self._registry).access_store
-        if store.before_first_look is not self:  # another thread was first
+        if store.before_first_lookup is not self:  # another thread was first
             return
         self._loading_thread = threading.get_ident()
         try:
             for load in _plugin_loaders:
                 Context().run(load, self._registry)
         finally:
-            store.before_first_look = self._loading_thread = None
+            store.before_first_lookup = self._loading_thread = None
 
 
 get_global_registry = get_tool_registry

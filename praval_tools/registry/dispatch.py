@@ -22,7 +22,7 @@ from praval_tools.registry.toolset import Toolset, get_fast_cache
 from praval_tools.tools.call import ToolCall, ToolResult
 
 _MAX_TOOLSETS: Final = 16_384
-_NOBODY: Final = ()
+_NO_CHAIN: Final = ()
 """The chain of an agent that calls for itself; the empty tuple is one object."""
 
 
@@ -84,7 +84,7 @@ class CallDispatcher:
         """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""
         if isinstance(request, ToolCall):
             agent, frame = request.agent, current_frame.get()
-            if type(agent) is str and request.on_behalf_of is _NOBODY and (frame is None or not _is_delegated(frame)):
+            if type(agent) is str and request.on_behalf_of is _NO_CHAIN and (frame is None or not _is_delegated(frame)):
                 caller = self._callers_by_name.get(agent)
                 if caller is not None:
                     return self._executor.execute(request, caller)
@@ -102,7 +102,7 @@ class CallDispatcher:
         """Run a call from async code."""
         if isinstance(request, ToolCall):
             agent, frame = request.agent, current_frame.get()
-            if type(agent) is str and request.on_behalf_of is _NOBODY and (frame is None or not _is_delegated(frame)):
+            if type(agent) is str and request.on_behalf_of is _NO_CHAIN and (frame is None or not _is_delegated(frame)):
                 caller = self._callers_by_name.get(agent)
                 if caller is not None:
                     return self._executor.aexecute(request, caller)
@@ -131,7 +131,7 @@ class CallDispatcher:
     def execute_tool_calls(self, tool_calls: Sequence[object], agent: object, deps: object) -> dict[str, str]:
         """Run the calls in a list of a provider's; returns what a model reads of each, by its id."""
         calls = _read_calls(tool_calls)
-        execute = self._execute_as_running if agent is None else self.get_agent_toolset(agent).execute
+        execute = self._execute_as_current_principal if agent is None else self.get_agent_toolset(agent).execute
         with use_deps(self._registry, deps):
             results = run_batch(self._executor.runtime, [(call, execute) for call in calls], None)
         return _collect_texts(calls, results)
@@ -139,21 +139,21 @@ class CallDispatcher:
     async def aexecute_tool_calls(self, tool_calls: Sequence[object], agent: object, deps: object) -> dict[str, str]:
         """Run the calls in a list of a provider's from async code."""
         calls = _read_calls(tool_calls)
-        execute = self._aexecute_as_running if agent is None else self.get_agent_toolset(agent).aexecute
+        execute = self._aexecute_as_current_principal if agent is None else self.get_agent_toolset(agent).aexecute
         with use_deps(self._registry, deps):
             results = await run_batch_async(self._executor.runtime, [(call, execute) for call in calls], None)
         return _collect_texts(calls, results)
 
-    def _execute_as_running(self, call: ToolCall) -> ToolResult:
+    def _execute_as_current_principal(self, call: ToolCall) -> ToolResult:
         if call.agent is not None:
             return self.execute(call)
-        call, principal = _make_call_of_running(call)
+        call, principal = _make_call_of_current_principal(call)
         return self._executor.execute(call, self._find_fast_cache(principal))
 
-    async def _aexecute_as_running(self, call: ToolCall) -> ToolResult:
+    async def _aexecute_as_current_principal(self, call: ToolCall) -> ToolResult:
         if call.agent is not None:
             return await self.aexecute(call)
-        call, principal = _make_call_of_running(call)
+        call, principal = _make_call_of_current_principal(call)
         return await self._executor.aexecute(call, self._find_fast_cache(principal))
 
     def call_tool(self, name: str, arguments: dict[str, object]) -> object:
@@ -195,7 +195,7 @@ def _make_call(principal: Principal | None, call_id: str, name: str, arguments: 
     return ToolCall(call_id, name, arguments, principal.agent, None, principal.chain)
 
 
-def _make_call_of_running(call: ToolCall) -> tuple[ToolCall, Principal | None]:
+def _make_call_of_current_principal(call: ToolCall) -> tuple[ToolCall, Principal | None]:
     """Return a call that names no agent as one of who is running, and who that is."""
     principal = get_current_principal()
     if principal is not None:

@@ -150,8 +150,8 @@ class EventWriter:
                     yield from self._confirm_append(write_state, item, effect, outcome)
             raise
         if answer.status is not _DONE:
-            return self._handle_refused(answer, effect)
-        self._apply_written(write_state, item, outcome)
+            return self._handle_refused_append(answer, effect)
+        self._apply_to_run(write_state, item, outcome)
         if outcome is not None:
             self.count_call(outcome, item.records[-1], latency)
         return answer
@@ -171,11 +171,11 @@ class EventWriter:
                 )
             raise
         if answer.status is _DONE:
-            self._apply_written(write_state, item, outcome)
+            self._apply_to_run(write_state, item, outcome)
         elif answer.status is Status.EXISTS:
             self.update_run(write_state, item, outcome)
         else:
-            self._handle_refused(answer, effect)
+            self._handle_refused_append(answer, effect)
 
     def _handle_confirmation(
         self, write_state: CallWriteState, item: Item, outcome: Outcome, future: Future[list[Answer]]
@@ -183,11 +183,11 @@ class EventWriter:
         if future.exception() is None and future.result()[0].status in (Status.DONE, Status.EXISTS):
             self.update_run(write_state, item, outcome)
 
-    def _apply_written(self, write_state: CallWriteState, item: Item, outcome: Outcome | None) -> None:
+    def _apply_to_run(self, write_state: CallWriteState, item: Item, outcome: Outcome | None) -> None:
         self._is_key_known = self._is_key_known or any(use.grant_id == self._key_id for use in item.uses)
         self.update_run(write_state, item, outcome)
 
-    def _handle_refused(self, answer: Answer, effect: str) -> Answer | None:
+    def _handle_refused_append(self, answer: Answer, effect: str) -> Answer | None:
         """Return the answer of a store that did not take an item as `append` does."""
         error = answer.error
         if answer.status is not Status.FAILED or error is None:

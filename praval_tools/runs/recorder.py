@@ -125,16 +125,16 @@ class Recorder:
         try:
             result: ToolResult | None = None
             if fast_run is not None:
-                result = yield from self._execute(write_state, fast_run)
+                result = yield from self._execute_tool(write_state, fast_run)
             if result is None:
-                result = yield from self._drive(progress, steps, write_state)
+                result = yield from self._drive_steps(progress, steps, write_state)
         finally:
             steps.close()
         if progress.call.tool_call_id == result.tool_call_id and write_state.last_execution is not None:
             self._call_writer.record_late_end(write_state, write_state.last_execution, result)
         return (yield from self._call_writer.write_result(write_state, result))
 
-    def _drive(self, progress: CallProgress, steps: CallPipeline, write_state: CallWriteState) -> CallPipeline:
+    def _drive_steps(self, progress: CallProgress, steps: CallPipeline, write_state: CallWriteState) -> CallPipeline:
         """Drive *steps*, and record what they do; return the result of the call, which is not recorded yet."""
         answer: object = None
         while True:
@@ -145,7 +145,7 @@ class Recorder:
             if isinstance(step, RunTool):
                 if progress.approval is not None and progress.coerced_arguments is not None:
                     write_state.builder.add_secrets(progress.coerced_arguments[1])  # edited ones may quote them
-                answer = yield from self._execute(write_state, step)
+                answer = yield from self._execute_tool(write_state, step)
                 if write_state.is_approval_lost:
                     progress.approval, write_state.is_approval_lost = None, False
             elif isinstance(step, RequestApproval):
@@ -153,7 +153,7 @@ class Recorder:
             else:
                 answer = yield step
 
-    def _execute(self, write_state: CallWriteState, run: RunTool) -> CallSteps[ToolResult | None]:
+    def _execute_tool(self, write_state: CallWriteState, run: RunTool) -> CallSteps[ToolResult | None]:
         """Record the start and run the tool; return None where the call has to be decided again."""
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None

@@ -138,7 +138,7 @@ class Run:
         call_id = get_call_id(call_id, self.run_id)
         if result is not NOT_GIVEN and error is None and not rerun:
             result = self._encode_result(call_id, result)
-        self._journal.settle(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor)
+        self._journal.resolve_in_run(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor)
 
     def _encode_result(self, call_id: str, value: object) -> object:
         """
@@ -148,7 +148,7 @@ class Run:
             ToolUsageError: The tool could not have returned it.
         """
         entry = self._get_recording().entries.get(call_id)
-        if entry is None or entry.status != "doubt":  # refused by `Journal.settle`
+        if entry is None or entry.status != "doubt":  # refused by `Journal.resolve_in_run`
             return value
         record = self._recorder.runtime.access_store.state.find_tool_record(entry.tool)
         if record is None or not record.tool.implementation.is_compilable:

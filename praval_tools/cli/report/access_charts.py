@@ -66,7 +66,7 @@ def render_ownership(survey: AccessSurvey) -> Markup:
     """Return agents and tools, with a line for each permission, and one for each earlier owner."""
     matrix = survey.matrix
     height = _ROW_HEIGHT * max(len(matrix.agents), len(matrix.tools))
-    agents, tools = _spread(matrix.agents, height), _spread(matrix.tools, height)
+    agents, tools = _spread_evenly(matrix.agents, height), _spread_evenly(matrix.tools, height)
 
     def draw_link(agent: str, tool: str, class_: str, tooltip: str) -> Markup:
         return draw_curve(_AGENTS_X, agents[agent], _TOOLS_X, tools[tool], f"way {class_}", tooltip)
@@ -97,6 +97,6 @@ def render_ownership(survey: AccessSurvey) -> Markup:
     return join_markup(chart, draw_legend(*((rule, rule) for rule in _RULES), ("past", "owner before")))
 
 
-def _spread(names: Sequence[str], height: float) -> dict[str, float]:
+def _spread_evenly(names: Sequence[str], height: float) -> dict[str, float]:
     """Return the vertical position of each name, evenly spread over *height*."""
     return {name: height * (number + 0.5) / len(names) for number, name in enumerate(names)}

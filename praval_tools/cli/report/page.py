@@ -85,9 +85,8 @@ def _iter_sections(content: ReportContent) -> Iterator[Markup]:
     history = content.history
     if history.calls:
         latest = evolve(history, calls=history.calls[-_MAX_TIMELINE_CALLS:])
-        yield _build_section(
-            "What happened", _say_cut(latest, history), run_charts.render_timeline(latest, process_end="next process")
-        )
+        timeline = run_charts.render_timeline(latest, process_end="next process")
+        yield _build_section("What happened", _describe_truncation(latest, history), timeline)
     refusals = list(call_sections.iter_refusals(history))
     if refusals:
         lead = "A refusal is recorded like a call, with the rule that decided it."
@@ -117,7 +116,7 @@ def _build_section(title: str, lead: str, *parts: object) -> Markup:
     return build_element("section", build_element("h2", title), build_element("p", lead, class_="lead"), *parts)
 
 
-def _say_cut(shown: History, history: History) -> str:
+def _describe_truncation(shown: History, history: History) -> str:
     text = "The calls from left to right, a row per agent."
     if len(shown.calls) == len(history.calls):
         return text

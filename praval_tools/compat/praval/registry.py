@@ -55,7 +55,7 @@ class ToolRegistry:
             raise make_tool_error(f"Tool '{name}' is already registered")
         self._catalogue.register(tool, name)
 
-    def _convert(self, tool: AnyTool) -> Tool:
+    def _convert_tool(self, tool: AnyTool) -> Tool:
         registration = get_registration(tool)
         if registration is not None:
             return refresh_praval_tool(tool, registration)
@@ -67,24 +67,24 @@ class ToolRegistry:
     def get_tool(self, tool_name: str) -> Tool | None:
         """Return the tool of this name; None where there is none."""
         tool = self._catalogue.find_tool(tool_name)
-        return None if tool is None else self._convert(tool)
+        return None if tool is None else self._convert_tool(tool)
 
     def list_all_tools(self) -> list[Tool]:
         """Return every tool."""
-        return [self._convert(tool) for tool in self.registry.list_all_tools()]
+        return [self._convert_tool(tool) for tool in self.registry.list_all_tools()]
 
     def get_tools_by_category(self, category: str) -> list[Tool]:
         """Return the tools of a category."""
         tools = self.registry.list_all_tools()
-        return [self._convert(tool) for tool in tools if category and get_praval_category(tool) == category]
+        return [self._convert_tool(tool) for tool in tools if category and get_praval_category(tool) == category]
 
     def get_shared_tools(self) -> list[Tool]:
         """Return the shared tools."""
-        return [self._convert(tool) for tool in self.registry.get_shared_tools()]
+        return [self._convert_tool(tool) for tool in self.registry.get_shared_tools()]
 
     def get_tools_for_agent(self, agent_name: str) -> list[Tool]:
         """Return the tools that the agent may call now."""
-        return [self._convert(tool) for tool in self.registry.get_tools_for_agent(to_agent_name(agent_name))]
+        return [self._convert_tool(tool) for tool in self.registry.get_tools_for_agent(to_agent_name(agent_name))]
 
     def search_tools(
         self, name_pattern: str | None = None, category: str | None = None, owned_by: str | None = None,
@@ -142,7 +142,7 @@ class ToolRegistry:
         tool = self._catalogue.find_tool(tool_name)
         if tool is None:
             return False
-        converted = self._convert(tool)
+        converted = self._convert_tool(tool)
         if converted.func is not func or converted.metadata.owned_by != owned_by:
             return False
         was_registered = self._catalogue.unregister(tool)

@@ -1,8 +1,9 @@
 """
 Keeps a session with one MCP server open: connects again when it ends, and lists the tools when they change.
 
-The task opens the session, lists the tools, and waits for what happens: a change of the tools, a request to list them
-again, the end of the connection. After an end it connects again; after a failure it waits first, longer each time.
+A task on the background loop of the registry opens the session, lists the tools, and waits for what happens: a change
+of the tools, a request to list them again, the end of the connection. After an end it connects again; after a failure
+it waits first, longer each time.
 """
 
 from __future__ import annotations
@@ -71,17 +72,18 @@ class ServerConnection:
                     self._renew_future()
                     await self._wanted.wait()
                     began = monotonic()
-                    self.error = await self._hold_session()
+                    self.error = await self._run_session()
                     failures = 0 if monotonic() - began > _STABLE_SECONDS else failures + 1
                     delay = min(2.0 ** (failures - 1), _MAX_BACKOFF) if failures else 0.0
                     delay *= self._random.uniform(0.75, 1.0)
                     self._retry_at, was_open, self._session = monotonic() + delay, self._session is not None, None
-                    self._reject(self.error, self._refreshes if was_open else [*self._refreshes, self._next_session])
+                    waiting = self._refreshes if was_open else [*self._refreshes, self._next_session]
+                    self._fail_waiting(self.error, waiting)
                     await anyio.sleep(delay)
         finally:
             self.error = McpServerError(self._settings.name, "the connection was closed.")
             self._retry_at, self._session = math.inf, None
-            self._reject(self.error, [*self._refreshes, self._next_session])
+            self._fail_waiting(self.error, [*self._refreshes, self._next_session])
             self._next_session = None
 
     def stop(self) -> None:
@@ -93,7 +95,7 @@ class ServerConnection:
         if self._next_session is None or self._next_session.done():
             self._next_session = asyncio.get_running_loop().create_future()
 
-    def _reject(self, error: McpServerError, waiting: Iterable[_Waiting]) -> None:
+    def _fail_waiting(self, error: McpServerError, waiting: Iterable[_Waiting]) -> None:
         """Fail those who wait for a listing, and for a session; not those who came after one that was open."""
         for future in waiting:
             if future is not None and not future.done():
@@ -101,20 +103,20 @@ class ServerConnection:
                 future.exception()  # it may be that nobody waits
         self._refreshes = []
 
-    async def _hold_session(self) -> McpServerError:
+    async def _run_session(self) -> McpServerError:
         """Open a session and serve it to its end; return why it ended, or why there was none."""
         settings, self.delivery, self._tools_changed = self._settings, Delivery(), False
         try:
             with anyio.fail_after(settings.connect_timeout) as limit:
-                async with open_session(settings, self.delivery, self._notice_change) as session:
+                async with open_session(settings, self.delivery, self._request_refresh) as session:
                     listing = await session.fetch_listing()
                     limit.deadline = math.inf
-                    await self._deliver(listing)
+                    await self._deliver_listing(listing)
                     self._session, self.error = session, None
                     if self._next_session is not None and not self._next_session.done():
                         self._next_session.set_result(session)
                     self._renew_future()
-                    await self._serve(session)
+                    await self._serve_session(session)
             error: BaseException = EOFError()
         except Exception as failure:  # isolation: whatever a server does ends its own connection, and is reported
             error = failure
@@ -122,11 +124,11 @@ class ServerConnection:
         problem = to_server_error(settings.name, error, self.delivery, settings.connect_timeout).problem
         return McpServerError(settings.name, clean_text(str(remove_secrets(problem, secrets))))
 
-    async def _deliver(self, listing: Listing) -> None:
+    async def _deliver_listing(self, listing: Listing) -> None:
         """Hand a listing on, in a thread, since taking in thousands of tools takes a while."""
         await asyncio.to_thread(self._on_listing, listing)
 
-    async def _serve(self, session: McpSession) -> None:
+    async def _serve_session(self, session: McpSession) -> None:
         """Do what happens to a session until it ends."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_end, session.delivery)
@@ -139,7 +141,7 @@ class ServerConnection:
                     self._refreshes = waiting
                 elif waiting or self._tools_changed:
                     self._tools_changed = False
-                    await self._refresh(session, waiting)
+                    await self._refresh_listing(session, waiting)
                     await anyio.sleep(0 if waiting else _REFRESH_PAUSE)
             tasks.cancel_scope.cancel()
 
@@ -147,7 +149,7 @@ class ServerConnection:
         await delivery.ended.wait()
         self._attention.set()
 
-    def _notice_change(self) -> None:
+    def _request_refresh(self) -> None:
         self._tools_changed = True
         self._attention.set()
 
@@ -161,7 +163,7 @@ class ServerConnection:
                 async with listen(session.client, tools_list_changed=True) as subscription:
                     delay = 1.0
                     async for _ in subscription:
-                        self._notice_change()
+                        self._request_refresh()
             except ListenNotSupportedError:  # in earlier versions notifications come unasked
                 return
             except MCPError as error:
@@ -171,14 +173,14 @@ class ServerConnection:
                 pass
             await anyio.sleep(delay)
             delay = min(delay * 2, _MAX_BACKOFF)
-            self._notice_change()  # what happened meanwhile was not heard
+            self._request_refresh()  # what happened meanwhile was not heard
 
-    async def _refresh(self, session: McpSession, waiting: list[asyncio.Future[None]]) -> None:
+    async def _refresh_listing(self, session: McpSession, waiting: list[asyncio.Future[None]]) -> None:
         settings = self._settings
         try:
             with anyio.fail_after(settings.connect_timeout):
                 listing = await session.fetch_listing()
-            await self._deliver(listing)
+            await self._deliver_listing(listing)
         except (MCPError, ValidationError, TimeoutError, ToolError) as error:
             self.error = to_server_error(settings.name, error, session.delivery, settings.connect_timeout)
         else:

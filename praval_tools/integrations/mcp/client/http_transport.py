@@ -71,15 +71,15 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except _NOT_SENT as error:
-            return self._fail(request_id, "not-sent", _describe(error))
+            return self._build_error(request_id, "not-sent", _describe(error))
         except httpx2.TransportError as error:
-            return self._fail(request_id, "lost", _describe(error))
+            return self._build_error(request_id, "lost", _describe(error))
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            return self._fail(request_id, "lost", "it answered with compressed content, which was not asked for")
+            return self._build_error(request_id, "lost", "it answered with compressed content, which was not asked for")
         is_stream = response.headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
         if response.status_code >= 400:
-            return await self._fail_by_status(request, request_id, response)
+            return await self._build_status_error(request, request_id, response)
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = self._wrap_stream(response.stream, is_endless=is_stream)
         return response
@@ -87,7 +87,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     def _wrap_stream(self, stream: httpx2.AsyncByteStream, *, is_endless: bool = False) -> _CheckedStream:
         return _CheckedStream(stream, None if is_endless else self._max_bytes, self._secrets)
 
-    async def _fail_by_status(
+    async def _build_status_error(
         self, request: httpx2.Request, request_id: RequestId | None, response: httpx2.Response
     ) -> httpx2.Response:
         """Return an answer with the status of an error: the server's own words, where they are of the protocol."""
@@ -102,10 +102,11 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         finally:
             await response.aclose()
         if status == 404 and "mcp-session-id" in request.headers:
-            return self._fail(request_id, "no-session", "it does not know the session any more")
-        return self._fail(request_id, "refused" if status < 500 else "lost", f"it answered with HTTP status {status}")
+            return self._build_error(request_id, "no-session", "it does not know the session any more")
+        problem = f"it answered with HTTP status {status}"
+        return self._build_error(request_id, "refused" if status < 500 else "lost", problem)
 
-    def _fail(self, request_id: RequestId | None, kind: FailureKind, text: str) -> httpx2.Response:
+    def _build_error(self, request_id: RequestId | None, kind: FailureKind, text: str) -> httpx2.Response:
         if request_id is not None:
             self._delivery.failures[request_id] = kind, text
             if kind == "not-sent":

@@ -140,9 +140,10 @@ class McpSession:
                     tool, dict(arguments), progress_callback=report_progress, allow_input_required=True
                 )
             except MCPError as error:
-                raise self._explain(request_id, error.code, error.message) from None
+                raise self._make_call_error(request_id, error.code, error.message) from None
             except ValidationError as error:
-                raise self._explain(request_id, PARSE_ERROR, f"{error.error_count()} errors in its answer") from None
+                problem = f"{error.error_count()} errors in its answer"
+                raise self._make_call_error(request_id, PARSE_ERROR, problem) from None
             finally:
                 del self.log_reporters[request_id]
                 self.delivery.forget(request_id)
@@ -151,7 +152,7 @@ class McpSession:
         """Return a text of the server without secrets and control characters."""
         return clean_text(str(remove_secrets(text, self.dispatcher.secrets)))
 
-    def _explain(self, request_id: RequestId, code: int, message: str) -> Exception:
+    def _make_call_error(self, request_id: RequestId, code: int, message: str) -> Exception:
         """Return the error for a call that has no result."""
         kind, text = self.delivery.failures.get(request_id, (None, message))
         if code == CONNECTION_CLOSED and self.delivery.end_reason:

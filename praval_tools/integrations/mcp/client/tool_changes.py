@@ -56,7 +56,7 @@ class ToolChanges:
             if self.is_closed:
                 return
             problems = [self._make_problem(self.source_name, text) for text in listing.problems]
-            changed = {name: new for name, new in listing.definitions.items() if self._differs(name, new)}
+            changed = {name: new for name, new in listing.definitions.items() if self._has_changed(name, new)}
             tools = self._make_tools(changed, problems)
             before = dict(self.definitions), dict(self.held_back), dict(self.changed), dict(self.pins)
             try:
@@ -64,13 +64,13 @@ class ToolChanges:
                     for name in [name for name in self.definitions if name not in listing.definitions]:
                         self._remove(name)
                     for name, tool in tools.items():
-                        self._take_in(changed[name], tool, problems)
+                        self._apply_definition(changed[name], tool, problems)
             except BaseException:
                 self.definitions, self.held_back, self.changed, self.pins = before
                 raise
             self._problems = problems
 
-    def _differs(self, name: str, new: McpToolDefinition) -> bool:
+    def _has_changed(self, name: str, new: McpToolDefinition) -> bool:
         known = self.held_back.get(name) or self.definitions.get(name)
         return known is None or known.digest != new.digest
 
@@ -86,21 +86,21 @@ class ToolChanges:
                 problems.append(self._make_problem(name, f"It is left out: {error}"))
         return tools
 
-    def _take_in(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> None:
+    def _apply_definition(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> None:
         name, old = definition.name, self.definitions.get(definition.name)
         pin = self.pins.get(name)
         if pin is not None and pin != tool.fingerprint:
-            self._hold_back(definition, tool, problems)
+            self._disable_pinned_tool(definition, tool, problems)
             return
         if pin is not None and old is not None and old is not self.held_back.get(name):
-            self._release(name)  # what is registered is what it is pinned to, with its title and hints
+            self._enable_held_tool(name)  # what is registered is what it is pinned to, with its title and hints
             return
         if not self._register(definition, tool, problems):
             if old is not None:  # what is registered is not what the server would do
-                self._hold_back(definition, tool, problems)
+                self._disable_pinned_tool(definition, tool, problems)
             return
         if name in self.held_back:
-            self._release(name)
+            self._enable_held_tool(name)
         elif old is not None and (change := describe_change(old, definition)):
             self.changed[name] = change
         if self.pins_all:
@@ -116,7 +116,9 @@ class ToolChanges:
         self.definitions[name] = definition
         return True
 
-    def _hold_back(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> None:
+    def _disable_pinned_tool(
+        self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]
+    ) -> None:
         """Disable a pinned tool; the registry keeps the definition that it had, if it had one."""
         name = definition.name
         if name not in self.definitions and not self._register(definition, tool, problems):
@@ -125,7 +127,7 @@ class ToolChanges:
         if ("tool", name) not in self.registry.state.disabled:
             self.registry.disable(tool=name, reason=DEFINITION_CHANGED)
 
-    def _release(self, name: str) -> None:
+    def _enable_held_tool(self, name: str) -> None:
         """Let a tool be called again that was held back; not one that the operator disabled for another reason."""
         self.held_back.pop(name, None)
         off = self.registry.state.disabled.get(("tool", name))
@@ -133,7 +135,7 @@ class ToolChanges:
             self.registry.enable(tool=name)
 
     def _remove(self, name: str) -> None:
-        self._release(name)
+        self._enable_held_tool(name)
         self.registry.unregister_tool(name, reason=f"MCP server {self.source_name!r} does not list it any more")
         del self.definitions[name]
         self.changed.pop(name, None)
@@ -146,7 +148,7 @@ class ToolChanges:
             with self.registry.change():
                 if definition is not None and tool is not None:
                     self.registry.register_tool(tool, replace=True)
-                self._release(name)
+                self._enable_held_tool(name)
             if definition is not None and tool is not None:
                 self.definitions[name] = definition
                 self.pins[name] = tool.fingerprint

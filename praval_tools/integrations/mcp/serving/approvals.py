@@ -1,8 +1,8 @@
 """
 Asks the user of an MCP client to approve a call (elicitation), and reads the answer.
 
-Ids of requests never repeat there, so a call is known by its agent, tool and arguments: once a person has answered,
-the next equal call is the one that was approved, or denied.
+An MCP client never uses the id of a request again, so a call is known by its agent, tool and arguments: once a person
+has answered, the next equal call is the one that was approved, or denied.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def http_app(
     )
     bearers = None
     if agent is None:
-        bearers = _Bearers(registry, tokens or open_tokens(registry.journal, clock=get_runtime(registry).clock))
+        bearers = _TokenVerifier(registry, tokens or open_tokens(registry.journal, clock=get_runtime(registry).clock))
         served = ToolServer(
             registry, bearers.get_toolset, name=name, elicit_approvals=elicit_approvals, make_guard=bearers.make_guard
         )
@@ -89,7 +89,7 @@ def http_app(
     return app
 
 
-class _Bearers(TokenVerifier):
+class _TokenVerifier(TokenVerifier):
     """The clients of one application, by their tokens; each request's is looked up anew."""
 
     def __init__(self, registry: ToolRegistry, tokens: Tokens) -> None:

@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 Notify = Callable[[], Awaitable[None]]
 
 
-class _FollowedAgent:
+class _NotifiedAgent:
     """An agent whose list is followed: the list as its clients know it, and how they are notified."""
 
     def __init__(self, toolset: Toolset) -> None:
@@ -51,7 +51,7 @@ class ToolListNotifier:
 
     def __init__(self, registry: ToolRegistry) -> None:
         self._registry = registry
-        self._agents: dict[Principal, _FollowedAgent] = {}
+        self._agents: dict[Principal, _NotifiedAgent] = {}
 
     @property
     def client_count(self) -> int:
@@ -62,7 +62,7 @@ class ToolListNotifier:
         """Call *notify* whenever the list of an agent has changed from now on; return the function that ends that."""
         principal, key = toolset.principal, object()
         if principal not in self._agents:
-            self._agents[principal] = _FollowedAgent(toolset)
+            self._agents[principal] = _NotifiedAgent(toolset)
         self._agents[principal].notifiers[key] = notify
 
         def remove() -> None:

@@ -17,7 +17,7 @@ from praval_tools.integrations.mcp.serving.list_notifier import ToolListNotifier
 
 
 @frozen
-class Wire:
+class ProtocolPipes:
     """
     The descriptors on which the protocol is spoken.
 
@@ -31,13 +31,13 @@ class Wire:
 
 
 @contextmanager
-def take_standard_streams() -> Iterator[Wire]:
+def reserve_standard_streams() -> Iterator[ProtocolPipes]:
     """
     Keep stdin and stdout for the protocol, from now on: whatever else writes to stdout writes to stderr.
 
     It is done with the descriptors, so it holds for child processes, for C code, and while modules are imported.
     """
-    wire = Wire(os.dup(0), os.dup(1))
+    wire = ProtocolPipes(os.dup(0), os.dup(1))
     null = os.open(os.devnull, os.O_RDONLY)
     sys.stdout.flush()
     try:
@@ -52,7 +52,7 @@ def take_standard_streams() -> Iterator[Wire]:
             os.close(descriptor)
 
 
-async def serve_stdio(served: Server[ToolListNotifier], wire: Wire) -> None:
+async def serve_stdio(served: Server[ToolListNotifier], wire: ProtocolPipes) -> None:
     """Serve one client until it closes its side."""
     source = io.TextIOWrapper(os.fdopen(wire.source, "rb", closefd=False), encoding="utf-8", errors="replace")
     target = io.TextIOWrapper(os.fdopen(wire.target, "wb", closefd=False), encoding="utf-8", newline="\n")
