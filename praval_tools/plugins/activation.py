@@ -105,12 +105,12 @@ def _rename_listed_tools(profile: AgentProfile, names: Mapping[str, str]) -> Age
 def _check_extension_clashes(
     plugin: InstalledPlugin, contribution: PluginContribution, others: Iterable[PluginContribution]
 ) -> None:
-    for other in others:
-        for kind in EXTENSION_KINDS:
-            for name in getattr(contribution, kind):
-                if name in getattr(other, kind):
-                    text = f"{HOOK_PREFIX}{kind} brings {name!r}, which {other.distribution} brings already"
-                    raise plugin.error("clash", f"{text}; uninstall one")
+    brought = [(kind, name) for kind in EXTENSION_KINDS for name in getattr(contribution, kind)]
+    for other in others if brought else ():
+        for kind, name in brought:
+            if name in getattr(other, kind):
+                text = f"{HOOK_PREFIX}{kind} brings {name!r}, which {other.distribution} brings already"
+                raise plugin.error("clash", f"{text}; uninstall one")
 
 
 @frozen

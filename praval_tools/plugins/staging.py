@@ -11,41 +11,27 @@ from typing import Final
 
 from attrs import field, frozen
 
+from praval_tools.access.events import ToolRegistered
 from praval_tools.access.records import AgentProfile
+from praval_tools.access.state import AccessState
+from praval_tools.access.transitions import apply_events
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.forks import ForkSafeLock
+from praval_tools.names import get_collision_keys
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.default import use_registry
-from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.registry.registry import ToolRegistry, get_runtime, initialize_staging
 from praval_tools.tools.tool import AnyTool, Tool
 
 _DECLARATIONS_ATTRIBUTE: Final = "__praval_tools_declared__"
 """The attribute of a plugin's module that keeps what its import declared: it runs once, and may be loaded often."""
 
+_lock: Final = ForkSafeLock()
+"""Held by the thread that adds to a staging registry, or makes a whole registry of it."""
+
 _import_locks: Final[dict[str, ForkSafeLock]] = {}
 """By module: held by the thread that imports a plugin's module, or reads what it declared, for whatever registry."""
-
-
-class StagingRegistry(ToolRegistry):
-    """The default registry while one plugin is imported: what is declared in it is a request."""
-
-    def __init__(self, plugin: InstalledPlugin) -> None:
-        super().__init__(name=f"staging of {plugin}")
-        get_runtime(self).is_staging = True
-
-    def register_tool(self, tool: AnyTool, *, replace: bool = False, by: object = None, reason: str = "") -> None:
-        """Register a tool, whoever it names as its owner: admission decides on that."""
-        with get_runtime(self).as_operator():
-            super().register_tool(tool, replace=replace, reason=reason)
-
-    def seal(self) -> None:
-        """Refuse calls and changes from now on, whoever holds the registry."""
-        store = get_runtime(self).access_store
-        if store.state.tools:
-            self.close()
-        store.closed = True
-        store.invalidate_snapshots()
 
 
 @frozen
@@ -54,6 +40,63 @@ class RequestedAgent:
 
     agent: Agent
     profile: AgentProfile
+
+
+class StagingRegistry(ToolRegistry):
+    """
+    The default registry while one plugin is imported: what is declared in it is a request.
+
+    Most plugins declare tools and nothing else. So it is a list of tools, until something else is asked of it.
+    """
+
+    _is_list = False  # as of a fork
+
+    def __init__(self, plugin: InstalledPlugin) -> None:
+        self.name = f"staging of {plugin}"
+        self._is_list, self._is_sealed = True, False
+        self._tools_by_key: dict[str, AnyTool] = {}
+
+    def __getattr__(self, name: str) -> object:
+        """Become a whole registry, one of whose attributes is asked for the first time."""
+        if name.startswith("__") or not self._is_list:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        with _lock:
+            if self._is_list:
+                events = [ToolRegistered(tool=tool) for tool in self.list_all_tools()]
+                initialize_staging(self, apply_events(AccessState(), events))
+                get_runtime(self).access_store.closed = self._is_sealed
+                self._is_list = False
+        return getattr(self, name)
+
+    def register_tool(self, tool: AnyTool, *, replace: bool = False, by: object = None, reason: str = "") -> None:
+        """Register a tool, whoever it names as its owner: admission decides on that."""
+        with _lock:
+            keys = get_collision_keys(tool.name) if isinstance(tool, Tool) and self._is_list else ()
+            if keys and not self._is_sealed and self._tools_by_key.keys().isdisjoint(keys):
+                self._tools_by_key.update(dict.fromkeys(keys, tool))
+                return
+        with get_runtime(self).as_operator():
+            super().register_tool(tool, replace=replace, reason=reason)
+
+    def list_all_tools(self) -> list[AnyTool]:
+        """Return every tool, in registration order."""
+        return list(dict.fromkeys(self._tools_by_key.values())) if self._is_list else super().list_all_tools()
+
+    def list_requested_agents(self) -> tuple[RequestedAgent, ...]:
+        """Return the agents that were declared, by name."""
+        declared = [] if self._is_list else sorted(get_runtime(self).declared_agents.items())
+        return tuple(RequestedAgent(agent, self.state.get_profile(name)) for name, agent in declared)
+
+    def seal(self) -> None:
+        """Refuse calls and changes from now on, whoever holds the registry."""
+        with _lock:
+            self._is_sealed = True
+        if not self._is_list:
+            store = get_runtime(self).access_store
+            if store.state.tools:
+                self.close()
+            store.closed = True
+            store.invalidate_snapshots()
 
 
 @frozen(kw_only=True)
@@ -105,8 +148,10 @@ class PluginModules:
     def select_own_tools(self, plugin: InstalledPlugin, tools: Iterable[AnyTool]) -> tuple[AnyTool, ...]:
         """Return those of *tools* that belong to *plugin*, which may have imported another plugin's module."""
         own, name = list[AnyTool](), plugin.distribution
+        owners: dict[str, str] = {}
         for tool in tools:
-            owner = self.find_owner(tool.implementation.module, name)
+            if (owner := owners.get(module := tool.implementation.module)) is None:
+                owner = owners[module] = self.find_owner(module, name)
             if owner == name or self.find_owner(_get_code_module(tool), "") == name:  # it may wrap another's tool
                 own.append(tool)
             else:
@@ -147,12 +192,10 @@ def import_plugin(
 def _read_declarations(
     plugin: InstalledPlugin, module: ModuleType, staging: StagingRegistry, modules: PluginModules, was_imported: bool
 ) -> ModuleDeclarations:
-    declared = sorted(get_runtime(staging).declared_agents.items())
-    agents = tuple(RequestedAgent(agent, staging.state.get_profile(name)) for name, agent in declared)
     tools = modules.select_own_tools(plugin, staging.list_all_tools())
     if was_imported:  # what it declared then went to another registry
         tools = (*_list_module_tools(module), *modules.stray_tools.pop(plugin.distribution, ()))
-    return ModuleDeclarations(tools=tuple(dict.fromkeys(tools)), agents=agents)
+    return ModuleDeclarations(tools=tuple(dict.fromkeys(tools)), agents=staging.list_requested_agents())
 
 
 def _list_module_tools(module: ModuleType) -> list[AnyTool]:

@@ -470,3 +470,9 @@ class ToolRegistry(ToolCatalogue):
 def get_runtime(registry: ToolRegistry) -> Runtime:
     """Return what the calls of *registry* share: its state, clock, hooks, recorder, dispatcher and declared agents."""
     return registry._runtime
+
+
+def initialize_staging(registry: ToolRegistry, state: AccessState) -> None:
+    """Make *registry* one for what a plugin declares, with the tools of *state* from its first moment on."""
+    registry._initialize(registry.name, SystemClock(), RegistryOptions(), state)
+    registry._runtime.is_staging = True

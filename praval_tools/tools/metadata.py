@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import compress
-from operator import attrgetter, is_
+from itertools import compress, repeat
+from operator import attrgetter, call, is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
@@ -208,8 +208,7 @@ class ToolMetadata:
     def with_trusted_fields(self, values: Mapping[str, object]) -> ToolMetadata:
         """Return a copy with *values*, which are not checked again."""
         copied = object.__new__(ToolMetadata)
-        for set_field, value in zip(_FIELD_SETTERS, _get_all_fields(self), strict=True):
-            set_field(copied, value)
+        any(map(call, _FIELD_SETTERS, repeat(copied), _get_all_fields(self)))  # sets all: None is returned each time
         for name, value in values.items():
             object.__setattr__(copied, name, value)
         return copied

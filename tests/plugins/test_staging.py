@@ -120,6 +120,51 @@ class TestAttacks:
             mine.register_tool(tool("x", register=False)(return_one))
         assert ["a"] == names(registry)
 
+    def test_a_staging_registry_that_is_kept_unread(self, site: Site, registry: ToolRegistry) -> None:
+        """One that nobody looked at before it was closed shows the declared tools, and is closed as well."""
+        site.install("acme", write_tool("b") + write_tool("a") + "mine = get_tool_registry()\n")
+        load_plugins(registry)
+        mine = sys.modules["acme"].mine
+
+        assert ["b", "a"] == [one.name for one in mine.list_all_tools()]
+        with pytest.raises(praval_tools.RegistryClosedError):
+            mine.register_tool(tool("x", register=False)(return_one))
+        with pytest.raises(praval_tools.RegistryClosedError):
+            mine.execute_tool("a")
+        assert ["b", "a"] == [one.name for one in mine.fork()]
+        assert [2, False, "staging of acme 1.0 (acme)"] == [len(mine), hasattr(mine, "unknown"), mine.name]
+
+    def test_tools_declared_before_and_after_a_look(self, site: Site, registry: ToolRegistry) -> None:
+        """A plugin sees at once what it declared, and may go on to declare."""
+        source = (
+            write_tool("a") + "mine = get_tool_registry()\n"
+            "assert mine.get_tool('a') is a and 'a' in mine and mine.get_tool_info('a')\n"
+        )
+        site.install("acme", source + write_tool("b") + "assert [one.name for one in mine] == ['a', 'b']\n")
+
+        assert ("a", "b") == loaded(registry)["acme"].tools
+
+    @pytest.mark.parametrize("look", ["", "assert len(get_tool_registry()) == 1\n"])
+    def test_two_tools_of_one_name_in_a_module(self, site: Site, registry: ToolRegistry, look: str) -> None:
+        """The second of them fails the import, whether the registry was looked at before or not."""
+        site.install("acme", write_tool("a") + look + "@tool('A')\ndef other() -> int:\n    'd'\n    return 2\n")
+        error = loaded(registry)["acme"]
+
+        assert ("import", True) == (error.stage, "already registered" in str(error.error))
+
+    def test_agents_beside_tools(self, site: Site, registry: ToolRegistry) -> None:
+        """Tools that come before and after an agent are all of the plugin; those that its threads declare are, too."""
+        source = write_tool("a") + "from praval_tools import Agent\nann = Agent('ann', tools=['a'])\n"
+        source += write_tool("b")
+        source += "import threading, contextvars\nwork = contextvars.copy_context().run\n"
+        source += "def late() -> int:\n    'd'\n    return 3\n"
+        source += "thread = threading.Thread(target=work, args=(tool, late))\nthread.start()\nthread.join()\n"
+        site.install("acme", source)
+        reports = load_plugins(registry, config={"plugins": {"acme": {"trust": True}}})
+
+        assert [("a", "b", "late")] == [one.tools for one in reports]
+        assert ["a"] == list(registry.toolset("ann"))
+
     def test_objects_that_lie_about_themselves(self, site: Site, registry: ToolRegistry) -> None:
         """A plugin object whose attributes and comparisons raise is contained."""
         site.install("liar", HEAD + '''
