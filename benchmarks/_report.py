@@ -201,7 +201,7 @@ _MISSED: Final = """
 - More than half of a journaled call is Python, see the page:
   all calls are recorded in one way, and a second, shorter one for plain calls was given up for the guarantees.
   Writing one group while the tasks make the next was tried and gains nothing: both threads need the interpreter.
-- Loading 50 plugins imports `importlib.metadata`, and looks at the metadata of everything that is installed beside them:
+- Loading 50 plugins imports `importlib.metadata`, and looks at the metadata of all that is installed beside them:
   more than half of what it does beyond importing their modules.
 
 Frames and counters of calls in flight are lists, values are `msgspec.Struct`s,

@@ -64,7 +64,8 @@ class StagingRegistry(ToolRegistry):
             if self._is_list:
                 events = [ToolRegistered(tool=tool) for tool in self.list_all_tools()]
                 initialize_staging(self, apply_events(AccessState(), events))
-                get_runtime(self).access_store.closed = self._is_sealed
+                runtime = get_runtime(self)
+                runtime.is_staging, runtime.access_store.closed = True, self._is_sealed
                 self._is_list = False
         return getattr(self, name)
 

@@ -473,6 +473,5 @@ def get_runtime(registry: ToolRegistry) -> Runtime:
 
 
 def initialize_staging(registry: ToolRegistry, state: AccessState) -> None:
-    """Make *registry* one for what a plugin declares, with the tools of *state* from its first moment on."""
+    """Make *registry*, which has a name and nothing else, a whole one with the tools of *state* from the start."""
     registry._initialize(registry.name, SystemClock(), RegistryOptions(), state)
-    registry._runtime.is_staging = True
