@@ -54,8 +54,9 @@ def serve_command(
     listener = _listen(host, port)
     registry = _open_registry(ctx)
     from praval_tools.integrations.mcp import http_app
-    from praval_tools.integrations.mcp.serving.http_server import make_http_server
+    from praval_tools.integrations.mcp.serving.http_server import allow_many_files, make_http_server
 
+    allow_many_files()
     tokens = None if agent is not None else open_selected_tokens(registry.journal, token_file)
     if tokens is not None and not tokens.list():
         print_note("there are no tokens yet, so nobody can connect: praval-tools tokens add AGENT")

@@ -22,9 +22,9 @@ HANDSHAKE = "2025-11-25"
 
 
 @contextmanager
-def serve(application: ASGIApp, host: str = "127.0.0.1") -> Iterator[int]:
+def serve(application: ASGIApp, host: str = "127.0.0.1", **options: int) -> Iterator[int]:
     """Serve an application at a free port of the loopback; gives the port."""
-    server, listener = make_http_server(application), socket.create_server((host, 0), backlog=2048)  # type: ignore[arg-type]
+    server, listener = make_http_server(application, **options), socket.create_server((host, 0), backlog=2048)  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,7 @@ class TestSilence:
         with serve(http_app(registry, tokens=tokens)) as port:
             raw = RawClient(port, tokens.add("analyst"))
             session = raw.initialize()
-            body = json.dumps(request("tools/call", name="large", arguments={})).encode()
+            body = json.dumps({**request("tools/call", name="large", arguments={}), "id": 2}).encode()
             head = "".join(f"{name}: {value}\r\n" for name, value in raw.headers.items())
             with socket.create_connection(("127.0.0.1", port)) as connection:
                 connection.sendall(
@@ -235,6 +236,50 @@ class TestSilence:
                 assert 200 == raw.call(session, "add", {"x": 1}).status_code
                 threading.Event().wait(2)  # the client's silence
                 assert len(read_until_broken(connection)) < 20_000_000
+
+
+class TestCrowds:
+    def test_without_requests_keep_nobody_out(self, registry: ToolRegistry, tokens: Tokens) -> None:
+        """
+        Who opens connections without end, with no token, loses the first of them; clients are served all the while.
+
+        A thousand silent connections took every file that a process may open, and nobody else was let in.
+        """
+        with serve(http_app(registry, tokens=tokens), max_waiting_connections=20) as port:
+            raw = RawClient(port, tokens.add("analyst"))
+            session = raw.initialize()
+            head = "".join(f"{name}: {value}\r\n" for name, value in raw.headers.items())
+            with ExitStack() as crowd:
+                stream = crowd.enter_context(socket.create_connection(("127.0.0.1", port)))
+                stream.sendall(
+                    f"GET /mcp HTTP/1.1\r\nHost: localhost\r\n{head}Mcp-Session-Id: {session}\r\n\r\n".encode()
+                )
+                assert stream.recv(100).startswith(b"HTTP/1.1 200")
+                address = ("127.0.0.1", port)
+                silent = [crowd.enter_context(socket.create_connection(address)) for _ in range(100)]
+
+                assert 200 == raw.call(session, "add", {"x": 1}).status_code
+                assert b"" == read_until_broken(silent[0])
+                registry.assign_tool_to_agent("secret_report", "analyst")
+                stream.settimeout(30)
+                data = b""
+                while b"list_changed" not in data:
+                    assert (piece := stream.recv(100_000)), "it was dropped too"
+                    data += piece
+
+    def test_of_malformed_requests_fill_no_log(self, port: int, caplog: pytest.LogCaptureFixture) -> None:
+        """A body that breaks off without sense is a line of the log, not a traceback for each."""
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")
+            assert read_all(connection).startswith(b"HTTP/1.1 400")
+
+        assert [] == [record for record in caplog.records if record.exc_info]
+
+    def test_are_redirected_nowhere(self, raw: RawClient) -> None:
+        """A path that is nearly right is not found; a redirect would send clients wherever `Host` says."""
+        raw.url += "/"
+
+        assert 404 == raw.post(request("tools/list"), Host="evil.example.com").status_code
 
 
 def read_until_broken(connection: socket.socket) -> bytes:

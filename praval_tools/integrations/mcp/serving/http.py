@@ -85,6 +85,7 @@ def http_app(
         max_request_body_size=MAX_BODY_BYTES, max_sessions=max_sessions, token_verifier=bearers,
         auth=None if bearers is None else AuthSettings(issuer_url=_ISSUER, resource_server_url=None),
     )  # fmt: skip
+    app.router.redirect_slashes = False  # a redirect would name whatever host and scheme the request came with
     app.add_middleware(ClientLimits, timeout=client_timeout)
     return app
 

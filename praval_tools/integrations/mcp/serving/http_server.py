@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -17,6 +18,36 @@ _NEVER: Final = 7 * 24 * 3600
 _GRACE_SECONDS: Final = 3
 """How long requests that are served may take to end when the server is stopped."""
 
+_MAX_OPEN_FILES: Final = 65_536
+MAX_WAITING_CONNECTIONS: Final = 1_000
+
+
+class WaitingConnections:
+    """
+    The connections of one server that wait for a request, those that have waited longest first.
+
+    Whoever can reach the port can open them, with or without a token: where there are too many, the one that has waited
+    longest is dropped, so that nobody keeps others out by holding connections.
+
+    Args:
+        limit: How many may wait at once.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._transports: dict[object, asyncio.Transport] = {}
+
+    def add(self, connection: object, transport: asyncio.Transport) -> None:
+        """Let a connection wait, from now on."""
+        self._transports.pop(connection, None)
+        self._transports[connection] = transport
+        if len(self._transports) > self._limit:
+            self._transports.pop(next(iter(self._transports))).abort()
+
+    def remove(self, connection: object) -> None:
+        """Forget a connection, which waits no more."""
+        self._transports.pop(connection, None)
+
 
 class TimedProtocol(H11Protocol):
     """
@@ -24,6 +55,9 @@ class TimedProtocol(H11Protocol):
 
     It does so where the head of a request does not come, and where nothing of an answer that waits is read.
     """
+
+    waiting: WaitingConnections
+    """Those of its server."""
 
     head_seconds = 60.0
     """How long a connection may be without a request: until the head of the first, or of the next, has come."""
@@ -40,11 +74,22 @@ class TimedProtocol(H11Protocol):
         super().connection_made(transport)
         self._await_request()
 
+    def handle_events(self) -> None:
+        super().handle_events()
+        if not self._is_waiting():
+            self.waiting.remove(self)
+
+    def send_400_response(self, msg: str) -> None:
+        if self.cycle is not None:  # what the application says of a request that breaks off has no place to go
+            self.cycle.disconnected = True
+        super().send_400_response(msg)
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.waiting.remove(self)
         for timer in (self._head_timer, self._read_timer):
             if timer is not None:
                 timer.cancel()
@@ -64,9 +109,14 @@ class TimedProtocol(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
         self._head_timer = _call_later(self.head_seconds, self._close_if_silent)
+        if self._is_waiting():  # and not served already, where requests come one upon another
+            self.waiting.add(self, self.transport)
+
+    def _is_waiting(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
     def _close_if_silent(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if self._is_waiting():
             self.transport.close()
 
     def _check_reading(self, waiting: int) -> None:
@@ -82,10 +132,33 @@ def _call_later(seconds: float, function: Callable[[], object]) -> asyncio.Timer
     return asyncio.get_running_loop().call_later(seconds, function)
 
 
-def make_http_server(application: Starlette) -> uvicorn.Server:
-    """Return a server of *application*; its `run(sockets=…)` ends when the process is interrupted or terminated."""
+def make_http_server(
+    application: Starlette, *, max_waiting_connections: int = MAX_WAITING_CONNECTIONS
+) -> uvicorn.Server:
+    """
+    Return a server of *application*; its `run(sockets=…)` ends when the process is interrupted or terminated.
+
+    Args:
+        application: What it serves.
+        max_waiting_connections: Most connections without a request; never more than a quarter of the files that the
+            process may open.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max_waiting_connections if files == resource.RLIM_INFINITY else min(max_waiting_connections, files // 4)
+
+    class ServerProtocol(TimedProtocol):
+        waiting = WaitingConnections(limit)
+
     config = uvicorn.Config(
-        application, http=TimedProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
+        application, http=ServerProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
         timeout_keep_alive=_NEVER, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
     return uvicorn.Server(config)
+
+
+def allow_many_files() -> None:
+    """Let this process open as many files as the system lets it: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
