@@ -120,10 +120,10 @@ class Executor:
         runtime = self.runtime
         self.access_store.prepare_lookup()
         path = FastPath(name, principal, self.access_store.state)
-        if runtime.recorder is None and type(name) is str:
+        if runtime.recorder is None and type(name) is str and not self._needs_pipeline_for_all():
             path = make_fast_path(runtime, principal, name)
         # read after the state: an open change and an exclusive call may end without a new one
-        is_temporary = self.access_store.has_open_change or runtime.exclusive_gate.is_closed or type(name) is not str
+        is_temporary = self._needs_pipeline_for_all() or type(name) is not str
         if is_temporary:
             path = FastPath(name, principal, path.state)
         handle = self.handle_fast_path_error_async if is_async else self.handle_fast_path_error
@@ -134,8 +134,14 @@ class Executor:
         else:  # unknown names are not kept: there is no end of them
             is_lasting = not is_temporary and path.state.find_tool_record(name) is not None
             function = build_pipeline_function(path, handle_error)
+            function.run = partial(self._run_in_pipeline_async if is_async else self._run_in_pipeline, path)
+            return function, is_lasting
         function.run = self._bind_async_runner(function) if is_async else self._bind_runner(function)
         return function, is_lasting
+
+    def _needs_pipeline_for_all(self) -> bool:
+        """Tell whether a change or an exclusive call is open; meanwhile, all calls need the pipeline."""
+        return self.access_store.has_open_change or self.runtime.exclusive_gate.is_closed
 
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
@@ -247,7 +253,8 @@ class Executor:
             try:
                 value = function(arguments, frame)
             except FastPathMiss as miss:
-                progress = self._leave_fast_path(path, miss, call, is_async=False)
+                self._renew_function(path, is_async=False)
+                progress = miss.make_progress(call, path.principal)
             except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
                 return self._build_failure_result(path, error, frame, started)
             else:
@@ -290,7 +297,8 @@ class Executor:
             try:
                 value = await function(arguments, frame)
             except FastPathMiss as miss:
-                progress = self._leave_fast_path(path, miss, call, is_async=True)
+                self._renew_function(path, is_async=True)
+                progress = miss.make_progress(call, path.principal)
             except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
                 return self._build_failure_result(path, error, frame, started)
             else:
@@ -304,13 +312,20 @@ class Executor:
 
         return run
 
-    def _leave_fast_path(
-        self, path: FastPath, miss: FastPathMiss, call: ToolCall, *, is_async: bool
-    ) -> CallProgress | None:
-        """Return the progress of a call that goes on in the pipeline; the next one has a function for a new state."""
+    def _run_in_pipeline(self, path: FastPath, call: ToolCall, _: Arguments) -> ToolResult:
+        """Run one call of a path whose calls all need the pipeline."""
+        self._renew_function(path, is_async=False)
+        return self.run_pipeline(call, path.principal)
+
+    async def _run_in_pipeline_async(self, path: FastPath, call: ToolCall, _: Arguments) -> ToolResult:
+        """Run one awaited call of a path whose calls all need the pipeline."""
+        self._renew_function(path, is_async=True)
+        return await self.run_pipeline_async(call, path.principal)
+
+    def _renew_function(self, path: FastPath, *, is_async: bool) -> None:
+        """Build the function of *path* for the present state, if that is a new one; the next call uses it."""
         if path.state is not self.access_store.state:
             self.get_fast_cache(path.principal).build_function(path.name, is_async=is_async)
-        return miss.make_progress(call, path.principal)
 
     def _notify_after_call(self, path: FastPath, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return *result*, once the hooks have seen it that observe it."""
@@ -392,9 +407,7 @@ def get_value(result: ToolResult) -> Any:
 def build_pipeline_function(path: FastPath, handle_error: Callable[..., object]) -> FastFunction:
     """Return a function that sends each call of *path* to the pipeline."""
 
-    def use_pipeline(arguments: dict[str, Any], frame: Frame | None) -> Any:
-        if frame is not None:
-            raise FastPathMiss
+    def use_pipeline(arguments: dict[str, Any], _: Frame | None) -> Any:
         return handle_error(arguments, FastPathMiss())
 
     function: Any = use_pipeline

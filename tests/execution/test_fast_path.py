@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -268,3 +270,43 @@ def test_a_result_that_can_be_read_once_is_read_once() -> None:
         with pytest.raises(ToolExecutionError, match="no more") as caught:
             registry.toolset("a").call_json("give", "{}")
         assert isinstance(caught.value, ValueError)
+
+
+class TestGarbage:
+    """Calls leave nothing behind that only the garbage collector frees: its rounds stop all threads."""
+
+    @pytest.mark.parametrize("is_held", [False, True])
+    def test_of_calls_while_somebody_changes_something(self, is_held: bool) -> None:
+        """While another thread holds a change open, calls go on, and leave no more cycles than at other times."""
+        registry, opened, over = ToolRegistry(), threading.Event(), threading.Event()
+        tool("add", description="Add one.", owned_by="ann", registry=registry)(lambda x: x + 1)
+        ann = registry.toolset("ann")
+
+        def hold() -> None:
+            with registry.change():
+                registry.block("add", "bob")
+                opened.set()
+                over.wait(60)
+
+        def call_often() -> None:
+            for number in range(100):
+                assert number + 1 == ann.call("add", x=number)
+                assert number + 1 == ann.execute(ToolCall("1", "add", {"x": number})).result
+
+        call_often()
+        thread = threading.Thread(target=hold)
+        if is_held:
+            thread.start()
+            opened.wait(60)
+        gc.collect()
+        gc.disable()
+        try:
+            call_often()
+            garbage = gc.collect()
+        finally:
+            gc.enable()
+            over.set()
+        if is_held:
+            thread.join()
+
+        assert garbage < 100
