@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import HandClock
 from mcp_http_rig import RawClient, connect, request, serve
 from mcp_rig import ERAS, build_registry, get_text, list_names, run, wait_until
 from mcp_types import ToolListChangedNotification
@@ -135,6 +137,20 @@ class TestBearers:
                     await client.list_tools()
 
         run(main)
+
+    def test_lose_access_when_the_token_expires(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """From its expiry on a token is refused, in the middle of a session and at a new one."""
+        clock = HandClock()
+        tokens = open_tokens(None, file=tmp_path / "tokens", clock=clock)
+        with serve(http_app(registry, tokens=tokens)) as port:
+            raw = RawClient(port, tokens.add("analyst", expires=timedelta(days=1)))
+            session = raw.initialize()
+            assert 200 == raw.call(session, "add", {"x": 1}).status_code
+
+            clock.moment += timedelta(days=1)
+
+            for refused in (raw.call(session, "add", {"x": 1}), raw.post(request("tools/list"))):
+                assert (401, True) == (refused.status_code, "www-authenticate" in refused.headers)
 
     def test_cannot_take_over_a_session(self, port: int, tokens: Tokens) -> None:
         """A session of another token is answered as one that does not exist, of the same agent or another."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from typing import Any
 
 import mcp_types as types
@@ -53,6 +54,29 @@ class TestListing:
                 "type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]
             } == add.output_schema  # fmt: skip
             assert tools["chart"].output_schema is None
+
+        run(main)
+
+    def test_has_names_that_the_protocol_allows(self, era: str) -> None:
+        """The longest and oddest names that a registry takes are legal there, and reach their tools."""
+
+        async def main() -> None:
+            registry, names = ToolRegistry(), ["_.-", "a" * 128, "b.c-d_E9"]
+            for name in names:
+                registry.tool(name, owned_by="analyst")(return_name)
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                assert names == await list_names(client)
+                assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name) for name in names)
+                assert [False] * 3 == [(await client.call_tool(name, {})).is_error for name in names]
+
+        run(main)
+
+    def test_is_kept_by_no_client(self, era: str) -> None:
+        """The list says of no time for which a client may keep it, since a grant or a revocation may come at once."""
+
+        async def main() -> None:
+            async with Client(server(build_registry(), agent="analyst"), mode=era) as client:
+                assert 0 == ((await client.session.list_tools()).ttl_ms or 0)
 
         run(main)
 
@@ -283,6 +307,11 @@ class TestCancellation:
                 await wait_until(lambda: ("wait", "cancelled") in list_ends(registry))
 
         run(main)
+
+
+def return_name() -> str:
+    """Return a name."""
+    return "name"
 
 
 def list_ends(registry: ToolRegistry) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,22 @@ HANDSHAKE = (
 )
 
 
+def close_and_measure(command: dict[str, Any], tool: str | None) -> float:
+    """Close the client's side while *tool* runs; return after how many seconds the server has ended."""
+    with start(command) as process:
+        send(process, *HANDSHAKE)
+        read_message(process)
+        if tool is not None:
+            send(process, ask(1, "tools/call", name=tool, arguments={}))
+            assert "notifications/message" == read_message(process)["method"]
+        assert process.stdin is not None
+        process.stdin.close()
+        closed = time.monotonic()
+
+        assert 0 == process.wait(20)
+        return time.monotonic() - closed
+
+
 class TestProcess:
     @pytest.mark.parametrize("era", ERAS)
     def test_serves_a_client(self, era: str, command: dict[str, Any]) -> None:
@@ -146,17 +163,8 @@ class TestProcess:
 
     @pytest.mark.parametrize("tool", [None, "hang", "ahang"])
     def test_ends_when_stdin_is_closed(self, tool: str | None, command: dict[str, Any]) -> None:
-        """A server whose client is gone ends at once, also where a tool never does."""
-        with start(command) as process:
-            send(process, *HANDSHAKE)
-            read_message(process)
-            if tool is not None:
-                send(process, ask(1, "tools/call", name=tool, arguments={}))
-                assert "notifications/message" == read_message(process)["method"]
-            assert process.stdin is not None
-            process.stdin.close()
-
-            assert 0 == process.wait(20)
+        """A server whose client is gone ends within two seconds, also where a tool never does."""
+        assert any(close_and_measure(command, tool) < 2 for _ in range(3))  # the machine may have other work
 
     def test_survives_what_is_not_the_protocol(self, command: dict[str, Any]) -> None:
         """Lines that are no messages are skipped or answered with an error, and the next request is served."""
