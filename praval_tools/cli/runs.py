@@ -39,7 +39,6 @@ from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_
 from praval_tools.cli.times import format_time
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
-from praval_tools.journal.journal import NOT_GIVEN
 from praval_tools.journal.replay import FINAL_OUTCOMES, Recording, ReplayEntry
 from praval_tools.names import OPERATOR, suggest_names
 
@@ -148,7 +147,7 @@ def resolve_command(
     """Record how CALL, a call of RUN that is in doubt, ended; the next start of the run relies on it."""
     if (result is not None) + (error is not None) + rerun != 1:
         raise click.UsageError("Give exactly one of --result JSON, --error TEXT, --rerun.", ctx)
-    value = NOT_GIVEN if result is None else _parse_result(result)
+    value = msgspec.UNSET if result is None else _parse_result(result)
     journal = open_selected_journal(ctx)
     check_run_exists(journal, run)
     try:

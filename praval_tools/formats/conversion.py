@@ -42,9 +42,6 @@ _REASON_DESCRIPTION: Final = (
 )
 
 
-NOT_GIVEN: Final = object()
-
-
 class ExportedTool(Protocol):
     """The part of a tool that parsing its calls needs."""
 
@@ -154,7 +151,7 @@ def _with_reason(parameters: JsonSchema) -> JsonSchema:
 
 
 def parse_tool_calls(
-    api_format: object, response: object = NOT_GIVEN, *,
+    api_format: object, response: object = msgspec.UNSET, *,
     tools: Iterable[ExportedTool] | Mapping[str, ExportedTool] | None = None,
     strict: bool = False, think_augment: bool = False,
 ) -> list[ToolCall]:  # fmt: skip
@@ -177,7 +174,7 @@ def parse_tool_calls(
     Raises:
         ToolUsageError: No format is named, and the reply has the shape of none, or of several that differ.
     """
-    if response is NOT_GIVEN:
+    if response is msgspec.UNSET:
         api_format, response = None, api_format
     form = detect_format(response) if api_format is None else format_of(api_format)  # type: ignore[arg-type]
     calls = read_tool_calls(form, response, tools=tools, strict=strict, think_augment=think_augment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -35,8 +35,6 @@ from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.schema.encode import encode
 from praval_tools.tools.call import Outcome
 from praval_tools.tools.frames import get_current_actor, refuse_others_than_operator
-
-NOT_GIVEN: Final[Any] = msgspec.UNSET
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
@@ -234,7 +232,7 @@ class Journal:
         return self._store.prune(before)
 
     def resolve(
-        self, run_id: str, call_id: str | RecordedCall, *, result: Any = NOT_GIVEN, error: str | None = None,
+        self, run_id: str, call_id: str | RecordedCall, *, result: Any = msgspec.UNSET, error: str | None = None,
         rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip
         """
@@ -260,7 +258,7 @@ class Journal:
             self.resolve_in_run(recording, call_id, result=result, error=error, rerun=rerun, by=by)
 
     def resolve_in_run(
-        self, recording: Recording, call_id: str, *, result: Any = NOT_GIVEN, error: str | None = None,
+        self, recording: Recording, call_id: str, *, result: Any = msgspec.UNSET, error: str | None = None,
         rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip
         """Record what came of a call in doubt, in a run whose lease the caller holds; see `resolve`."""
@@ -272,7 +270,7 @@ class Journal:
                 f"Call {shorten_repr(call_id)} of run {recording.run_id!r} is not in doubt; in doubt are: {known}.",
                 "not-in-doubt",
             )
-        if (result is not NOT_GIVEN) + (error is not None) + bool(rerun) != 1:
+        if (result is not msgspec.UNSET) + (error is not None) + bool(rerun) != 1:
             raise ToolUsageError("Pass one of result=…, error=… or rerun=True.")
         head: dict[str, Any] = {
             "id": self._clock.new_id(), "time": self._clock.now(), "process": get_process_name(),

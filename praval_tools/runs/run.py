@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from contextvars import Token
 from typing import Any, Final, Self
 
+from msgspec import UNSET
+
 from praval_tools.access import commands
 from praval_tools.errors import ToolUsageError, UnusedCallsError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.deps import use_deps
 from praval_tools.execution.protocols import Dispatcher
-from praval_tools.journal.journal import NOT_GIVEN, Journal, RecordedCall, build_recorded_call, get_call_id
+from praval_tools.journal.journal import Journal, RecordedCall, build_recorded_call, get_call_id
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
@@ -119,7 +121,7 @@ class Run:
         self,
         call_id: str | RecordedCall,
         *,
-        result: object = NOT_GIVEN,
+        result: object = UNSET,
         error: str | None = None,
         rerun: bool = False,
     ) -> None:
@@ -136,7 +138,7 @@ class Run:
         actor = resolve_actor(None, "resolve a call in doubt")
         commands.require_operator(actor, "resolve a call in doubt")
         call_id = get_call_id(call_id, self.run_id)
-        if result is not NOT_GIVEN and error is None and not rerun:
+        if result is not UNSET and error is None and not rerun:
             result = self._encode_result(call_id, result)
         self._journal.resolve_in_run(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor)
 

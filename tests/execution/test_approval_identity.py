@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from clocks import HandClock
+from execution_rig import ran  # noqa: F401
 
 from praval_tools import (
     Allow,
@@ -30,12 +31,6 @@ from praval_tools import (
 from praval_tools.journal import MemoryStore
 
 Execute = Callable[[ToolCall], ToolResult]
-
-
-@pytest.fixture
-def ran() -> list[Any]:
-    """What the tool ran with."""
-    return []
 
 
 @pytest.fixture(params=["no journal", "memory", "file"])

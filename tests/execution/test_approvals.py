@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from clocks import HandClock
+from execution_rig import ran  # noqa: F401
 
 from praval_tools import (
     Allow,
@@ -26,12 +27,6 @@ from praval_tools import (
 )
 
 Execute = Callable[[ToolCall], ToolResult]
-
-
-@pytest.fixture
-def ran() -> list[Any]:
-    """What the tool ran with."""
-    return []
 
 
 @pytest.fixture

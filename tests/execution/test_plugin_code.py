@@ -11,7 +11,7 @@ import attrs
 import click
 import pytest
 from click.testing import CliRunner
-from plugin_rig import Site, loaded, site  # noqa: F401
+from plugin_rig import Site, host, loaded, site  # noqa: F401
 
 from praval_tools import PluginWarning, ToolCall, ToolRegistry
 from praval_tools.config.plugins import read_plugins_config
@@ -60,27 +60,6 @@ def plain() -> int:
     "One."
     return 1
 """
-
-
-@pytest.fixture
-def host(site: Site) -> ToolRegistry:
-    """The registry of a program, with a tool of its own and one that a plugin's engine runs."""
-    site.install("host-of-plugins", "from praval_tools import ToolRegistry\nregistry = ToolRegistry()\n", points="")
-    import host_of_plugins
-
-    registry: ToolRegistry = host_of_plugins.registry
-
-    @registry.tool("hosts_sum", owned_by="analyst")
-    def hosts_sum(items: list[int]) -> list[int]:
-        """Add."""
-        return [sum(items)]
-
-    @registry.tool("elsewhere", owned_by="analyst", engine="acme.here")
-    def elsewhere() -> int:
-        """Run on an engine of a plugin."""
-        return 1
-
-    return registry
 
 
 def load(site: Site, host: ToolRegistry, source: str) -> dict[str, str]:
@@ -134,6 +113,12 @@ def praval_tools_formats():
 
     def test_an_engine(self, site: Site, host: ToolRegistry) -> None:
         """Taking a call, failing to, and being shut down; the call itself runs in the name of its agent."""
+
+        @host.tool("elsewhere", owned_by="analyst", engine="acme.here")
+        def elsewhere() -> int:
+            """Run on an engine of a plugin."""
+            return 1
+
         log = load(site, host, '''
 class Engine:
     fails = False

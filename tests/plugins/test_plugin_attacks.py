@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_rig import Site, loaded, names, site  # noqa: F401
+from plugin_rig import Site, host, loaded, names, site  # noqa: F401
 
 from praval_tools import (
     Agent,
@@ -35,22 +35,6 @@ def mine(items: list[int] = []) -> list[int]:
 def registry() -> ToolRegistry:
     """An empty registry."""
     return ToolRegistry()
-
-
-@pytest.fixture
-def host(site: Site) -> ToolRegistry:
-    """The registry of a program, with a tool of its own, which plugins can find."""
-    site.install("host-of-plugins", "from praval_tools import ToolRegistry\nregistry = ToolRegistry()\n", points="")
-    import host_of_plugins
-
-    registry: ToolRegistry = host_of_plugins.registry
-
-    @registry.tool("hosts_sum", owned_by="analyst")
-    def hosts_sum(items: list[int]) -> list[int]:
-        """Add."""
-        return [sum(items)]
-
-    return registry
 
 
 def calls(registry: ToolRegistry, agent: str, name: str) -> bool:

@@ -60,8 +60,8 @@ def stock(name: str, ran: list[str], body: Body, **more: Any) -> None:
 
 
 @pytest.fixture
-def ran() -> list[str]:
-    """The names of the tools that were entered."""
+def ran() -> list[Any]:
+    """What the tools of a test note when they run, such as their names or arguments."""
     return []
 
 

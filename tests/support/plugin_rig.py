@@ -110,6 +110,22 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     made.forget()
 
 
+@pytest.fixture
+def host(site: Site) -> ToolRegistry:
+    """The registry of a program, with a tool of its own, which plugins can find."""
+    site.install("host-of-plugins", "from praval_tools import ToolRegistry\nregistry = ToolRegistry()\n", points="")
+    import host_of_plugins
+
+    registry: ToolRegistry = host_of_plugins.registry
+
+    @registry.tool("hosts_sum", owned_by="analyst")
+    def hosts_sum(items: list[int]) -> list[int]:
+        """Add."""
+        return [sum(items)]
+
+    return registry
+
+
 def loaded(registry: ToolRegistry, **options: Any) -> dict[str, PluginReport]:
     """Load all plugins and return the reports by distribution; failures are warned of, and expected here."""
     with warnings.catch_warnings():

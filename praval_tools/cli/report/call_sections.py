@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 
 from praval_tools.cli.common import format_arguments
 from praval_tools.cli.report import run_charts
 from praval_tools.cli.report.markup import Markup, build_code, build_element, build_row, escape_text
 from praval_tools.journal.history import History, HistoryCall
-
-
-def read_style() -> Markup:
-    """Return the style sheet of every report."""
-    return Markup((files("praval_tools.cli.report") / "style.css").read_text("utf-8"))
 
 
 def _build_card(agent: str, code: Markup, *lines: object, class_: str | None = None) -> Markup:

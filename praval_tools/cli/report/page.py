@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
-from string import Template
 
 from attrs import evolve, frozen
 
@@ -12,6 +10,7 @@ from praval_tools.access.events import StateEvent
 from praval_tools.cli.common import format_count
 from praval_tools.cli.event_text import describe_event
 from praval_tools.cli.report import access_charts, call_sections, run_charts
+from praval_tools.cli.report.document import render_document
 from praval_tools.cli.report.markup import Markup, build_element, build_row, join_markup
 from praval_tools.cli.times import format_time
 from praval_tools.journal.history import History
@@ -45,12 +44,10 @@ def build_page(content: ReportContent) -> str:
         "title": content.title,
         "journal": content.journal,
         "span": _describe_span(content),
-        "style": call_sections.read_style(),
         "tiles": join_markup(*_iter_tiles(content)),
         "sections": join_markup(*_iter_sections(content)),
     }
-    template = (files("praval_tools.cli.report") / "page.html").read_text("utf-8")
-    return Template(template).substitute({name: join_markup(part) for name, part in parts.items()})
+    return render_document(f"praval-tools report: {content.title}", "praval_tools.cli.report", parts)
 
 
 def _describe_span(content: ReportContent) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
-from importlib.resources import files
-from string import Template
 
 from attrs import define, field
 
 from praval_tools.cli.demo.report.comparison import render_comparison
 from praval_tools.cli.report import access_charts, call_sections, run_charts
+from praval_tools.cli.report.document import render_document
 from praval_tools.cli.report.markup import (
     Markup,
     build_code,
@@ -61,18 +60,13 @@ class ReportBuilder:
             _build_answer(answer)
             | _build_run(run_report)
             | {
-                "style": call_sections.read_style(),
                 "tiles": join_markup(*_iter_tiles(run_report, survey)),
                 "picture": None if self._picture is None else _build_picture(self._picture),
                 "matrix": access_charts.render_matrix(survey),
                 "ownership": access_charts.render_ownership(survey),
             }
         )
-        return Template(_read_file("page.html")).substitute({name: join_markup(part) for name, part in content.items()})
-
-
-def _read_file(name: str) -> str:
-    return (files("praval_tools.cli.demo.report") / name).read_text("utf-8")
+        return render_document(f"praval-tools demo: {self.question.text}", "praval_tools.cli.demo.report", content)
 
 
 def _build_answer(step: AnswerStep) -> dict[str, object]:
