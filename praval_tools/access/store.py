@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
 from copy import copy
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
+from praval_tools.access.change_block import ChangeBlock, OpenChange, open_change, refuse_undone
 from praval_tools.access.events import (
     STORED_EVENTS,
     WIDENING_EVENTS,
@@ -30,9 +30,8 @@ from praval_tools.errors import (
     find_user_frame,
 )
 from praval_tools.names import describe_registry
+from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.implementation import ToolImplementation
-
-_open_change: ContextVar[tuple[StateStore, PendingChange] | None] = ContextVar("praval_tools_change", default=None)
 
 
 class StateStore:
@@ -60,6 +59,7 @@ class StateStore:
         self._lock = threading.RLock()
         self.subscriptions.reset_locks()
         self._active_change: PendingChange | None = None
+        self._open_drafts: list[PendingChange] = []
 
     def get_current_state(self) -> AccessState:
         """Return the state that this thread sees: inside `change`, with the changes made so far."""
@@ -134,6 +134,8 @@ class StateStore:
             RegistryClosedError: The registry was closed.
             ToolUsageError: Another task of this thread holds a `change()` open.
         """
+        if (opened := open_change.get()) is not None and opened.store is self:
+            refuse_undone(opened, self.name)
         change = self._get_own_change()
         if change is not None and not (outside_draft and change.is_draft):
             self._refuse_closed()
@@ -160,13 +162,16 @@ class StateStore:
             if self._store_and_publish(change):
                 return tuple(change.events)
 
-    @contextmanager
-    def change(self) -> Iterator[None]:
+    def change(self) -> AbstractContextManager[None]:
         """Make several changes one: published together at the end, none of them if an exception leaves."""
+        return ChangeBlock(self, self.name, self._hold_change())
+
+    @contextmanager
+    def _hold_change(self) -> Iterator[PendingChange]:
         if (outer := self._get_own_change()) is not None:
             state, events, plans = outer.state, len(outer.events), len(outer.plans)
             try:
-                yield
+                yield outer
             except BaseException:
                 outer.state = state
                 del outer.events[events:], outer.plans[plans:]
@@ -176,14 +181,12 @@ class StateStore:
         try:
             with self._lock:
                 change = PendingChange(self.state, self.persistence)
-                token = _open_change.set((self, change))
                 try:
                     self._active_change = change
                     self.state = change.base = copy(self.state)  # fast paths look again, and come to `refuse_calls`
-                    yield
+                    yield change
                 finally:
                     self._active_change = None
-                    _open_change.reset(token)
                 while not self._store_and_publish(change):  # a signal or another process came in between
                     change.replan(self.state)
         finally:
@@ -201,20 +204,27 @@ class StateStore:
                 yield
             return
         change = PendingChange(self.state, self.persistence, is_draft=True)
-        token = _open_change.set((self, change))
         try:
-            yield
+            with self._hold_draft(change):
+                yield
         except BaseException as error:
-            _open_change.reset(token)
             for module, plan in change.plans:
                 if not is_discarded(module):
                     self._commit_surviving_plan(plan, error)
             raise
-        _open_change.reset(token)
         self._refuse_reentry()
         with self._lock:
             self._commit_plans([plan for _, plan in change.plans])
         self.subscriptions.deliver_events()
+
+    @contextmanager
+    def _hold_draft(self, change: PendingChange) -> Iterator[None]:
+        self._open_drafts.append(change)
+        try:
+            with use_setting(open_change, OpenChange(self, change)):
+                yield
+        finally:
+            self._open_drafts.remove(change)
 
     def _commit_surviving_plan(self, plan: Planner, error: BaseException) -> None:
         try:
@@ -353,10 +363,12 @@ class StateStore:
 
     def _get_own_change(self) -> PendingChange | None:
         """Return the change that this thread and context hold open."""
-        opened = _open_change.get()
-        if opened is None or opened[0] is not self or not opened[1].is_of_this_task():
+        if self._active_change is None and not self._open_drafts:
             return None
-        change = opened[1]
+        opened = open_change.get()
+        if opened is None or opened.store is not self or opened.is_undone or not opened.change.is_of_this_task():
+            return None
+        change = opened.change
         return change if change.is_draft or (change is self._active_change and self._holds_lock()) else None
 
     def _holds_lock(self) -> bool:

@@ -24,6 +24,7 @@ from praval_tools.tools.frames import activate_frame as activate_frame
 from praval_tools.tools.frames import current_frame as current_frame
 from praval_tools.tools.frames import find_active_frame as find_active_frame
 from praval_tools.tools.frames import get_current_frame as get_current_frame
+from praval_tools.tools.frames import get_work_frame as get_work_frame
 from praval_tools.tools.frames import make_frame as make_frame
 
 _CONFINED_ACTORS: Final = ("plugin:", "tool:")
@@ -118,7 +119,7 @@ def activate_caller(scope: FrameScope) -> AbstractContextManager[object]:
 @explain_wrong_calls
 def current_call() -> ToolCall | None:
     """Return the call that runs in this context, or None outside any call; its id is made on first use."""
-    frame = get_current_frame()
+    frame = get_work_frame(get_current_frame())
     while frame is not None and frame[SCOPE].tool is None:
         frame = frame[PARENT]
     return None if frame is None else ensure_call(frame)

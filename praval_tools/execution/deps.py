@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from typing import Final
 
-from praval_tools.execution.context import SCOPE, Frame, get_current_frame, iter_active_frames
+from praval_tools.execution.context import SCOPE, Frame, get_current_frame, get_work_frame, iter_active_frames
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
 from praval_tools.tools.context import NO_DEPS
+from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 
 class _PassedDeps:
@@ -17,31 +18,16 @@ class _PassedDeps:
 
     def __init__(self, registry: object, deps: object, outer: _PassedDeps | None) -> None:
         self.registry, self.deps, self.outer = registry, deps, outer
-        self.frame: Frame | None = get_current_frame()
+        self.frame: Frame | None = get_work_frame(get_current_frame())
 
 
-_current_deps: ContextVar[_PassedDeps | None] = ContextVar("praval_tools_deps", default=None)
+_current_deps: Final = ContextSetting[_PassedDeps]()
 
 
-class use_deps:  # used as a function; a class costs a third of a generator
+def use_deps(registry: object, deps: object) -> use_setting[_PassedDeps]:
     """Pass *deps* to the calls of *registry* in this context, and to those made from them; None passes nothing new."""
-
-    __slots__ = ("_deps", "_registry", "_token")
-
-    def __init__(self, registry: object, deps: object) -> None:
-        self._registry, self._deps = registry, deps
-
-    def __enter__(self) -> None:
-        outer = _current_deps.get()
-        passed = None if self._deps is None else _PassedDeps(self._registry, self._deps, outer)
-        self._token = None if passed is None else _current_deps.set(passed)
-
-    def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            try:
-                _current_deps.reset(self._token)
-            except ValueError:  # collected with its loop, in another context
-                pass
+    passed = None if deps is None else _PassedDeps(registry, deps, _current_deps.get())
+    return use_setting(_current_deps, passed)
 
 
 def get_deps(registry: object) -> object:

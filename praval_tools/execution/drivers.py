@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
@@ -126,7 +126,7 @@ def _ask_approval(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer 
                     answer.close()
                     return Deny("the handler is async, and this is a sync call where an event loop runs")
                 with runtime.threads.release_thread():
-                    answer = runtime.background_loop.run(_to_coroutine(answer))
+                    answer = runtime.background_loop.run(await_in_frame(runtime.make_operator_frame(), answer))
     except Exception as error:  # isolation: whatever the handler raises is a denial
         return Deny(f"the handler raised {type(error).__name__}: {describe_error(error)}")
     return runtime.approvals.interpret_answer(request, answer)
@@ -155,7 +155,12 @@ async def _await_handler(
     """Return the answer of a handler, of a sync one from a thread."""
     if is_async_callable(handler):
         return await handler(request.copy())
-    answer = await _call_in_thread_async(runtime, lambda: handler(request.copy()))
+
+    def call_handler() -> object:
+        with runtime.as_operator():
+            return handler(request.copy())
+
+    answer = await _call_in_thread_async(runtime, call_handler)
     return await answer if hasattr(answer, "__await__") else answer
 
 
@@ -166,10 +171,6 @@ async def _call_in_thread_async(runtime: Runtime, work: Callable[[], object]) ->
     if job.error is not None:
         raise job.error
     return job.value
-
-
-async def _to_coroutine(answer: Awaitable[object]) -> object:
-    return await answer
 
 
 # ── functions ────────────────────────────────────────────────────────────────────────────────────

@@ -249,7 +249,7 @@ class Executor:
 
         def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame: Frame = [scope, arguments, None, call, False]
+            frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = function(arguments, frame)
             except FastPathMiss as miss:
@@ -293,7 +293,7 @@ class Executor:
 
         async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame: Frame = [scope, arguments, None, call, False]
+            frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = await function(arguments, frame)
             except FastPathMiss as miss:

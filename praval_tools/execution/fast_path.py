@@ -33,7 +33,7 @@ from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.frames import DONE, Work
+from praval_tools.tools.frames import DONE, Work, undo_open_changes
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.return_values import COMPLETE_TYPES, complete_value
 from praval_tools.tools.tool import AnyTool
@@ -118,8 +118,8 @@ def make(
             {REVIEW}
             {CHECKS}
             {RUN_STEPS}
-            running = [scope, arguments, None, None, False] if frame is None else frame
-            if outer is not None: running[2] = find_active_frame(outer)
+            running = [scope, arguments, None, None, False, None, None] if frame is None else frame
+            if outer is not None: running[2], running[5] = find_active_frame(outer), outer[5]
             token = None
             try:
                 token = set_frame(running)
@@ -132,6 +132,7 @@ def make(
                 finally:
                     running[4] = True
                     leave()
+                    if running[6]: undo_open_changes(running)
             finally:
                 {RESET}
         except (Exception, SystemExit) as error:
@@ -179,6 +180,7 @@ _NAMES: dict[str, object] = {
     "reset_frame": current_frame.reset,
     "find_active_frame": find_active_frame,
     "may_call_as": may_call_as,
+    "undo_open_changes": undo_open_changes,
     "COMPLETE": COMPLETE_TYPES,
     "complete_value": complete_value,
 }

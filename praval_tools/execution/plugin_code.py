@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.tools.frames import await_in_frame
+from praval_tools.tools.frames import Settings, await_in_frame
 
 T = TypeVar("T")
 
@@ -41,8 +41,10 @@ async def _run_coroutine(coroutine: Awaitable[object], actor: str) -> object:
 
 
 def _iterate(iterator: Iterator[T], actor: str) -> Iterator[T]:
+    kept_settings = Settings()
     while True:
-        with run_as(actor):  # not around the yield: whoever iterates runs in between
+        frame = make_frame(FrameScope(None, None, actor))
+        with activate_frame(frame, kept_settings):  # not around the yield: whoever iterates runs in between
             try:
                 item = next(iterator)
             except StopIteration:

@@ -13,7 +13,7 @@ from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
-from praval_tools.tools.frames import await_in_frame
+from praval_tools.tools.frames import Settings, await_in_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
 
 
@@ -75,9 +75,9 @@ def _resolve_scope(scope: FrameScope) -> FrameScope:
     return scope if principal is scope.principal else FrameScope(scope.registry, principal, principal.agent)
 
 
-def _activate_scope(scope: FrameScope) -> activate_frame:
+def _activate_scope(scope: FrameScope, kept_settings: Settings | None = None) -> activate_frame:
     """Run the `with` block as the agent's code that continues here; raises what `_resolve_scope` does."""
-    return activate_frame(make_frame(_resolve_scope(scope)))
+    return activate_frame(make_frame(_resolve_scope(scope)), kept_settings)
 
 
 def _make_cleanup_frame(scope: FrameScope) -> Frame:
@@ -88,9 +88,9 @@ def _make_cleanup_frame(scope: FrameScope) -> Frame:
         return make_frame(FrameScope(None, None, f"tool:{scope.actor}"))
 
 
-def _activate_cleanup(scope: FrameScope) -> activate_frame:
+def _activate_cleanup(scope: FrameScope, kept_settings: Settings | None = None) -> activate_frame:
     """Run the `with` block as the agent's code that ends here."""
-    return activate_frame(_make_cleanup_frame(scope))
+    return activate_frame(_make_cleanup_frame(scope), kept_settings)
 
 
 def _get_item(args: tuple[object, ...], position: int) -> object:
@@ -127,6 +127,7 @@ class _WrappedObject:
 
     def __init__(self, scope: FrameScope, value: Any) -> None:
         self._scope, self._value = scope, value
+        self._kept_settings = Settings()
 
     def __getattr__(self, name: str) -> object:
         with _activate_scope(self._scope):
@@ -144,7 +145,7 @@ class _WrappedObject:
 
     def _call(self, function: Callable[..., object], *args: object, **keywords: object) -> object:
         scope = _resolve_scope(self._scope)
-        with activate_frame(make_frame(scope)):
+        with activate_frame(make_frame(scope), self._kept_settings):
             result = function(*args, **keywords)
         return self if result is self._value else _wrap_outcome(scope, result)
 
@@ -154,7 +155,7 @@ class _WrappedIterator(_WrappedObject):
         return self._call(iter, self._value)
 
     def __next__(self) -> object:
-        with _activate_scope(self._scope):
+        with _activate_scope(self._scope, self._kept_settings):
             return next(self._value)
 
 
@@ -169,7 +170,8 @@ class _WrappedAsyncIterator(_WrappedObject):
 
     def __anext__(self) -> Coroutine[object, object, object]:
         async def take_item() -> object:
-            return await await_in_frame(make_frame(_resolve_scope(self._scope)), anext(self._value))
+            frame = make_frame(_resolve_scope(self._scope))
+            return await await_in_frame(frame, anext(self._value), self._kept_settings)
 
         return take_item()
 
@@ -198,12 +200,12 @@ def _drive_generator(
     scope: FrameScope, work: list[Generator[object, object, object]]
 ) -> Generator[object, object, object]:
     """Drive a generator, each step of it in the agent's context."""
-    generator = work.pop()
+    generator, kept_settings = work.pop(), Settings()
     step: Callable[[Any], object] = generator.send
     value: object = None
     try:
         while True:
-            with _activate_scope(scope):
+            with _activate_scope(scope, kept_settings):
                 try:
                     item = step(value)
                 except StopIteration as end:
@@ -215,7 +217,7 @@ def _drive_generator(
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.throw, error
     finally:
-        with _activate_cleanup(scope):
+        with _activate_cleanup(scope, kept_settings):
             generator.close()
 
 
@@ -223,13 +225,13 @@ async def _drive_async_generator(
     scope: FrameScope, work: list[AsyncGenerator[object, object]]
 ) -> AsyncGenerator[object, object]:
     """Drive an async generator, each step of it in the agent's context."""
-    generator = work.pop()
+    generator, kept_settings = work.pop(), Settings()
     step: Callable[[Any], Awaitable[object]] = generator.asend
     value: object = None
     try:
         while True:
             try:
-                item = await await_in_frame(make_frame(_resolve_scope(scope)), step(value))
+                item = await await_in_frame(make_frame(_resolve_scope(scope)), step(value), kept_settings)
             except StopAsyncIteration:
                 return
             try:
@@ -239,7 +241,7 @@ async def _drive_async_generator(
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.athrow, error
     finally:
-        await await_in_frame(_make_cleanup_frame(scope), generator.aclose())
+        await await_in_frame(_make_cleanup_frame(scope), generator.aclose(), kept_settings)
 
 
 _Driver = Callable[[FrameScope, list[Any]], object]

@@ -6,7 +6,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable
-from contextvars import Context, ContextVar, Token
+from contextvars import Context
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
@@ -18,6 +18,7 @@ from praval_tools.forks import ForkSafeLock
 from praval_tools.misuse import explain_misuse, explain_wrong_calls
 from praval_tools.registry.agents import set_default_registry_getter
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 F = TypeVar("F", bound=Callable[..., Any])
 PluginLoader = Callable[[ToolRegistry], object]
@@ -28,7 +29,7 @@ _MAX_WAIT_SECONDS: Final = 60.0
 _plugin_loaders: list[PluginLoader] = []
 _default: list[ToolRegistry] = []
 _default_lock = ForkSafeLock()
-_override: ContextVar[ToolRegistry | None] = ContextVar("praval_tools_registry", default=None)
+_override: Final = ContextSetting[ToolRegistry]()
 
 
 @explain_wrong_calls
@@ -109,14 +110,15 @@ class use_registry:
 
     def __init__(self, registry: ToolRegistry) -> None:
         self._registry = registry
-        self._tokens: list[Token[ToolRegistry | None]] = []
+        self._entered: list[use_setting[ToolRegistry]] = []
 
     def __enter__(self) -> ToolRegistry:
-        self._tokens.append(_override.set(self._registry))
+        self._entered.append(use_setting(_override, self._registry))
+        self._entered[-1].__enter__()
         return self._registry
 
     def __exit__(self, *_: object) -> None:
-        _override.reset(self._tokens.pop())
+        self._entered.pop().__exit__()
 
     def __call__(self, function: F) -> F:
         if inspect.iscoroutinefunction(function):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
-from contextvars import ContextVar, Token
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from praval_tools.errors import JournalWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Lease
+from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 
 class OpenRun:
@@ -96,28 +95,10 @@ class OpenRun:
         )
 
 
-current_run: ContextVar[OpenRun | None] = ContextVar("praval_tools_run", default=None)
+current_run: Final = ContextSetting[OpenRun]()
 """The run to which the calls of this context belong; if it is another registry's, one of its outer runs may match."""
 
 
-class use_run:  # used as a function; a class costs a third of a generator
+def use_run(run: OpenRun | None) -> use_setting[OpenRun]:
     """Make calls in this context belong to *run*; with None, leave the context as it is."""
-
-    __slots__ = ("_run", "_token")
-
-    def __init__(self, run: OpenRun | None) -> None:
-        self._run = run
-
-    def __enter__(self) -> None:
-        run = self._run
-        self._token = None if run is None or current_run.get() is run else current_run.set(run)
-
-    def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            reset_current_run(self._token)
-
-
-def reset_current_run(token: Token[OpenRun | None]) -> None:
-    """Restore the previous run of this context; no effect in another context."""
-    with suppress(ValueError):
-        current_run.reset(token)
+    return use_setting(current_run, None if run is current_run.get() else run)

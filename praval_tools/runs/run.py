@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import Token
 from typing import Any, Final, Self
 
 from msgspec import UNSET
@@ -18,9 +17,10 @@ from praval_tools.journal.journal import Journal, RecordedCall, build_recorded_c
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
-from praval_tools.runs.open_run import OpenRun, current_run, reset_current_run, use_run
+from praval_tools.runs.open_run import OpenRun, current_run, use_run
 from praval_tools.runs.recorder import Recorder
 from praval_tools.schema.type_handler import Unencodable
+from praval_tools.tools.context_settings import use_setting
 
 _MAX_ID_LENGTH: Final = 1_000
 
@@ -48,7 +48,7 @@ class Run:
         self._dispatcher, self._journal, self._recorder = dispatcher, journal, recorder
         self._match, self._strict, self._strict_fingerprint = match, strict, strict_fingerprint
         self._open_run: OpenRun | None = None
-        self._token: Token[OpenRun | None] | None = None
+        self._in_context: use_setting[OpenRun] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -72,17 +72,22 @@ class Run:
         started = ((entry.members, entry.tool) for entry in recording.entries.values() if entry.start is not None)
         self._recorder.runtime.limits.restore_run_usage(self.run_id, started)
         self._recorder.open_runs[self.run_id] = self._open_run
-        self._token = current_run.set(self._open_run)
+        self._in_context = use_setting(current_run, self._open_run)
+        self._in_context.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         run = self._require_open_run()
-        if self._token is not None:
-            reset_current_run(self._token)
+        self._leave_context()
         self._recorder.open_runs.pop(self.run_id, None)
         run.close()
         if self._strict and kind is None and (unused := run.recording.list_unused()):
             raise UnusedCallsError(self.run_id, [entry.call_id for entry in unused])
+
+    def _leave_context(self) -> None:
+        if self._in_context is not None:
+            self._in_context.__exit__()
+            self._in_context = None
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -183,7 +188,5 @@ class Run:
 def open_outside_context(run: Run) -> OpenRun:
     """Open *run* without making it the run of this context."""
     run.__enter__()
-    if run._token is not None:
-        reset_current_run(run._token)
-        run._token = None
+    run._leave_context()
     return run._require_open_run()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Awaitable
 from contextvars import ContextVar
 from types import coroutine
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from praval_tools.errors import NotOwnerError
+from praval_tools.errors import AccessWarning, NotOwnerError, ToolUsageError, get_user_stacklevel
 from praval_tools.names import OPERATOR
 
 
@@ -25,13 +27,42 @@ class FrameScope(msgspec.Struct, frozen=True, eq=False):
 Frame = list[Any]
 """One running piece of work, from `make_frame`; a list, since each call makes one and nothing is made faster."""
 
-SCOPE, ARGUMENTS, PARENT, CALL, ENDED = range(5)
-"""The indexes of a frame; `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended."""
+SCOPE, ARGUMENTS, PARENT, CALL, ENDED, SETTINGS, OPEN_CHANGES = range(7)
+"""
+The indexes of a frame: `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended,
+`SETTINGS` what is set in its context, and `OPEN_CHANGES` a list of what the work has to leave before it ends.
+"""
+
+Settings = dict[object, object]
+"""What is set in a context, such as its current run, by `ContextSetting`; that of a frame is never changed."""
 
 
 def make_frame(scope: FrameScope, arguments: object = None, call: object = None) -> Frame:
     """Return the frame of work that begins; tasks that the work leaves behind keep the frame after it has ended."""
-    return [scope, arguments, None, call, False]
+    return [scope, arguments, None, call, False, None, None]
+
+
+class SettingsFrame(Frame):
+    """A frame in which the work of its parent goes on with other settings."""
+
+    __slots__ = ()
+
+
+_OPERATOR_SCOPE: Final = FrameScope(None, None, OPERATOR)
+
+
+def derive_frame(frame: Frame | None, settings: Settings) -> Frame | None:
+    """Return a frame in which the work of *frame* goes on with *settings*; None for the operator without any."""
+    work = get_work_frame(frame)
+    if not settings and work is None:
+        return None
+    scope = _OPERATOR_SCOPE if work is None else work[SCOPE]
+    return SettingsFrame((scope, None, work, None, True, settings or None, None))
+
+
+def get_work_frame(frame: Frame | None) -> Frame | None:
+    """Return the frame of the work that *frame* belongs to; None where that is the operator's own."""
+    return frame[PARENT] if type(frame) is SettingsFrame else frame
 
 
 current_frame: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)
@@ -55,18 +86,67 @@ def refuse_others_than_operator(verb: str) -> None:
         raise NotOwnerError(actor, verb, None, None)
 
 
+class UndoableChange(Protocol):
+    """A `change()` that work has opened."""
+
+    def undo(self) -> str:
+        """Undo it and let others change something; return whose it is, or an empty text where it cannot be undone."""
+
+
+def end_frame(frame: Frame) -> None:
+    """
+    End the work of *frame*; what it left open is undone.
+
+    Raises:
+        ToolUsageError: It left a `change()` open, and raised nothing itself.
+    """
+    frame[ENDED] = True
+    if frame[OPEN_CHANGES]:
+        undo_open_changes(frame)
+
+
+def undo_open_changes(frame: Frame) -> None:
+    """
+    Undo each `change()` that the work of *frame* left open as it ended or began to wait.
+
+    Raises:
+        ToolUsageError: There is one, and no exception is being handled.
+    """
+    left = [name for change in reversed(list(frame[OPEN_CHANGES])) if (name := change.undo())]
+    if not left:
+        return
+    scope: FrameScope = frame[SCOPE]
+    worker = scope.actor if scope.tool is None else f"tool {scope.tool!r}, called by {scope.actor!r},"
+    text = (
+        f"{worker} left a change() of {left[0]} open, so it was undone and others may go on. "
+        f"Use it as `with registry.change():`, and neither wait nor yield inside."
+    )
+    if sys.exception() is None:
+        raise ToolUsageError(text, "change-left-open")
+    warnings.warn(text, AccessWarning, stacklevel=get_user_stacklevel())
+
+
 class activate_frame:  # used as a function; a class costs a third of a generator
-    """Make *frame* the innermost frame of the context, until the `with` block ends."""
+    """
+    Make *frame* the innermost frame of the context, until the `with` block ends.
 
-    __slots__ = ("_frame", "_token")
+    Args:
+        frame: The frame.
+        kept_settings: What earlier steps of the same work set, and have not taken back; brought up to date at the end.
+    """
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
+    __slots__ = ("_frame", "_kept_settings", "_outer_settings", "_token")
+
+    def __init__(self, frame: Frame, kept_settings: Settings | None = None) -> None:
+        self._frame, self._kept_settings = frame, kept_settings
 
     def __enter__(self) -> Frame:
         frame, outer = self._frame, current_frame.get()
         if outer is not None:
-            frame[PARENT] = find_active_frame(outer)
+            frame[PARENT], frame[SETTINGS] = find_active_frame(outer), outer[SETTINGS]
+        if self._kept_settings is not None:
+            self._outer_settings = frame[SETTINGS]
+            frame[SETTINGS] = {**(frame[SETTINGS] or {}), **self._kept_settings}
         try:
             self._token = current_frame.set(frame)
         except BaseException:  # an interrupt, which may come before the token is kept
@@ -75,11 +155,24 @@ class activate_frame:  # used as a function; a class costs a third of a generato
         return frame
 
     def __exit__(self, *_: object) -> None:
-        self._frame[ENDED] = True
+        if self._kept_settings is not None:
+            _update_kept_settings(self._kept_settings, self._frame, self._outer_settings)
         try:
-            current_frame.reset(self._token)
-        except ValueError:  # collected with its loop, in another context
-            pass
+            end_frame(self._frame)
+        finally:
+            try:
+                current_frame.reset(self._token)
+            except ValueError:  # collected with its loop, in another context
+                pass
+
+
+def _update_kept_settings(kept: Settings, frame: Frame, outer: Settings | None) -> None:
+    """Put into *kept* what is set now in the work of *frame*, and is not in its *outer* settings."""
+    current = current_frame.get()
+    if current is not None and get_work_frame(current) is frame and current is not frame:
+        kept.clear()
+        outer = outer or {}
+        kept.update((key, value) for key, value in (current[SETTINGS] or {}).items() if outer.get(key) is not value)
 
 
 def find_active_frame(frame: Frame | None) -> Frame | None:
@@ -122,6 +215,8 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
     """
     while True:
         try:
+            if (frame := get_work_frame(inner)) is not None and frame[OPEN_CHANGES]:
+                undo_open_changes(frame)
             answer = yield waiting
         except BaseException as error:  # thrown into the work, which decides
             resume, value = work.throw, error
@@ -138,13 +233,26 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
             current_frame.set(outer)
 
 
-async def await_in_frame(frame: Frame, awaitable: Awaitable[object]) -> object:
-    """Await *awaitable* as code of *frame*, whatever the contexts in which its steps are taken; return its value."""
+async def await_in_frame(
+    frame: Frame, awaitable: Awaitable[object], kept_settings: Settings | None = None
+) -> object:
+    """
+    Await *awaitable* as code of *frame*, whatever the contexts in which its steps are taken; return its value.
+
+    Args:
+        frame: The frame.
+        awaitable: What is awaited.
+        kept_settings: As in `activate_frame`.
+    """
     place: list[object] = [None]
     outer = current_frame.get()
-    work = await_into(place, _await_any(awaitable))
     if outer is not None:
-        frame[PARENT] = find_active_frame(outer)
+        frame[PARENT], frame[SETTINGS] = find_active_frame(outer), outer[SETTINGS]
+    if kept_settings is None:
+        work = await_into(place, _await_any(awaitable))
+    else:
+        work = await_into(place, _await_step(awaitable, frame, kept_settings, frame[SETTINGS]))
+        frame[SETTINGS] = {**(frame[SETTINGS] or {}), **kept_settings}
     try:
         try:
             current_frame.set(frame)
@@ -156,11 +264,20 @@ async def await_in_frame(frame: Frame, awaitable: Awaitable[object]) -> object:
             await resume_in_frames(work, waiting, inner)
         return place[0]
     finally:
-        frame[ENDED] = True
+        end_frame(frame)
 
 
 async def _await_any(awaitable: Awaitable[object]) -> object:
     return await awaitable
+
+
+async def _await_step(
+    awaitable: Awaitable[object], frame: Frame, kept_settings: Settings, outer_settings: Settings | None
+) -> object:
+    try:
+        return await awaitable
+    finally:
+        _update_kept_settings(kept_settings, frame, outer_settings)
 
 
 def activate_tool_frame(tool: str) -> activate_frame:
