@@ -138,6 +138,7 @@ ANSWERS: dict[str, Any] = {
     "asks for input": {"resultType": "input_required", "content": []},
     "environment": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]},
     "large answer": {"content": [{"type": "text", "text": "x" * 3_000_000}]},
+    "too large answer": {"content": [{"type": "text", "text": "x" * 17_000_000}]},
 }
 
 HANDLERS: dict[str, Callable[[Mapping[str, Any]], None]] = {"tools/list": list_tools, "tools/call": work}

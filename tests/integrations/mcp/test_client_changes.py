@@ -300,6 +300,18 @@ DECLARED = {
 
 
 class TestDeclaredTools:
+    def test_give_way_to_those_of_the_server_at_once(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """All that a listing changes is one change: nobody ever sees a part of it."""
+        declared = [{**DECLARED, "name": name} for name in ("one", "two", "three")]
+        source = register_plain(registry, "normal", tmp_path / "notes", tools=declared)
+        seen, events = [set(source.tools)], list[object]()
+        registry.subscribe(events.append)
+        registry.subscribe(lambda event: seen.append({tool.name for tool in registry}))
+        registry.refresh()
+
+        assert 4 <= len(events)
+        assert [{"plain-one", "plain-two", "plain-three"}, *[{"plain-work"}] * len(events)] == seen
+
     def test_are_there_before_their_server(self, registry: ToolRegistry, tmp_path: Path) -> None:
         """Tools that are given with the registration are listed and checked at once; a first call starts the server."""
         notes = tmp_path / "notes"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -99,6 +100,21 @@ class TestDeaths:
 
         assert (Outcome.TOOL_ERROR, "McpNotSentError") == (result.outcome, result.error_type)
         assert "MCP server 'plain': the connection was closed." == result.error
+
+
+class TestReconnection:
+    def test_the_pause_grows(self, tmp_path: Path) -> None:
+        """A server that dies at each start is started now and then, however often its tools are called."""
+        notes, definition = tmp_path / "notes", {"name": "work", "inputSchema": {"type": "object"}}
+        with ToolRegistry() as registry:
+            register_plain(registry, "dies at once", notes, tools=[definition])
+            deadline, errors = time.monotonic() + 4, set[str]()
+            while time.monotonic() < deadline:
+                errors.add(str(call(registry, "plain-work").error))
+                time.sleep(0.01)
+
+        assert 2 <= len(list_notes(notes)) <= 4, list_notes(notes)
+        assert any("no weather today" in error and "It is tried again in " in error for error in errors)
 
 
 @pytest.fixture

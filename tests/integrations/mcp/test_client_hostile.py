@@ -15,7 +15,9 @@ from mcp_client_rig import SUPPORT, call, read_notes, register_plain, wait_until
 
 from praval_tools import Outcome, ToolRegistry
 from praval_tools.integrations.mcp.client import McpServerError
+from praval_tools.integrations.mcp.client.address import parse_address
 from praval_tools.integrations.mcp.client.foreign_text import clean_schema, clean_text, repair_name
+from praval_tools.integrations.mcp.client.session import ServerSettings
 
 
 @pytest.fixture
@@ -190,6 +192,15 @@ class TestAnswers:
         results = [call(registry, tool, x=1) for tool in ("plain-work", "other-work")]
 
         assert [Outcome.TIMEOUT, Outcome.OK] == [result.outcome for result in results]
+
+    def test_bounds_need_not_be_set(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """Without options a message has 16 MiB, a listing 10,000 tools, and a server 30 seconds to list them."""
+        register_plain(registry, "too large answer", tmp_path / "notes")
+        result = call(registry, "plain-work", x=1)
+        settings = ServerSettings(name="plain", address=parse_address("plain", None, ()))
+
+        assert (Outcome.IN_DOUBT, True) == (result.outcome, "more than 16,777,216 bytes" in (result.error or ""))
+        assert (10_000, 30.0) == (settings.max_tools, settings.connect_timeout)
 
 
 class TestTexts:

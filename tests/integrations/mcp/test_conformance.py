@@ -23,7 +23,7 @@ pytest.importorskip("mcp")
 SUPPORT = ROOT / "tests" / "support"
 PAGE = ROOT / "docs" / "reference" / "conformance.md"
 STABLE, NEXT = "0.1.16", "0.2.0-alpha.12"
-OLD, HANDSHAKE, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
+OLDEST, OLD, HANDSHAKE, MODERN = "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"
 
 SCENARIOS = [
     "tools-list", "tools-call-simple-text", "tools-call-image", "tools-call-audio", "tools-call-embedded-resource",
@@ -36,6 +36,7 @@ MODERN_SCENARIOS = ["server-stateless", "caching", "http-header-validation", "ht
 SERVER_SCENARIOS = {
     (STABLE, OLD): SCENARIOS + HANDSHAKE_SCENARIOS,
     (STABLE, HANDSHAKE): SCENARIOS + HANDSHAKE_SCENARIOS + LATER_SCENARIOS,
+    (NEXT, OLDEST): ["server-session-lifecycle"],
     (NEXT, OLD): [*SCENARIOS, *HANDSHAKE_SCENARIOS, "server-session-lifecycle"],
     (NEXT, HANDSHAKE): [*SCENARIOS, *HANDSHAKE_SCENARIOS, *LATER_SCENARIOS, "server-session-lifecycle"],
     (NEXT, MODERN): SCENARIOS + LATER_SCENARIOS + MODERN_SCENARIOS,

@@ -243,6 +243,32 @@ class TestSessions:
 
         run(main)
 
+    def test_hear_of_their_own_agents_changes(self, port: int, registry: ToolRegistry, tokens: Tokens) -> None:
+        """At one endpoint a grant is announced to the sessions of its agent, and to no others."""
+
+        async def main() -> None:
+            heard = {"analyst": 0, "clerk": 0}
+
+            def listen(agent: str) -> Any:
+                async def on_message(message: Any) -> None:
+                    heard[agent] += isinstance(message, ToolListChangedNotification)
+
+                return on_message
+
+            async with (
+                connect(port, tokens.add("analyst"), "legacy", message_handler=listen("analyst")) as one,
+                connect(port, tokens.add("clerk"), "legacy", message_handler=listen("clerk")) as other,
+            ):
+                await one.list_tools()
+                await other.list_tools()
+                registry.grant("add", "clerk")
+                await wait_until(lambda: heard["clerk"] == 1)
+                registry.grant("secret_report", "analyst")
+                await wait_until(lambda: heard["analyst"] == 1)
+            assert {"analyst": 1, "clerk": 1} == heard
+
+        run(main)
+
     @pytest.mark.parametrize("era", ERAS)
     def test_carry_progress(self, era: str, port: int, tokens: Tokens) -> None:
         """Progress arrives over HTTP, before the result."""
