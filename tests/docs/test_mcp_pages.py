@@ -34,6 +34,7 @@ from praval_tools.integrations.mcp.serving.http import MAX_BODY_BYTES
 
 ROOT = Path(__file__).parents[2]
 SERVE, PROXY = (ROOT / "docs" / "how-to" / f"mcp-{name}.md" for name in ("serve", "proxy"))
+SUPPORT = ROOT / "tests" / "support"
 HOME = "/home/ann/bank"
 TOOLS = ["rate", "report"]
 
@@ -92,6 +93,20 @@ class TestDesktopClients:
         run(main)
         journals = [str(file) for file in home.glob("*.db")]
         assert journals == [word for word in server["args"] if word.endswith(".db")]
+
+    @pytest.mark.parametrize("number", range(3))
+    def test_are_programs_in_typescript(self, number: int, home: Path, tmp_path: Path) -> None:
+        """The SDK that desktop programs are made with starts the server, too, and gets results and refusals."""
+        suite = ROOT / ".conformance" / "0.1.16"
+        if not (suite / "complete").exists():
+            pytest.skip("the SDK for TypeScript comes with the conformance suite: make conformance")
+        server = json.dumps(STDIO[number]).replace(HOME, str(home))
+        node, sdk = suite / "node_modules" / ".bin" / "node", suite / "node_modules" / "@modelcontextprotocol" / "sdk"
+        command = [str(node), str(SUPPORT / "mcp_typescript_client.mjs"), str(sdk), server]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+        assert "" == done.stderr
+        assert [TOOLS, {"EURUSD": 1.25}, True] == json.loads(done.stdout)
 
     def test_reach_the_server_by_http(self, home: Path) -> None:
         """The address and the header of the configuration reach the server that the page starts, with its token."""
