@@ -319,6 +319,11 @@ def describe_approved_tool(tool: AnyTool) -> tuple[str, str, str]:
     return tool.fingerprint, get_tool_origin(tool), tool.metadata.risk_level
 
 
+def write_exactly(arguments: Mapping[str, object]) -> str:
+    """Return arguments, as an approver is shown them, as text that no others share."""
+    return to_canonical_json(_write_decimals(arguments))
+
+
 def _write_decimals(value: object) -> object:
     """Return a copy of a JSON value with the text of each `Decimal` in it."""
     if isinstance(value, dict):

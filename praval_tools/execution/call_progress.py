@@ -9,7 +9,7 @@ import msgspec
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState, RegisteredPolicy
-from praval_tools.execution.approvals import describe_approved_tool
+from praval_tools.execution.approvals import describe_approved_tool, write_exactly
 from praval_tools.execution.engines.threads import Job
 from praval_tools.execution.limits import LimitPlace, Limits
 from praval_tools.schema.coercion import Repair
@@ -52,12 +52,15 @@ class CallProgress(msgspec.Struct, eq=False):
         limits_acquired: Whether it has its places under limits.
         limit_places: These places, to be released.
         approval: What it was approved for: of the tool, by `describe_approved_tool`, and the arguments.
-        judged_arguments: The arguments that were approved as they are, with the implementation that they are for.
+        judged_arguments: What the arguments became, until the function has been entered with it: the implementation
+            that it is for, and the arguments with which that was approved, or None.
+        approved_text: What the tool gets by the approval, as text.
         shown_arguments: The arguments as policies and approvers see them.
         coerced_arguments: The arguments after repairs, where they were coerced already.
         policy_answers: The answers of the policies, where they were asked before the pipeline began.
         refresh_state: Loads what other processes changed since a state; returns whether there was anything.
         before_hooks_called: Whether plugins were notified that it is about to run.
+        notified_arguments: What they were shown of its arguments.
         is_async: Whether async code drives it; None where its result was known before.
     """
 
@@ -70,12 +73,14 @@ class CallProgress(msgspec.Struct, eq=False):
     limits_acquired: bool = False
     limit_places: list[LimitPlace] = []
     approval: tuple[tuple[str, str, str], dict[str, Any]] | None = None
-    judged_arguments: tuple[ToolImplementation, BoundArguments] | None = None
+    judged_arguments: tuple[ToolImplementation, dict[str, Any] | None, BoundArguments] | None = None
+    approved_text: str | None = None
     shown_arguments: dict[str, Any] = {}
     coerced_arguments: tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]] | None = None
     policy_answers: PolicyAnswers | None = None
     refresh_state: Callable[[AccessState], bool] | None = None
     before_hooks_called: bool = False
+    notified_arguments: dict[str, Any] | None = None
     is_async: bool | None = False
 
     @property
@@ -88,6 +93,15 @@ class CallProgress(msgspec.Struct, eq=False):
         if self.approval is None or self.approval[0] != describe_approved_tool(tool):
             return None
         return self.approval[1]
+
+    def is_approved_for(self, shown: dict[str, Any]) -> bool:
+        """Tell whether the approval is for *shown*, what the tool gets; where it is not, it counts no more."""
+        text = write_exactly(shown)
+        if self.approved_text is None:  # made of arguments that the approver wrote
+            self.approved_text = text
+        if text != self.approved_text:
+            self.approval = None
+        return self.approval is not None
 
     def cancel_limits(self, limits: Limits) -> None:
         """Give back the places under limits of a call that has not begun."""

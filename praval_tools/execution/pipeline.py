@@ -25,7 +25,7 @@ from praval_tools.access.rules import (
 )
 from praval_tools.access.state import AccessState
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
-from praval_tools.execution.approvals import describe_approved_tool
+from praval_tools.execution.approvals import describe_approved_tool, write_exactly
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.deps import get_deps
@@ -98,6 +98,7 @@ def _notify_after_call(runtime: Runtime, progress: CallProgress, steps: CallPipe
 def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
     """Decide the call, have it run, and do so again where the decision is stale or the call is retried."""
     run: RunTool | None = None
+    failure: ToolResult | None = None
     try:
         while True:
             runtime.access_store.refuse_calls()
@@ -109,6 +110,8 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             if isinstance(decided, ToolResult):
                 return replace(decided, attempts=progress.attempts) if progress.attempts else decided
             run, approval = decided
+            if approval is not None and failure is not None:
+                return failure  # what ran is not asked about again
             refused = _acquire_limits(runtime, progress, run)
             if refused is None and approval is not None:
                 progress.cancel_limits(runtime.limits)  # a call that waits takes no place
@@ -123,6 +126,7 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             progress.spent_grants, progress.stored_grants = run.spent_grants, run.stored_grants
             if result is None:
                 continue
+            progress.judged_arguments, failure = None, result  # the tool may have changed its own
             seconds = _compute_retry_delay(runtime, run, result)
             if seconds is None:
                 return result
@@ -138,12 +142,15 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
 
 
 def _notify_before_call(runtime: Runtime, progress: CallProgress, run: RunTool) -> None:
-    """Notify the plugins, once, that the call is about to run."""
-    if runtime.hooks.before and not progress.before_hooks_called:
-        progress.before_hooks_called = True
-        shown = render_for_review(run.tool, run.bound_arguments, run.call.agent)
-        given = run.bound_arguments.arguments
-        runtime.hooks.notify_before_call(run.call, run.tool, given if isinstance(shown, Decision) else shown)
+    """Notify the plugins that the call is about to run: once, unless its classes make other values for a retry."""
+    runs_user_code, was_notified = run.tool.implementation.runs_user_code, progress.before_hooks_called
+    if not runtime.hooks.before or (was_notified and not runs_user_code):
+        return
+    rendered = render_for_review(run.tool, run.bound_arguments, run.call.agent)
+    shown = run.bound_arguments.arguments if isinstance(rendered, Decision) else rendered
+    notified, progress.notified_arguments, progress.before_hooks_called = progress.notified_arguments, shown, True
+    if notified is None or write_exactly(notified) != write_exactly(shown):
+        runtime.hooks.notify_before_call(run.call, run.tool, shown)
 
 
 def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> ToolResult | tuple[RunTool, Ask | None]:
@@ -186,7 +193,13 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
         progress.attempts, progress.spent_grants, progress.stored_grants,
     )  # fmt: skip
     progress.shown_arguments = shown
-    return run, approval if approved is None else None
+    if approved is None or approval is None or progress.is_approved_for(shown):
+        return run, approval if approved is None else None
+    if progress.attempts:
+        return run, approval
+    reason = "What the tool would get was changed after it had been approved, by a default or by another definition."
+    changed = Decision(False, "forbidden", "policy", call.agent, tool.name, reason, "Make the call again.")
+    return build_refused_result(runtime, call, principal, changed, bound, progress.sent_name)
 
 
 def _acquire_limits(runtime: Runtime, progress: CallProgress, run: RunTool) -> ToolResult | None:
@@ -222,10 +235,11 @@ def _request_approval(
             return replace(result, approval_id=request.id)
         approvals.discard_pending(request)
     if isinstance(answer, Allow):
-        arguments = run.bound_arguments.arguments if answer.arguments is None else answer.arguments
+        approved = copy_json(run.bound_arguments.arguments if answer.arguments is None else answer.arguments)
+        progress.approval, progress.approved_text = (describe_approved_tool(tool), approved), None
         if answer.arguments is None:
-            progress.judged_arguments = tool.implementation, run.bound_arguments
-        progress.approval = describe_approved_tool(tool), copy_json(arguments)
+            progress.approved_text = write_exactly(progress.shown_arguments)
+            progress.judged_arguments = tool.implementation, approved, run.bound_arguments
         return None
     reason = f": {answer.reason}" if answer.reason else ""
     text = f"The approval of tool {tool.name!r} was denied{reason}."
@@ -314,18 +328,20 @@ def coerce_arguments(runtime: Runtime, tool: AnyTool, arguments: object) -> tupl
 def _bind_call(
     runtime: Runtime, progress: CallProgress, tool: AnyTool, approved: dict[str, Any] | None, decision: Decision
 ) -> BoundArguments | ToolResult:
-    call = progress.call
+    call, implementation, judged = progress.call, tool.implementation, progress.judged_arguments
+    if judged is not None and judged[0] is implementation and judged[1] is approved:
+        return judged[2]  # classes may make other values of the same arguments
     try:
         if approved is not None:
-            judged, progress.judged_arguments = progress.judged_arguments, None
-            if judged is not None and judged[0] is tool.implementation:
-                return judged[1]
-            return bind_arguments(runtime, tool, approved)
-        coerced = progress.coerced_arguments
-        if coerced is None or coerced[0] is not tool.implementation:
-            arguments, repairs = coerce_arguments(runtime, tool, call.arguments)
-            coerced = progress.coerced_arguments = tool.implementation, arguments, repairs
-        return tool.implementation.bind_coerced(copy_json(coerced[1]), coerced[2])  # each attempt gets its own
+            bound = bind_arguments(runtime, tool, approved)
+        else:
+            coerced = progress.coerced_arguments
+            if coerced is None or coerced[0] is not implementation:
+                arguments, repairs = coerce_arguments(runtime, tool, call.arguments)
+                coerced = progress.coerced_arguments = implementation, arguments, repairs
+            bound = implementation.bind_coerced(copy_json(coerced[1]), coerced[2])  # each attempt gets its own
+        progress.judged_arguments = implementation, approved, bound
+        return bound
     except ToolArgumentsError as error:
         return ToolResult(
             call.tool_call_id, tool.name, call.agent, Outcome.INVALID_ARGUMENTS, None, str(error), error.code,
