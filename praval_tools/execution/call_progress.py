@@ -54,6 +54,7 @@ class CallProgress(msgspec.Struct, eq=False):
         approval: What it was approved for: of the tool, by `describe_approved_tool`, and the arguments.
         judged_arguments: What the arguments became, until the function has been entered with it: the implementation
             that it is for, and the arguments with which that was approved, or None.
+        failure: How the last attempt ended.
         approved_text: What the tool gets by the approval, as text.
         shown_arguments: The arguments as policies and approvers see them.
         coerced_arguments: The arguments after repairs, where they were coerced already.
@@ -74,6 +75,7 @@ class CallProgress(msgspec.Struct, eq=False):
     limit_places: list[LimitPlace] = []
     approval: tuple[tuple[str, str, str], dict[str, Any]] | None = None
     judged_arguments: tuple[ToolImplementation, dict[str, Any] | None, BoundArguments] | None = None
+    failure: ToolResult | None = None
     approved_text: str | None = None
     shown_arguments: dict[str, Any] = {}
     coerced_arguments: tuple[ToolImplementation, dict[str, Any], tuple[Repair, ...]] | None = None

@@ -98,7 +98,6 @@ def _notify_after_call(runtime: Runtime, progress: CallProgress, steps: CallPipe
 def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
     """Decide the call, have it run, and do so again where the decision is stale or the call is retried."""
     run: RunTool | None = None
-    failure: ToolResult | None = None
     try:
         while True:
             runtime.access_store.refuse_calls()
@@ -110,11 +109,8 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             if isinstance(decided, ToolResult):
                 return replace(decided, attempts=progress.attempts) if progress.attempts else decided
             run, approval = decided
-            if approval is not None and failure is not None:
-                return failure  # what ran is not asked about again
             refused = _acquire_limits(runtime, progress, run)
             if refused is None and approval is not None:
-                progress.cancel_limits(runtime.limits)  # a call that waits takes no place
                 refused = yield from _request_approval(runtime, progress, run, approval)
                 if refused is None:
                     continue
@@ -126,7 +122,7 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             progress.spent_grants, progress.stored_grants = run.spent_grants, run.stored_grants
             if result is None:
                 continue
-            progress.judged_arguments, failure = None, result  # the tool may have changed its own
+            progress.judged_arguments, progress.failure = None, result  # the tool may have changed its own
             seconds = _compute_retry_delay(runtime, run, result)
             if seconds is None:
                 return result
@@ -174,6 +170,18 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
     path, decision = choose_path(resolution, bound, implementation)
     if path is None:
         return build_refused_result(runtime, call, principal, decision, bound, progress.sent_name)
+    run = RunTool(
+        runtime, call, principal, tool, bound, resolution, path, state, None,
+        progress.attempts, progress.spent_grants, progress.stored_grants,
+    )  # fmt: skip
+    return _review_call(runtime, progress, run, approved)
+
+
+def _review_call(
+    runtime: Runtime, progress: CallProgress, run: RunTool, approved: dict[str, Any] | None
+) -> ToolResult | tuple[RunTool, Ask | None]:
+    """Ask the policies; return *run*, with the approval that it still needs, or the result that refuses it."""
+    call, principal, tool, state, bound = run.call, run.principal, run.tool, run.state, run.bound_arguments
     shown, approval = bound.arguments, None
     if state.policies or tool.metadata.requires_approval:
         rendered = render_for_review(tool, bound, call.agent)
@@ -188,14 +196,12 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
         approval = answers.approval
         if tool.metadata.requires_approval and approval is None:
             approval = Ask(tool.metadata.approval_reason)
-    run = RunTool(
-        runtime, call, principal, tool, bound, resolution, path, state, None,
-        progress.attempts, progress.spent_grants, progress.stored_grants,
-    )  # fmt: skip
     progress.shown_arguments = shown
-    if approved is None or approval is None or progress.is_approved_for(shown):
-        return run, approval if approved is None else None
-    if progress.attempts:
+    if approval is None or (approved is not None and progress.is_approved_for(shown)):
+        return run, None
+    if progress.failure is not None:  # what ran is not asked about again
+        return progress.failure
+    if approved is None:
         return run, approval
     reason = "What the tool would get was changed after it had been approved, by a default or by another definition."
     changed = Decision(False, "forbidden", "policy", call.agent, tool.name, reason, "Make the call again.")
@@ -219,6 +225,7 @@ def _request_approval(
     runtime: Runtime, progress: CallProgress, run: RunTool, approval: Ask
 ) -> Generator[CallEffect, Any, ToolResult | None]:
     """Have the call approved; return the result that refuses it, or None where it is to be decided again and run."""
+    progress.cancel_limits(runtime.limits)  # a call that waits takes no place
     progress.call = call = run.call.with_id()
     tool, approvals = run.tool, runtime.approvals
     run.frame[CALL] = call
