@@ -95,7 +95,7 @@ class TestRetries:
         assert 1 == len(payments.got) == len(payments.shown)
 
     def test_with_the_same_values_are_made(self, kind: Any, journal: str | None) -> None:
-        """A class that makes the same of the same arguments is no hindrance, and nobody is asked twice."""
+        """A class that makes the same of the same arguments is entered again, and nobody is asked twice."""
         payments = Payments(kind, journal, failures=2, fee=False)
 
         result = payments.call()
