@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -180,6 +181,27 @@ class TestProcess:
             process.communicate()
 
         assert "HELLO" == message["result"]["content"][0]["text"]
+
+    def test_a_line_without_end_is_not_kept(self, command: dict[str, Any]) -> None:
+        """A message that is too long takes no memory, is answered with an error, and costs no other; so does the next."""
+        with start(command) as process:
+            send(process, *HANDSHAKE)
+            read_message(process)
+            for _ in range(2):
+                for _ in range(60):
+                    assert process.stdin is not None
+                    process.stdin.write(b"x" * 1_048_576)
+                send(process, b"")
+                assert "16,777,216 bytes" in read_message(process)["error"]["message"]
+            status = Path(f"/proc/{process.pid}/status")
+            peak = int(re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())[0]) if status.exists() else 0
+            send(process, ask(7, "tools/call", name="shout", arguments={"text": "hello"}))
+            while (message := read_message(process)).get("id") != 7:
+                pass
+            process.communicate()
+
+        assert "HELLO" == message["result"]["content"][0]["text"]
+        assert peak < 180_000
 
     @pytest.mark.parametrize(
         ("arguments", "problem"),
