@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -103,6 +104,15 @@ class FaultyHandler(BaseHTTPRequestHandler):
         elif fault == "echo events":
             data = f"event: message\ndata: {dict(self.headers)}\n\n".encode()
             self.send(200, data, {"Content-Type": "text/event-stream"})
+        elif fault == "echo in pieces":
+            data = f"event: message\ndata: {dict(self.headers)}\n\n".encode()
+            middle = data.index(self.headers["authorization"].encode()) + 12
+            self.send(200, data[:middle], {"Content-Type": "text/event-stream", "Content-Length": str(len(data))})
+            time.sleep(0.2)
+            self.wfile.write(data[middle:])
+        elif fault == "echo header":
+            value = self.headers["authorization"]
+            self.send(200, b"?", {"Content-Type": f"text/{value}", "Mcp-Session-Id": value})
         elif fault == "echo":
             self.answer(message, {"content": [{"type": "text", "text": str(dict(self.headers))}]})
         elif fault == "echo error":

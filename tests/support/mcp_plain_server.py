@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -121,6 +122,9 @@ def work(request: Mapping[str, Any]) -> None:
         return
     if BEHAVIOUR == "never answer":
         return
+    if BEHAVIOUR == "requests without end":
+        while True:
+            write('{"jsonrpc": "2.0", "id": "q", "method": "ping"}\n' * 1_000)
     if BEHAVIOUR == "endless line":
         while True:
             write("x" * 65_536)
@@ -137,6 +141,7 @@ ANSWERS: dict[str, Any] = {
     "surrogates": {"content": [{"type": "text", "text": "half \ud800"}]},
     "asks for input": {"resultType": "input_required", "content": []},
     "environment": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]},
+    "parts without end": {"content": [{"type": "text", "text": ""}] * 20_000},
     "large answer": {"content": [{"type": "text", "text": "x" * 3_000_000}]},
     "too large answer": {"content": [{"type": "text", "text": "x" * 17_000_000}]},
 }
@@ -148,6 +153,8 @@ def start(request: Mapping[str, Any]) -> None:
     """Answer the handshake."""
     if BEHAVIOUR == "silent":
         time.sleep(300)
+    if BEHAVIOUR == "starts a child":
+        note(f"child {subprocess.Popen(['sleep', '300'], stdout=subprocess.DEVNULL).pid}")
     if BEHAVIOUR == "dies at once":
         sys.stderr.write("ModuleNotFoundError: no weather today\n")
         sys.exit(3)

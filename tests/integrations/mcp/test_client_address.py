@@ -20,7 +20,18 @@ from praval_tools.integrations.mcp.client.address import parse_address
 SECRET = "s3cr3t-t0ken-0123456789"
 VARIABLE = "BANK_AUTHORIZATION"
 HEADERS = {"Authorization": VARIABLE}
-FAULTS = ("", "echo", "echo error", "echo refusal", "echo malformed", "echo events", "401", "reset")
+FAULTS = (
+    "",
+    "echo",
+    "echo error",
+    "echo refusal",
+    "echo malformed",
+    "echo events",
+    "echo in pieces",
+    "echo header",
+    "401",
+    "reset",
+)
 """What the server does with what it got, one call after the other."""
 
 

@@ -243,6 +243,15 @@ class TestLifetime:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
 
+    def test_what_a_server_started_ends_with_it(self, tmp_path: Path) -> None:
+        """A process that the server leaves behind, as it ends in good order, is killed."""
+        registry = ToolRegistry()
+        register_plain(registry, "starts a child", tmp_path / "notes")
+        child = Path("/proc", list_notes(tmp_path / "notes")[1].removeprefix("child "), "stat")
+        registry.close()
+
+        wait_until(lambda: not child.exists() or child.read_text().split()[2] == "Z")
+
     def test_closing_a_source_leaves_no_task(self, tmp_path: Path) -> None:
         """Nothing of a source runs on after `close`: no task on the loop of its registry."""
         with ToolRegistry() as registry:

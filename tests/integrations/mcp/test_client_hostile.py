@@ -154,6 +154,8 @@ class TestAnswers:
             ("malformed answer", Outcome.IN_DOUBT, "1 errors in its answer"),
             ("deep answer", Outcome.IN_DOUBT, "nested more than 64 levels deep"),
             ("endless line", Outcome.IN_DOUBT, "it sent a message of more than 1,000,000 bytes"),
+            ("parts without end", Outcome.IN_DOUBT, "more than 10,000 parts"),
+            ("requests without end", Outcome.IN_DOUBT, "it sent 1,001 requests and takes no answers"),
             ("wrong base64", Outcome.TOOL_ERROR, "data that is not valid base64"),
             ("refuse", Outcome.TOOL_ERROR, "not [31mtoday"),
         ],

@@ -183,7 +183,7 @@ class TestProcess:
         assert "HELLO" == message["result"]["content"][0]["text"]
 
     def test_a_line_without_end_is_not_kept(self, command: dict[str, Any]) -> None:
-        """A message that is too long takes no memory, is answered with an error, and costs no other; so does the next."""
+        """A message that is too long takes no memory, is answered with an error, and costs no other."""
         with start(command) as process:
             send(process, *HANDSHAKE)
             read_message(process)

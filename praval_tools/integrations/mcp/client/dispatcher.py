@@ -21,6 +21,9 @@ from praval_tools.schema.json_values import iter_json_problems, to_canonical_jso
 from praval_tools.schema.schema_tree import JsonSchema
 
 _MAX_PAGES: Final = 1_000
+_MAX_BLOCKS: Final = 10_000
+"""How many parts an answer may have; the SDK takes a second for each 50,000, in which nothing else is done."""
+
 _request_id: ContextVar[RequestId | None] = ContextVar("praval_tools_mcp_request", default=None)
 
 
@@ -53,6 +56,8 @@ class CheckingDispatcher(JSONRPCDispatcher[TransportContext]):
         raw = await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         if method == "tools/list":
             return self._check_page(raw)
+        if isinstance(content := raw.get("content"), list) and len(content) > _MAX_BLOCKS:
+            raise MCPError(PARSE_ERROR, f"the answer has more than {_MAX_BLOCKS:,} parts")
         for _, reason, _ in iter_json_problems(raw):
             raise MCPError(PARSE_ERROR, f"the answer {reason}")
         checked = remove_secrets(raw, self.secrets)

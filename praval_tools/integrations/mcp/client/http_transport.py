@@ -77,12 +77,19 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             return self._build_error(request_id, "lost", "it answered with compressed content, which was not asked for")
+        self._clean_headers(response)
         is_stream = response.headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
         if response.status_code >= 400:
             return await self._build_status_error(request, request_id, response)
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = self._wrap_stream(response.stream, is_endless=is_stream)
         return response
+
+    def _clean_headers(self, response: httpx2.Response) -> None:
+        """Take the secrets out of the headers, some of which the SDK logs, too."""
+        for name, value in list(response.headers.multi_items()):
+            if any(secret.decode("latin-1") in value for secret in self._secrets):
+                response.headers[name] = "[secret]"
 
     def _wrap_stream(self, stream: httpx2.AsyncByteStream, *, is_endless: bool = False) -> _CheckedStream:
         return _CheckedStream(stream, None if is_endless else self._max_bytes, self._secrets)
@@ -130,11 +137,14 @@ class _CheckedStream(httpx2.AsyncByteStream):
         self._inner, self._max_bytes, self._secrets = inner, max_bytes, secrets
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        chunks, size = list[bytes](), 0
+        chunks, size, held = list[bytes](), 0, b""
         try:
             async for chunk in self._inner:
                 if self._max_bytes is None:
-                    yield self._clean(chunk)
+                    cleaned = self._clean(held + chunk)
+                    end = len(cleaned) - self._measure_begun_secret(cleaned)
+                    held = cleaned[end:]
+                    yield cleaned[:end]
                     continue
                 chunks.append(chunk)
                 size += len(chunk)
@@ -142,8 +152,13 @@ class _CheckedStream(httpx2.AsyncByteStream):
                     raise httpx2.StreamError("the answer is too long")
         except httpx2.TransportError as error:
             raise httpx2.StreamError(f"the answer was cut: {_describe(error)}") from None
-        if chunks:
-            yield self._clean(b"".join(chunks))
+        if rest := self._clean(b"".join((held, *chunks))):
+            yield rest
+
+    def _measure_begun_secret(self, data: bytes) -> int:
+        """Return how many bytes at the end of *data* may begin a secret that goes on in the next chunk."""
+        lengths = (n for secret in self._secrets for n in range(1, len(secret)) if data.endswith(secret[:n]))
+        return max(lengths, default=0)
 
     def _clean(self, chunk: bytes) -> bytes:
         for secret in self._secrets:

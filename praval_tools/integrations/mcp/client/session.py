@@ -38,6 +38,7 @@ from praval_tools.integrations.mcp.client.dispatcher import (
 from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError, McpToolError
 from praval_tools.integrations.mcp.client.foreign_text import clean_text, remove_secrets
 from praval_tools.integrations.mcp.client.http_transport import open_http
+from praval_tools.integrations.mcp.client.server_requests import limit_requests
 from praval_tools.integrations.mcp.client.stdio_transport import open_stdio
 from praval_tools.integrations.mcp.client.transport import Delivery
 from praval_tools.schema.json_values import iter_json_problems, to_canonical_json
@@ -195,8 +196,9 @@ async def open_session(
     async def handle_log(params: LoggingMessageNotificationParams) -> None:
         report = _find_log_reporter(log_reporters)
         if report is not None and not any(iter_json_problems(params.data)):
-            text = params.data if isinstance(params.data, str) else to_canonical_json(params.data)
-            report(clean_text(str(remove_secrets(text, secrets)))[:_MAX_LOG_CHARACTERS], params.level)
+            data = remove_secrets(params.data, secrets)
+            text = data if isinstance(data, str) else to_canonical_json(data)
+            report(clean_text(text)[:_MAX_LOG_CHARACTERS], params.level)
 
     async def handle_message(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
@@ -204,7 +206,7 @@ async def open_session(
 
     open_transport = open_http if settings.address.url else open_stdio
     async with open_transport(settings.address, delivery, settings.max_message_bytes) as (received, sent):
-        dispatcher = CheckingDispatcher(received, sent)
+        dispatcher = CheckingDispatcher(*limit_requests(received, sent, delivery))
         dispatcher.secrets = secrets
         information = Implementation(name="praval-tools", version=version("praval-tools"))
         session = ClientSession(

@@ -182,16 +182,15 @@ class ServerProcess:
         return self._process.returncode is not None
 
     def kill(self) -> None:
-        """End it at once, if it still runs, and let go of its pipes."""
-        if self._process.returncode is None:
-            self._send_signal(_KILL)
+        """End at once what still runs of it and of the processes that it started, and let go of its pipes."""
+        self._send_signal(_KILL)
         self._transport.close()
 
     def _send_signal(self, signal_number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal_number)
-            else:
+            elif self._process.returncode is None:
                 self._process.kill()
 
 

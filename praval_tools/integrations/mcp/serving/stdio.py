@@ -8,12 +8,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TextIO, cast
 
 import anyio
 from attrs import frozen
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared._context_streams import ContextSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
 
@@ -100,16 +101,17 @@ async def serve_stdio(
 
     lines = BoundedLines(os.fdopen(wire.source, "rb", closefd=False), max_message_bytes, notice_too_long)
     target = io.TextIOWrapper(os.fdopen(wire.target, "wb", closefd=False), encoding="utf-8", newline="\n")
-    async with stdio_server(anyio.wrap_file(lines), anyio.wrap_file(target)) as (read, write):
-        async with anyio.create_task_group() as tasks, write.clone() as errors:
+    source = anyio.wrap_file(cast(TextIO, lines))
+    text = f"A message may have {max_message_bytes:,} bytes; this one is longer, and was not read."
+    error = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=INVALID_REQUEST, message=text))
 
-            async def report_too_long() -> None:
-                text = f"A message may have {max_message_bytes:,} bytes; this one is longer, and was not read."
-                error = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=INVALID_REQUEST, message=text))
-                while True:
-                    await too_long.get()
-                    await errors.send(SessionMessage(error))
+    async def report_too_long(errors: ContextSendStream[SessionMessage]) -> None:
+        async with errors:
+            while True:
+                await too_long.get()
+                await errors.send(SessionMessage(error))
 
-            tasks.start_soon(report_too_long)
-            await served.run(read, write, served.create_initialization_options())
-            tasks.cancel_scope.cancel()
+    async with stdio_server(source, anyio.wrap_file(target)) as (read, write), anyio.create_task_group() as tasks:
+        tasks.start_soon(report_too_long, write.clone())
+        await served.run(read, write, served.create_initialization_options())
+        tasks.cancel_scope.cancel()
