@@ -37,22 +37,22 @@ hookimpl = HookimplMarker(PROJECT_NAME)
 @hookspec
 def praval_tools_settings() -> type:
     """
-    Say which settings the plugin takes, as an attrs class.
+    Declare the plugin's settings, as an attrs class.
 
     Called: once, while the plugin is loaded, before any other hook.
-    Returns: The class; the operator's table `[plugins."<distribution>".settings]` is structured into it.
-    Raises: The plugin is kept out, whole.
+    Returns: The class; the operator's table `[plugins."<distribution>".settings]` becomes an instance of it.
+    Raises: The plugin is rejected as a whole.
     """
 
 
 @hookspec
 def praval_tools_register_tools(settings: Any) -> Iterable[Tool[..., Any] | Callable[..., Any] | object]:
     """
-    Bring the plugin's tools.
+    Return the plugin's tools.
 
-    Called: once, while the plugin is loaded, with the settings; None where it declares no class for them.
-    Returns: Tools, functions with hints, or objects and classes whose public methods are tools; None: no tools.
-    Raises: The plugin is kept out, whole; so it is where one tool is bad or a name is taken.
+    Called: once, while the plugin is loaded, with its settings, or None where it declares none.
+    Returns: Tools, functions with type hints, or objects and classes whose public methods are tools; None: no tools.
+    Raises: The plugin is rejected as a whole; so it is where one tool is invalid or a name is taken.
     """
 
 
@@ -65,15 +65,15 @@ def praval_tools_authorize(
 
     Called: at each call, in its thread, after the arguments were checked; *arguments* is a copy of them as JSON. Where
         an agent calls on behalf of others, once for it and once for each of them as *agent*; *principal* has them all.
-    Returns: None: nothing against it; a text or `Deny`: refused; `Ask`: a person is to approve.
-    Raises: The call is refused. So it is by any other answer.
+    Returns: None: no objection; a text or `Deny`: the call is refused; `Ask`: a person has to approve it.
+    Raises: The call is refused, as by any other answer.
     """
 
 
 @hookspec
 def praval_tools_before_call(call: ToolCall, tool: Tool[..., Any], arguments: dict[str, Any]) -> None:
     """
-    Take note that a call is about to run.
+    Observe that a call is about to run.
 
     Called: once a call, in its thread, after limits and approval, before its function; *arguments* is a copy.
     Returns: None.
@@ -84,9 +84,9 @@ def praval_tools_before_call(call: ToolCall, tool: Tool[..., Any], arguments: di
 @hookspec
 def praval_tools_after_call(call: ToolCall, tool: Tool[..., Any] | None, result: ToolResult) -> None:
     """
-    Take note of what came of a call, refusals among them; not of a result that a replay gives again.
+    Observe the result of a call, refusals included; not a result that a replay returns again.
 
-    Called: once a call, in its thread, when its result is written; *tool* is None where there is none of that name.
+    Called: once a call, in its thread, when its result is written; *tool* is None where no tool has that name.
         The exception of a tool is not shown.
     Returns: None.
     Raises: The result stands; the failure is reported.
@@ -96,57 +96,57 @@ def praval_tools_after_call(call: ToolCall, tool: Tool[..., Any] | None, result:
 @hookspec
 def praval_tools_approve(request: ApprovalRequest) -> Allow | Deny | None:
     """
-    Answer a call that needs an approval, where the operator has set no handler; only asked of a trusted plugin.
+    Approve or deny a call that needs an approval; only of a trusted plugin, where the operator has set no handler.
 
-    Called: when such a call waits; one after the other until one answers.
-    Returns: `Allow` or `Deny`; None: somebody else is to answer.
-    Raises: It counts as a no, as any other answer does.
+    Called: when such a call waits; plugins are asked one after the other until one answers.
+    Returns: `Allow` or `Deny`; None: the next plugin or a person answers.
+    Raises: The call is denied, as by any other answer.
     """
 
 
 @hookspec
 def praval_tools_engines() -> Mapping[str, Any]:
     """
-    Bring engines: places where functions of tools run.
+    Return engines: places where the functions of tools run.
 
     Called: once, while the plugin is loaded.
     Returns: Engines by name, with a dot: `{"acme.pool": engine}`. `engine.submit(work)` has `work()` called, in any
         thread of this process; `engine.shutdown()` or `close()`, if there is one, ends it with the registry.
-    Raises: The plugin is kept out, whole.
+    Raises: The plugin is rejected as a whole.
     """
 
 
 @hookspec
 def praval_tools_journals() -> Mapping[str, Callable[[str], Any]]:
     """
-    Bring stores for the journal.
+    Return stores for the journal.
 
     Called: once, while the plugin is loaded.
     Returns: Openers by URL scheme: `{"acme": open}`, where `open("acme://…")` gives a store.
-    Raises: The plugin is kept out, whole. What an opener raises reaches whoever sets the journal.
+    Raises: The plugin is rejected as a whole. What an opener raises reaches whoever sets the journal.
     """
 
 
 @hookspec
 def praval_tools_formats() -> Mapping[str, Format]:
     """
-    Bring provider formats.
+    Return provider formats.
 
     Called: once, while the plugin is loaded.
     Returns: Formats by name: `{"acme": praval_tools.formats.Format(…)}`.
-    Raises: The plugin is kept out, whole. What a format's function raises reaches whoever asks for the schemas.
+    Raises: The plugin is rejected as a whole. What a format's function raises reaches whoever asks for the schemas.
     """
 
 
 @hookspec
 def praval_tools_sources() -> Mapping[str, Callable[[Mapping[str, Any]], Iterable[Any]]]:
     """
-    Bring kinds of sources: where tools that a configuration asks for come from.
+    Return loaders of tools for the `[[sources]]` tables of a configuration.
 
     Called: once, while the plugin is loaded.
-    Returns: Loaders by the `kind` of a `[[sources]]` table, called with that table; what one returns is taken as from
-        `praval_tools_register_tools`.
-    Raises: The plugin is kept out, whole. Where a loader raises, the tools of that table are.
+    Returns: Loaders by the `kind` of a `[[sources]]` table, called with that table; each returns tools,
+        as `praval_tools_register_tools` does.
+    Raises: The plugin is rejected as a whole. Where a loader raises, only the tools of that table are rejected.
     """
 
 
@@ -155,7 +155,7 @@ def praval_tools_commands(cli: click.Group) -> None:
     """
     Add commands to the command line: `cli.add_command(…)`, `@cli.command()`.
 
-    Called: when the command line is asked for help, or for a command that it has not itself.
+    Called: when the command line shows its help, or does not know a command.
     Returns: None.
-    Raises: The plugin's commands are left out; so they are where one has the name of another.
+    Raises: All commands of the plugin are left out; so they are where one has the name of another command.
     """
