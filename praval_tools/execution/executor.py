@@ -243,7 +243,7 @@ class Executor:
 
     def _bind_runner(self, function: FastFunction) -> Callable[[ToolCall, Arguments], ToolResult]:
         """Return what runs one call on the fast path; where that cannot, the pipeline does."""
-        path, monotonic, notify = function.path, self._monotonic, self._notify_after_call
+        path, monotonic, runtime = function.path, self._monotonic, self.runtime
         scope, decision, max_size = path.scope, path.decision, path.max_result_size
         tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
 
@@ -263,7 +263,9 @@ class Executor:
                     ended.tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
                     (), False, decision, None, max_size,
                 )  # fmt: skip
-                return notify(path, ended, result) if has_after_hooks else result
+                if has_after_hooks:
+                    runtime.hooks.notify_after_call(ended, path.tool, result)
+                return result
             return self.run_pipeline(call, path.principal, progress=progress)
 
         return run
@@ -287,7 +289,7 @@ class Executor:
         self, function: FastFunction
     ) -> Callable[[ToolCall, Arguments], Coroutine[Any, Any, ToolResult]]:
         """Return what runs one awaited call on the fast path; where that cannot, the pipeline does."""
-        path, monotonic, notify = function.path, self._monotonic, self._notify_after_call
+        path, monotonic, runtime = function.path, self._monotonic, self.runtime
         scope, decision, max_size = path.scope, path.decision, path.max_result_size
         tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
 
@@ -307,7 +309,9 @@ class Executor:
                     ended.tool_call_id, tool, agent, _OK, value, None, None, (monotonic() - started) * 1000, 1,
                     (), False, decision, None, max_size,
                 )  # fmt: skip
-                return notify(path, ended, result) if has_after_hooks else result
+                if has_after_hooks:
+                    runtime.hooks.notify_after_call(ended, path.tool, result)
+                return result
             return await self.run_pipeline_async(call, path.principal, progress=progress)
 
         return run
@@ -326,11 +330,6 @@ class Executor:
         """Build the function of *path* for the present state, if that is a new one; the next call uses it."""
         if path.state is not self.access_store.state:
             self.get_fast_cache(path.principal).build_function(path.name, is_async=is_async)
-
-    def _notify_after_call(self, path: FastPath, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Return *result*, once the hooks have seen it that observe it."""
-        self.runtime.hooks.notify_after_call(call, path.tool, result)
-        return result
 
     def _build_failure_result(
         self, path: FastPath, error: BaseException, frame: Frame | None, started: float | None

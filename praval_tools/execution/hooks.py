@@ -114,10 +114,7 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
         if result.replayed:
             return
         for hook in self.after:
-            value = _copy_value(result.result)
-            is_shown_as_it_is = value is result.result and result.exception is None
-            copied = result if is_shown_as_it_is else replace(result, result=value, exception=None)
-            hook(call=_copy_call(call), tool=tool, result=copied)
+            hook(call=_copy_call(call), tool=tool, result=_copy_result(result))
 
     def ask_approval(self, request: ApprovalRequest) -> object:
         """Return the first answer of a plugin to a request for an approval, or `UNANSWERED`."""
@@ -145,8 +142,13 @@ def _sort_by_turn(hooks: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
 
 
 def _copy_call(call: ToolCall) -> ToolCall:
-    arguments = _copy_value(call.arguments)
-    return call if arguments is call.arguments else replace(call, arguments=arguments)
+    return replace(call, arguments=_copy_value(call.arguments))
+
+
+def _copy_result(result: ToolResult) -> ToolResult:
+    if type(result.result) in SCALAR_TYPES and result.exception is None:
+        return result
+    return replace(result, result=_copy_value(result.result), exception=None)
 
 
 def _copy_value(value: Any) -> object:
