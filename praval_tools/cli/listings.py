@@ -43,8 +43,8 @@ def list_agents(registry: ToolRegistry) -> dict[str, str]:
 
 
 def warn_if_undeclared(registry: ToolRegistry, agent: str) -> None:
-    """Print a note where nobody declares *agent*, and no grant names it: it may be a mistyped name."""
-    if agent not in registry.agents and not registry.grants(agent=agent):
+    """Print a note where nobody declares *agent*, and nothing gives it a tool: it may be a mistyped name."""
+    if agent not in list_agents(registry):
         print_note(f"no agent {agent!r} is declared.{suggest_names(agent, registry.agents)}")
 
 

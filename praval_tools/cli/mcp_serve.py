@@ -16,6 +16,7 @@ from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options
 from praval_tools.cli.common import CommandError, UsageError, get_journal_option
 from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
 
@@ -57,6 +58,8 @@ def serve_command(
     from praval_tools.integrations.mcp.serving.http_server import allow_many_files, make_http_server
 
     allow_many_files()
+    if agent is not None:
+        warn_if_undeclared(registry, agent)
     tokens = None if agent is not None else open_selected_tokens(registry.journal, token_file)
     if tokens is not None and not tokens.list():
         print_note("there are no tokens yet, so nobody can connect: praval-tools tokens add AGENT")
@@ -75,6 +78,7 @@ def _serve_stdio(ctx: click.Context, agent: str, *, elicit_approvals: bool) -> N
 
     with reserve_standard_streams() as wire:
         registry = _open_registry(ctx)
+        warn_if_undeclared(registry, agent)
         from praval_tools.integrations.mcp import server
 
         served = server(registry, agent=agent, elicit_approvals=elicit_approvals)

@@ -203,6 +203,18 @@ class TestProcess:
         assert "HELLO" == message["result"]["content"][0]["text"]
         assert peak < 180_000
 
+    @pytest.mark.parametrize(("agent", "note"), [("analyst", ""), ("anylst", "no agent 'anylst' is declared")])
+    def test_notes_an_agent_that_nobody_knows(self, agent: str, note: str, command: dict[str, Any]) -> None:
+        """A mistyped name, which would have no tools, is noted on stderr; a name that has tools is not."""
+        arguments = [*command["args"][:-1], agent]
+        done = subprocess.run(
+            [command["command"], *arguments], env=command["env"], cwd=command["cwd"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        )  # fmt: skip
+
+        assert (0, "") == (done.returncode, done.stdout)
+        assert (note in done.stderr) and bool(note) is ("Did you mean 'analyst'?" in done.stderr)
+
     @pytest.mark.parametrize(
         ("arguments", "problem"),
         [
