@@ -109,16 +109,16 @@ def find_input_schema(toolset: Toolset, name: str) -> JsonSchema | None:
     return None if tool is None else tool.implementation.compiled.parameters_schema
 
 
-def render_answer(result: ToolResult, output: ToolOutput | None) -> types.CallToolResult:
-    """Return the answer to a call of a tool that promises *output*."""
-    answer = render_result(result)
+def render_answer(result: ToolResult, output: ToolOutput | None) -> dict[str, object]:
+    """Return the answer to a call of a tool that promises *output*; the SDK checks it."""
+    answer = {"resultType": "complete", **render_result(result)}
     if result.success and output is not None:
         value = to_json_value(result)
         answer["structuredContent"] = structured = {"result": value} if output.is_wrapped else value
         if not isinstance(structured, dict) or not output.validator.is_valid(structured):
             text = f"Tool {result.name!r} ran, and its result does not fit its declared type: {result.for_model()}"
-            return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
-    return types.CallToolResult.model_validate(answer)
+            return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
+    return answer
 
 
 def _find_tool(toolset: Toolset, name: str) -> AnyTool | None:

@@ -90,9 +90,9 @@ class ToolServer(Server[ToolListNotifier]):
         self._listings = ListingCache()
         super().__init__(
             name, version=praval_tools.__version__, lifespan=_run_notifier,
-            on_call_tool=self._call_tool, on_subscriptions_listen=self._listen,
-            get_tool_input_schema=self._find_input_schema,
+            on_subscriptions_listen=self._listen, get_tool_input_schema=self._find_input_schema,
         )  # fmt: skip
+        self.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
         self.add_notification_handler("notifications/initialized", types.NotificationParams, self._notify_session)
@@ -121,7 +121,7 @@ class ToolServer(Server[ToolListNotifier]):
 
     async def _call_tool(
         self, context: RequestContext, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> dict[str, object] | types.InputRequiredResult:
         toolset = self._get_toolset()
         output = self._listings.find_output(toolset, params.name)
         call = ToolCall(None, params.name, params.arguments or {}).with_id()
@@ -200,15 +200,24 @@ async def _run_call(toolset: Toolset, call: ToolCall) -> ToolResult:
 
     It runs in a task of its own: the scopes of anyio cancel again at each await, which would cut the record off.
     """
-    task = asyncio.ensure_future(toolset.aexecute(call))
+    ended = asyncio.Event()  # wakes the request a turn of the event loop sooner than `asyncio.shield` does
+    task = asyncio.ensure_future(_run_and_set(toolset, call, ended))
     try:
-        return await asyncio.shield(task)
+        await ended.wait()
     except asyncio.CancelledError:
         task.cancel()
         with anyio.move_on_after(_CANCEL_SECONDS, shield=True):
             await asyncio.wait([task])
         task.add_done_callback(_consume_outcome)
         raise
+    return task.result()
+
+
+async def _run_and_set(toolset: Toolset, call: ToolCall, ended: asyncio.Event) -> ToolResult:
+    try:
+        return await toolset.aexecute(call)
+    finally:
+        ended.set()
 
 
 def _consume_outcome(task: asyncio.Future[ToolResult]) -> None:
