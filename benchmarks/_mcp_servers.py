@@ -7,6 +7,7 @@ Started as `python _mcp_servers.py KIND TRANSPORT`; over HTTP it prints its URL.
 from __future__ import annotations
 
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,6 +19,7 @@ _SCHEMA: Final = {
     "required": ["x", "y"],
     "additionalProperties": False,
 }
+_RESULT_SCHEMA: Final = {"type": "object", "properties": {"result": {"type": "number"}}, "required": ["result"]}
 
 
 def _names() -> list[str]:
@@ -34,22 +36,31 @@ async def add_async(x: float, y: float) -> float:
     return x + y
 
 
-def _bare() -> Any:
-    """The SDK's low-level server: it checks nothing."""
+def _bare(note: Callable[[str], object] = str) -> Any:
+    """The SDK's low-level server with the same tools: it checks nothing, and gives *note* each call and each result."""
     from mcp import types
     from mcp.server.lowlevel import Server
 
+    shared = {"description": "Add two numbers.", "input_schema": _SCHEMA, "output_schema": _RESULT_SCHEMA}
+
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-        tools = [types.Tool(name=name, description="Add two numbers.", input_schema=_SCHEMA) for name in _names()]
-        return types.ListToolsResult(tools=tools)
+        return types.ListToolsResult(tools=[types.Tool(name=name, title=name, **shared) for name in _names()])
 
     async def call_tool(context: Any, params: Any) -> types.CallToolResult:
+        note(str(params.arguments))
         value = await add_async(**params.arguments)
-        return types.CallToolResult(
-            content=[types.TextContent(text=str(value))], structured_content={"result": value}
-        )
+        note(str(value))
+        return types.CallToolResult(content=[types.TextContent(text=str(value))], structured_content={"result": value})
 
-    return Server("bare", on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server("bare", on_list_tools=list_tools, on_call_tool=call_tool, get_tool_input_schema=lambda name: _SCHEMA)
+
+
+def _bare_sqlite() -> Any:
+    """The same, and each note is a durable row of its own: what an audit in SQLite costs at least."""
+    database = sqlite3.connect("bare.db", isolation_level=None)
+    for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "CREATE TABLE notes (note TEXT)"):
+        database.execute(statement)
+    return _bare(lambda note: database.execute("INSERT INTO notes VALUES (?)", (note,)))
 
 
 def _ours(journal: str | None) -> Any:
@@ -73,6 +84,7 @@ def _fastmcp() -> Any:
 
 _KINDS: Final[dict[str, Callable[[], Any]]] = {
     "bare": _bare,
+    "bare-sqlite": _bare_sqlite,
     "ours": lambda: _ours(None),
     "ours-memory": lambda: _ours("memory"),
     "ours-sqlite": lambda: _ours("bench.db"),
@@ -95,6 +107,7 @@ def _serve_http(served: Any, app: Any) -> None:
     import uvicorn
 
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each answer is 40 ms late
     print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
 
