@@ -23,6 +23,9 @@ from praval_tools.execution.fast_path import FastFunction, build_fast_function, 
 from praval_tools.execution.pipeline import coerce_arguments
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
+from praval_tools.journal.redaction.secret_tree import has_secret_marks
+from praval_tools.names import find_similar_names
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import activate_tool_frame
@@ -101,11 +104,13 @@ class CallPlans:
         self._runtime, self._redactor = runtime, redactor
         self._redaction_plans: WeakKeyDictionary[ToolImplementation, RedactionPlan] = WeakKeyDictionary()
         self._default_redaction_plan = redactor.build_plan()
+        self._has_marks: WeakKeyDictionary[ToolImplementation, bool] = WeakKeyDictionary()
         self._plans: tuple[AccessState | None, _PlanCache] = (None, {})
 
     def find_tool(self, call: ToolCall) -> AnyTool | None:
-        """Return the tool that is called, if there is one of that name."""
-        record = self._runtime.access_store.state.find_tool_record(call.name) if isinstance(call.name, str) else None
+        """Return the tool that is called, if there is one of that name, which may be its wire name."""
+        state = self._runtime.access_store.state
+        record = state.find_tool_record(state.resolve_tool_name(call.name)) if isinstance(call.name, str) else None
         return None if record is None else record.tool
 
     def get_redaction_plan(self, tool: AnyTool | None) -> RedactionPlan:
@@ -119,6 +124,34 @@ class CallPlans:
                 compiled.parameters_schema, compiled.result_schema
             )
         return plan
+
+    def get_redaction_plan_of(self, call: ToolCall) -> RedactionPlan:
+        """
+        Return what is redacted in *call*.
+
+        Where no tool has the name that it gives, nobody knows which was meant: what one of a similar name hides is
+        hidden, and what any tool marks as secret in a parameter of the same name.
+        """
+        tool = self.find_tool(call)
+        if tool is not None or not isinstance(call.name, str):
+            return self.get_redaction_plan(tool)
+        state, names = self._runtime.access_store.state, _list_argument_names(call.arguments)
+        similar = [state.tools[name].tool for name in find_similar_names(call.name, state.tools)]
+        others = (record.tool for record in state.tools.values() if names)
+        marked = [tool for tool in others if not names.isdisjoint(tool.implementation.argument_names)]
+        return self._default_redaction_plan.with_plans_of_others(
+            [self.get_redaction_plan(tool) for tool in similar],
+            [self.get_redaction_plan(tool) for tool in marked if self._has_secret_marks(tool)],
+        )
+
+    def _has_secret_marks(self, tool: AnyTool) -> bool:
+        """Tell whether anything in the parameters of *tool* is marked as secret."""
+        implementation = tool.implementation
+        has_marks = self._has_marks.get(implementation)
+        if has_marks is None:
+            has_marks = implementation.is_compilable and has_secret_marks(implementation.compiled.parameters_schema)
+            self._has_marks[implementation] = has_marks
+        return has_marks
 
     def find_plan(self, call: ToolCall, principal: Principal | None) -> CallPlan:
         """Return the plan of *principal*'s calls to the tool that *call* names."""
@@ -141,7 +174,7 @@ class CallPlans:
 
     def _build_plan(self, call: ToolCall, principal: Principal | None) -> CallPlan:
         tool = self.find_tool(call)
-        plan = CallPlan(self._runtime, self.get_redaction_plan(tool), tool)
+        plan = CallPlan(self._runtime, self.get_redaction_plan_of(call), tool)
         if tool is None or not tool.implementation.is_compilable:
             return plan
         fast_function = None if principal is None else self._build_fast_function(principal, tool)
@@ -152,6 +185,13 @@ class CallPlans:
         if path.tool is not tool or path.has_steps or tool.implementation.runs_user_code or self._is_state_passing:
             return None
         return build_fast_function(self._runtime, path, _raise_error)
+
+
+def _list_argument_names(arguments: object) -> set[str]:
+    try:
+        return {name for name in parse_arguments(arguments) if isinstance(name, str)}
+    except MalformedArgumentsError:
+        return set()
 
 
 def _raise_error(_: object, error: BaseException) -> None:

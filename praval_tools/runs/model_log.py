@@ -164,7 +164,7 @@ class ModelLog:
         reply = to_journal_json(reply)
         secrets, clean_calls, has_short_secrets = NO_SECRETS, [], False
         for call, call_json in zip(calls, reply["calls"], strict=True):
-            plan = self._recorder.plans.get_redaction_plan(self._recorder.plans.find_tool(call))
+            plan = self._recorder.plans.get_redaction_plan_of(call)
             arguments = call_records.parse_call_arguments(call_json["arguments"])
             clean, markers = plan.redact_arguments(arguments, is_validated=False)
             secrets |= markers

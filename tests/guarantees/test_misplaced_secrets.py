@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import pytest
 
 from praval_tools import Outcome, Secret, ToolCall, ToolRegistry
+from praval_tools.loop import ToolLoop
+from praval_tools.testing import fake_model
 
 SECRET = "kT7#vQ2/xW9+zR"
 MISPLACED: list[Any] = [
@@ -78,3 +80,61 @@ def test_amounts_are_no_secrets() -> None:
     registry.execute(ToolCall("1", "ask", {"promt": "hello"}, "ann"))
 
     assert "hello" in read_store(registry)
+
+
+UNKNOWN = {
+    "similar": ("log_in", "log_inn"),
+    "different": ("sign_in", "authenticate"),
+    "wire": ("bank.log_in", "bank_login"),
+}
+
+
+class TestUnknownTools:
+    @pytest.mark.parametrize("names", UNKNOWN.values(), ids=UNKNOWN)
+    @pytest.mark.parametrize("as_text", [False, True], ids=["dict", "text"])
+    def test_hide_what_others_mark(self, names: tuple[str, str], as_text: bool) -> None:
+        """Broken promise: a model that misspelled the name of a tool had its marked secrets written down."""
+        registry, arguments = ToolRegistry(journal="memory"), {"user": "bob", "phrase": SECRET}
+
+        @registry.tool(names[0], owned_by="ann")
+        def log_in(user: str, phrase: Annotated[str, Secret]) -> str:
+            """Log in."""
+            return user
+
+        with registry.run("r"):
+            result = registry.execute(ToolCall("1", names[1], json.dumps(arguments) if as_text else arguments, "ann"))
+        with registry.run("r"):
+            again = registry.execute(ToolCall("1", names[1], json.dumps(arguments) if as_text else arguments, "ann"))
+
+        assert Outcome.UNKNOWN_TOOL is result.outcome and again.replayed
+        assert SECRET not in read_store(registry)
+        assert "bob" in read_store(registry)
+
+    def test_in_replies_of_models(self) -> None:
+        """The same for the recorded reply in which a model made the call."""
+        registry = ToolRegistry(journal="memory")
+
+        @registry.tool("log_in", owned_by="ann")
+        def log_in(user: str, phrase: Annotated[str, Secret]) -> str:
+            """Log in."""
+            return user
+
+        reply = [ToolCall("c", "authenticate", {"user": "bob", "phrase": SECRET})]
+
+        result = ToolLoop(registry.agent("ann"), fake_model(reply, "done")).run("Go.")
+
+        assert [Outcome.UNKNOWN_TOOL] == [one.outcome for one in result.results]
+        assert SECRET not in read_store(registry)
+
+    def test_without_arguments_of_the_name(self) -> None:
+        """Arguments that no tool marks are readable."""
+        registry = ToolRegistry(journal="memory")
+
+        @registry.tool("log_in", owned_by="ann")
+        def log_in(user: str, phrase: Annotated[str, Secret]) -> str:
+            """Log in."""
+            return user
+
+        registry.execute(ToolCall("1", "sing", {"phrases": "la la la"}, "ann"))
+
+        assert "la la la" in read_store(registry)

@@ -100,3 +100,11 @@ class TestMarksInModels:
         value = base64.b64encode(HIDDEN.encode()).decode()
 
         assert HIDDEN.encode() not in use(Annotated[bytes, Secret], value, tmp_path / "j.db", body)
+
+    @pytest.mark.parametrize("body", ["raise", "text"])
+    @pytest.mark.parametrize("end", [b"\xff\xfe", "\u00e9".encode()], ids=["no text", "text"])
+    def test_bytes_are_hidden_as_python_writes_them(self, end: bytes, body: str, tmp_path: Path) -> None:
+        """Broken promise: bytes that are no ASCII text were written down as a tool quoted them: `b'…\\xff'`."""
+        value = base64.b64encode(HIDDEN.encode() + end).decode()
+
+        assert HIDDEN.encode() not in use(Annotated[bytes, Secret], value, tmp_path / "j.db", body)

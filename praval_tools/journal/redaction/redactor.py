@@ -44,6 +44,7 @@ from praval_tools.journal.redaction.secret_tree import (
     has_secret_keys,
     is_secret,
     is_wrong_container,
+    join_nodes,
 )
 from praval_tools.journal.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 from praval_tools.schema.json_values import reject_constant, to_canonical_json, to_compact_json
@@ -318,6 +319,20 @@ class RedactionPlan:
         self._parameter_nodes, self._unvalidated_nodes, self._result_nodes = (parameters,), (unvalidated,), (result,)
         self._are_arguments_textless, self._is_result_textless = parameters.textless, result.textless
         self._textless_names = {name for name, member in parameters.members.items() if member.textless}
+
+    def with_plans_of_others(self, similar: list[RedactionPlan], marked: list[RedactionPlan]) -> RedactionPlan:
+        """
+        Return the plan for a call of a tool that does not exist.
+
+        Args:
+            similar: Those of tools with similar names, one of which may be meant.
+            marked: Those of tools with marked parameters.
+        """
+        if not similar and not marked:
+            return self
+        others = [plan._parameter_nodes[0] for plan in marked]
+        nodes = join_nodes([*(plan._unvalidated_nodes[0] for plan in similar), *others])
+        return RedactionPlan(self._redactor, nodes, nodes, self._result_nodes[0])
 
     def redact_arguments(
         self, arguments: PythonValue, secrets: SecretMarkers = NO_SECRETS, *, is_validated: bool = True

@@ -8,6 +8,7 @@ from base64 import b64encode
 from binascii import a2b_base64
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -149,7 +150,9 @@ def build_written_forms(secret: str) -> set[str]:
     forms = {secret} if secret.isascii() and secret.isalnum() else {secret, *_iter_escaped_forms(secret, data)}
     for core in (b64encode(data).decode(), *_iter_base64_cores(data)):
         forms.update((core, core.translate(_URLSAFE_TRANSLATION)))
-    forms.update((data.hex(), data.hex().upper()))
+    for part in (data, _decode_base64(secret)):
+        written = repr(part)[2:-1]  # as a text or an error quotes bytes
+        forms.update((part.hex(), part.hex().upper(), written, json.dumps(written)[1:-1]))
     return {form for form in forms if len(form) >= MIN_SECRET_LENGTH}
 
 
@@ -193,8 +196,9 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
         part = stack.pop()
         if isinstance(part, str):
             yield part
-            if decoded := _decode_base64(part):  # bytes, which errors quote as they are
-                yield decoded
+            with suppress(UnicodeDecodeError):  # bytes, which errors quote as they are
+                if decoded := _decode_base64(part).decode():
+                    yield decoded
             if "=" in part:  # cookies, and the query of a URL
                 yield from (pair.partition("=")[2].strip() for pair in _PAIR_SEPARATOR.split(part))
             if (schemes := _AUTH_SCHEMES.match(part)) is not None:
@@ -211,12 +215,12 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
             yield format_scalar(part)
 
 
-def _decode_base64(text: str) -> str:
-    """Return the text of which *text* is the base64; empty where it is none."""
+def _decode_base64(text: str) -> bytes:
+    """Return the bytes of which *text* is the base64; none where it is not."""
     try:
-        return a2b_base64(text, strict_mode=True).decode() if len(text) % 4 == 0 else ""
+        return a2b_base64(text, strict_mode=True) if len(text) % 4 == 0 else b""
     except ValueError:
-        return ""
+        return b""
 
 
 def format_scalar(value: object) -> str:
