@@ -316,7 +316,7 @@ class RedactionPlan:
 
     def __init__(self, redactor: Redactor, parameters: SecretNode, unvalidated: SecretNode, result: SecretNode) -> None:
         self._redactor = redactor
-        self._parameter_nodes, self._unvalidated_nodes, self._result_nodes = (parameters,), (unvalidated,), (result,)
+        self.parameter_nodes, self.unvalidated_nodes, self._result_nodes = (parameters,), (unvalidated,), (result,)
         self._are_arguments_textless, self._is_result_textless = parameters.textless, result.textless
         self._textless_names = {name for name, member in parameters.members.items() if member.textless}
 
@@ -330,8 +330,8 @@ class RedactionPlan:
         """
         if not similar and not marked:
             return self
-        others = [plan._parameter_nodes[0] for plan in marked]
-        nodes = join_nodes([*(plan._unvalidated_nodes[0] for plan in similar), *others])
+        others = [plan.parameter_nodes[0] for plan in marked]
+        nodes = join_nodes([*(plan.unvalidated_nodes[0] for plan in similar), *others])
         return RedactionPlan(self._redactor, nodes, nodes, self._result_nodes[0])
 
     def redact_arguments(
@@ -347,10 +347,10 @@ class RedactionPlan:
                 secrets are so many that a caller who may not call at all could take up time with them.
         """
         if not is_validated:
-            if self._unvalidated_nodes[0].container_type:
+            if self.unvalidated_nodes[0].container_type:
                 arguments = _parse_nested_json(arguments)
             return self._redactor.redact(
-                arguments, secrets, self._unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
+                arguments, secrets, self.unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
             )
         if type(arguments) is dict and not secrets:
             if self._are_arguments_textless:
@@ -360,7 +360,7 @@ class RedactionPlan:
                     break
             else:
                 return arguments, NO_SECRETS
-        return self._redactor.redact(arguments, secrets, self._parameter_nodes)
+        return self._redactor.redact(arguments, secrets, self.parameter_nodes)
 
     def find_secret_arguments(self, arguments: Mapping[str, PythonValue]) -> tuple[str, ...]:
         """Return the names of the arguments that are or hold secrets, or may do so by the schema or by their names."""
@@ -369,7 +369,7 @@ class RedactionPlan:
         for name, value in arguments.items():  # what takes the place of an empty value may be secret
             if self._redactor.is_secret_member(name, value if type(value) in (int, float) else "text", ()):
                 names.add(name)
-        for step, member in self._parameter_nodes[0].members.items():
+        for step, member in self.parameter_nodes[0].members.items():
             if any(node.secret or node.secret_keys or node.contains_secrets for node in member.closure):
                 names.add(str(step))
         return tuple(sorted(names))
@@ -382,7 +382,7 @@ class RedactionPlan:
 
     def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS) -> str:
         """Return a message without secrets, and without parts of those that were passed to the call."""
-        return self._redactor.redact_text(text, secrets, self._parameter_nodes)
+        return self._redactor.redact_text(text, secrets, self.parameter_nodes)
 
     def redact_event(
         self, event: JournalEvent, secrets: SecretMarkers = NO_SECRETS
