@@ -1,4 +1,4 @@
-"""The events that change an access state, each a past-tense record, and their closed union."""
+"""The events that change an access state, one class per kind of change, such as `ToolRegistered` or `GrantRevoked`."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def with_other_registry(decision: Decision, store: StateStore, tool: str | AnyTo
 def _find_other_store(store: StateStore, tool: str | AnyTool) -> StateStore | None:
     name = tool if isinstance(tool, str) else tool.name
     implementation = store.foreign_tools.get(name) if isinstance(tool, str) else tool.implementation
-    homes = [] if implementation is None else [implementation.home]
-    for find in (*homes, *_default_store_finders):
+    finders = [] if implementation is None else [implementation.find_store]
+    for find in (*finders, *_default_store_finders):
         other = find() if find is not None else None
         if isinstance(other, StateStore) and other is not store and name in other.get_current_state().tools:
             return other

@@ -1,4 +1,4 @@
-"""Grants and blocks: the recorded permissions and refusals between one agent and one tool."""
+"""The records `Grant` and `Block`: a permission, or a refusal, of one tool for one agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of an access state: agents and principals, and what is known of tools, grants and refusals."""
+"""The records of an access state: agents and principals, tools, grants, and what is recorded between them."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def format_arguments(arguments: object) -> str:
     return ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in arguments.items())
 
 
-def _stored_option(name: str, metavar: str, key: str, help: str) -> Callable[[F], F]:
+def _make_context_option(name: str, metavar: str, key: str, help: str) -> Callable[[F], F]:
     """Return an option that may stand before and after the command's name; its value is kept in the context."""
 
     def store_value(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -115,13 +115,13 @@ def app_option(command: F) -> F:
         "Where your registry is: a module, and in it a ToolRegistry or a function that returns one; "
         "the module alone means the default registry."
     )
-    return _stored_option("--app", "MODULE[:REGISTRY]", _APP_KEY, text)(command)
+    return _make_context_option("--app", "MODULE[:REGISTRY]", _APP_KEY, text)(command)
 
 
 def journal_option(command: F) -> F:
     """Add `--journal`, which may stand before and after the command's name."""
     text = f"The journal of a registry that has none of its own; by default {DEFAULT_JOURNAL} in this folder."
-    return _stored_option("--journal", "PATH", _JOURNAL_KEY, text)(command)
+    return _make_context_option("--journal", "PATH", _JOURNAL_KEY, text)(command)
 
 
 def traceback_option(command: F) -> F:

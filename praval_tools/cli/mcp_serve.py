@@ -1,4 +1,4 @@
-"""The command `mcp serve`: an agent's tools for MCP clients, by stdio or by HTTP."""
+"""The command `mcp serve`: serves an agent's tools to MCP clients, by stdio or by HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing: tables, notes and JSON that are readable in a terminal of any width, in a pipe, and without colour."""
+"""Prints tables, notes and JSON for terminals of any width, for pipes, and without colour."""
 
 from __future__ import annotations
 

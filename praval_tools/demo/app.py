@@ -1,4 +1,4 @@
-"""The demo's registry with its tools and four agents."""
+"""Builds the demo's registry, with its tools and four agents."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def offered(
         strictly: For the provider's strict mode, if it has one and the tool can be strict.
         reason: With the parameter in which the model says why it makes the call.
     """
-    parameters = _with_reason(offer.parameters) if reason else offer.parameters
+    parameters = _add_reason_parameter(offer.parameters) if reason else offer.parameters
     strict = make_strict_schema(parameters, form.rules) if strictly and form.rules is not None else None
     if strict is not None:
         return form.export(evolve(offer, parameters=strict[0], strict=True)), strict[1]
@@ -133,11 +133,11 @@ def export(
 
 def strict_schema(form: Format, schema: JsonSchema, *, reason: bool = False) -> JsonSchema | None:
     """Return the schema of a tool in the strict mode of a format, or None where it cannot be strict."""
-    strict = make_strict_schema(_with_reason(schema) if reason else schema, form.rules) if form.rules else None
+    strict = make_strict_schema(_add_reason_parameter(schema) if reason else schema, form.rules) if form.rules else None
     return None if strict is None else strict[0]
 
 
-def _with_reason(parameters: JsonSchema) -> JsonSchema:
+def _add_reason_parameter(parameters: JsonSchema) -> JsonSchema:
     """Return *parameters* with the reason parameter; unchanged where the tool has a parameter of that name."""
     properties = parameters.get("properties", {})
     if REASON in properties or not isinstance(properties, dict):
@@ -193,7 +193,7 @@ def read_tool_calls(
     for call in form.calls(response):
         tool = tools_by_name.get(call.name)
         if think_augment and (tool is None or REASON not in tool.parameters.get("properties", {})):
-            call = _without_reason(call)
+            call = _extract_reason(call)
         if tool is not None:
             arguments = _drop_strict_nulls(form, tool, call.arguments, think_augment) if strict else call.arguments
             call = msgspec.structs.replace(call, name=tool.name, arguments=arguments)
@@ -226,7 +226,7 @@ def read_call_list(calls: object) -> list[ToolCall]:
     return assign_call_ids(calls) if all(isinstance(call, ToolCall) for call in calls) else parse_tool_calls(calls)
 
 
-def _without_reason(call: ToolCall) -> ToolCall:
+def _extract_reason(call: ToolCall) -> ToolCall:
     """Return *call* with the reason beside its arguments; unchanged where it has none."""
     try:
         arguments = dict(parse_arguments(call.arguments))

@@ -1,4 +1,4 @@
-"""What the journal keeps of the decision on a call."""
+"""The form in which the journal stores the decision on a call: which rule decided, and by which record."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class StoredApprovals:
         for record in self._store.read(type=kind, call_id=request.tool_call_id, run_id=request.run_id):
             event = from_json(record.body, event_id=record.id)
             if isinstance(event, ApprovalAnswered) and event.approval_id == request.id:
-                return _to_answer(event, event.arguments)
+                return _build_answer(event, event.arguments)
         return None
 
     def _load_changes(self) -> None:
@@ -249,10 +249,10 @@ def to_answer(approval: StoredApproval, request: ApprovalRequest | None = None) 
             name: request.arguments[name] if _holds_secret(approval.asked, name, value) else value
             for name, value in edited.items()
         }
-    return _to_answer(event, edited)
+    return _build_answer(event, edited)
 
 
-def _to_answer(event: ApprovalAnswered, arguments: PythonValue) -> ApprovalAnswer:
+def _build_answer(event: ApprovalAnswered, arguments: PythonValue) -> ApprovalAnswer:
     if event.answer != "allow":
         return Deny(event.reason, event.by)
     return Allow(arguments, event.by, event.reason)

@@ -110,7 +110,7 @@ def _check_extension_clashes(
         for kind, name in brought:
             if name in getattr(other, kind):
                 text = f"{HOOK_PREFIX}{kind} brings {name!r}, which {other.distribution} brings already"
-                raise plugin.error("clash", f"{text}; uninstall one")
+                raise plugin.make_error("clash", f"{text}; uninstall one")
 
 
 @frozen
@@ -159,7 +159,7 @@ class _Replacement:
             for holder in filter(None, map(state.names_by_wire_key.get, get_collision_keys(tool.name))):
                 if holder not in own or holder != tool.name:
                     text = _describe_clash(self.plugin, tool.name, holder, state.tools[holder].tool)
-                    raise self.plugin.error("clash", text)
+                    raise self.plugin.make_error("clash", text)
         self.commit(*(ToolRegistered(tool=tool, replaces=tool.name in state.tools) for tool in tools))
 
     def replace_policy(self, name: str, policy: AuthorizationHook | None) -> None:
@@ -177,7 +177,7 @@ class _Replacement:
             profile = self.state.get_profile(fresh.name)
             if profile.declared and not profile.retired and places.get(fresh.name) != profile.place:
                 error = DuplicateAgentError(fresh.name, profile.place or "an earlier place", fresh.place)
-                raise self.plugin.error("clash", str(error))
+                raise self.plugin.make_error("clash", str(error))
             if profile.retired or fresh not in known:  # else the operator may have listed more for it
                 self.commit(AgentDeclared(profile=fresh))
         for name in sorted(places.keys() - {profile.name for profile in agents}):

@@ -61,10 +61,10 @@ def extract_tools(plugin: InstalledPlugin, value: object) -> Iterator[AnyTool]:
         if hasattr(value, "__await__") and callable(close := getattr(value, "close", None)):
             close()
         text = f"it returned {_describe_value(value)}, not a list of tools, functions or objects"
-        raise plugin.error(REGISTER_TOOLS_HOOK, text)
+        raise plugin.make_error(REGISTER_TOOLS_HOOK, text)
     for number, item in enumerate(value):
         if number >= MAX_TOOLS:
-            raise plugin.error(REGISTER_TOOLS_HOOK, f"it brings more than {MAX_TOOLS:,} tools")
+            raise plugin.make_error(REGISTER_TOOLS_HOOK, f"it brings more than {MAX_TOOLS:,} tools")
         yield from _convert_to_tools(plugin, item)
 
 
@@ -73,7 +73,7 @@ def _convert_to_tools(plugin: InstalledPlugin, item: object) -> list[AnyTool]:
         return [item]
     if item is None or isinstance(item, str | bytes | int | float | list | tuple | set | Mapping):
         hint = "bring Tools, functions with hints, or objects with public methods"
-        raise plugin.error(REGISTER_TOOLS_HOOK, f"it brings {_describe_value(item)} as a tool; {hint}")
+        raise plugin.make_error(REGISTER_TOOLS_HOOK, f"it brings {_describe_value(item)} as a tool; {hint}")
     if isinstance(item, type) or not callable(item):
         return make_tools_from_object(item, True, set(), set(), True, {})
     return [Tool.from_function(item)]
@@ -101,7 +101,7 @@ def admit_tools(
         for name in listed:
             if name not in names:
                 hint = suggest_names(name, names, "; did you mean ")
-                raise plugin.error("configuration", f"{key} names {name!r}, which it does not bring{hint}")
+                raise plugin.make_error("configuration", f"{key} names {name!r}, which it does not bring{hint}")
     allowed_names = set(names) if table.allow is None else set(table.allow)
     allowed = [tool for tool in unique_tools if tool.name in allowed_names]
     admitted = tuple(_admit_tool(plugin, tool, table, kind) for tool in allowed)
@@ -131,7 +131,7 @@ def _check_plain_tool(plugin: InstalledPlugin, tool: AnyTool) -> None:
         except InvalidNameError as error:
             problem = str(error)
     if problem:
-        raise plugin.error("tools", problem)
+        raise plugin.make_error("tools", problem)
 
 
 def _admit_tool(plugin: InstalledPlugin, tool: AnyTool, table: PluginTable, kind: SourceKind) -> AnyTool:
@@ -169,4 +169,4 @@ def _check_name_clashes(plugin: InstalledPlugin, tools: Iterable[AnyTool]) -> No
             other = known.setdefault(key, tool)
             if other is not tool:
                 text = f"it brings two tools of one name, {other.name!r} and {tool.name!r}; rename one"
-                raise plugin.error("tools", text)
+                raise plugin.make_error("tools", text)

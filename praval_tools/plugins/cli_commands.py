@@ -76,7 +76,7 @@ def _collect_commands(
         elif name in owners:
             problem = f"the command {name!r} comes from {owners[name]} already"
         if problem:
-            raise plugin.error(_COMMANDS_HOOK, problem)
+            raise plugin.make_error(_COMMANDS_HOOK, problem)
     for command in group.commands.values():
         for method in _COMMAND_METHODS:
             setattr(command, method, bind_function(getattr(command, method), plugin.principal))

@@ -115,7 +115,7 @@ def _check_extensions(plugin: InstalledPlugin, kind: str, value: object) -> dict
     """Return the extensions of one kind by name, checked."""
     hook, rules = HOOK_PREFIX + kind, _NAME_RULES[kind]
     if not isinstance(value, Mapping):
-        raise plugin.error(hook, f"it returned {shorten_repr(value)}, which is not a mapping by name")
+        raise plugin.make_error(hook, f"it returned {shorten_repr(value)}, which is not a mapping by name")
     extensions = dict(value.items())  # read once: what was checked is what is taken
     for name, extension in extensions.items():
         problem = ""
@@ -126,7 +126,7 @@ def _check_extensions(plugin: InstalledPlugin, kind: str, value: object) -> dict
         elif defect := _describe_defect(kind, extension):
             problem = f"{name!r} is {shorten_repr(extension)}, which {defect}"
         if problem:
-            raise plugin.error(hook, problem)
+            raise plugin.make_error(hook, problem)
     bind = _BINDERS[kind]
     return {name: bind(extension, plugin.principal) for name, extension in extensions.items()}
 
@@ -175,7 +175,7 @@ def run_with_timeout(
     threading.Thread(target=job.run, name=f"loading {plugin}", daemon=True).start()
     if not job.wait(seconds):
         text = f"it still was at {progress.stage!r} after {seconds:g} s and was abandoned; see why it hangs"
-        raise plugin.error("timeout", text)
+        raise plugin.make_error("timeout", text)
     if job.error is not None:
         raise job.error
     return cast(T, job.value)

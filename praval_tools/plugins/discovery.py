@@ -76,7 +76,7 @@ class InstalledPlugin:
         """The name that the plugin runs under, and that owns its tools; no agent can have it."""
         return f"plugin:{self.distribution}"
 
-    def error(self, stage: str, problem: str) -> PluginError:
+    def make_error(self, stage: str, problem: str) -> PluginError:
         """Return the error to raise where *problem* was met at *stage* of loading this plugin."""
         return PluginError(str(self), stage, problem)
 

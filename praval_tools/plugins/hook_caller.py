@@ -82,7 +82,7 @@ def collect_hooks(plugin: InstalledPlugin, plugin_object: object) -> dict[str, P
         mark = getattr(function, f"{PROJECT_NAME}_impl", None) if inspect.isroutine(function) else None
         if not isinstance(mark, dict):
             if name in _PARAMETERS_BY_HOOK and callable(function):
-                raise plugin.error("hooks", f"{name} lacks its mark; put @hookimpl above it")
+                raise plugin.make_error("hooks", f"{name} lacks its mark; put @hookimpl above it")
             continue
         hook = mark.get("specname") or name
         if hook in _PARAMETERS_BY_HOOK or not mark.get("optionalhook"):
@@ -105,12 +105,12 @@ def _list_candidate_names(plugin_object: object) -> list[str]:
 def _check_hook(plugin: InstalledPlugin, hook: str, name: str, mark: Mapping[str, object], is_duplicate: bool) -> None:
     if hook not in _PARAMETERS_BY_HOOK:
         hint = suggest_names(hook, _PARAMETERS_BY_HOOK, "did you mean ") or ", ".join(_PARAMETERS_BY_HOOK)
-        raise plugin.error("hooks", f"there is no hook {hook!r}; {hint}")
+        raise plugin.make_error("hooks", f"there is no hook {hook!r}; {hint}")
     if mark.get("wrapper") or mark.get("hookwrapper"):
         problem = f"{name} is a wrapper, which would see and change what other plugins answer; write a plain hook"
-        raise plugin.error("hooks", problem)
+        raise plugin.make_error("hooks", problem)
     if is_duplicate:
-        raise plugin.error("hooks", f"it has two implementations of {hook}; keep one")
+        raise plugin.make_error("hooks", f"it has two implementations of {hook}; keep one")
 
 
 def _build_hook(
@@ -118,12 +118,13 @@ def _build_hook(
 ) -> PluginHook:
     inner, allowed = getattr(function, "__func__", function), _PARAMETERS_BY_HOOK[name]
     if inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
-        raise plugin.error("hooks", f"{name} is async, and hooks are called synchronously; make it a plain function")
+        problem = f"{name} is async, and hooks are called synchronously; make it a plain function"
+        raise plugin.make_error("hooks", problem)
     options: Any = {**_DEFAULT_MARK, "specname": None, **mark}
     implementation = HookImpl(plugin, str(plugin), function, options)
     if not set(implementation.argnames) <= set(allowed):
         accepted = ", ".join(allowed) or "nothing"
-        raise plugin.error(
+        raise plugin.make_error(
             "hooks", f"{name}{_format_signature(inner)} does not fit: it may take {accepted}, by these names"
         )
     optional = (parameter for parameter in implementation.kwargnames if parameter in allowed)

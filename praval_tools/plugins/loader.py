@@ -151,7 +151,7 @@ def load_at_first_lookup(registry: ToolRegistry) -> None:
         return
     except ToolError as error:
         configuration = InstalledPlugin(distribution="configuration")
-        report = build_failure_report(configuration, "find", configuration.error("find", str(error)))
+        report = build_failure_report(configuration, "find", configuration.make_error("find", str(error)))
         _get_report_store(registry).reports[configuration.key] = report
         with suppress(PluginWarning):
             _warn_or_raise((report,), strict=False)
@@ -197,7 +197,7 @@ class _LoadSession:
 
         def collect() -> PluginContents:
             if plugin.problem:
-                raise plugin.error("find", plugin.problem)
+                raise plugin.make_error("find", plugin.problem)
             return collect_plugin_contents(plugin, progress, self.modules, self.config, settings)
 
         self._load(plugin, collect, progress, self.config.get_table(plugin.distribution), "plugin")
@@ -223,7 +223,7 @@ class _LoadSession:
                 return
             text = f"{provider.distribution}, which brings it, is not installed any more"
             problem = f"kind {kind!r} cannot be loaded: {text}"
-        error = unknown.error("configuration", problem)
+        error = unknown.make_error("configuration", problem)
         self.record(build_failure_report(unknown, "configuration", error, progress.secrets))
 
     def _load(

@@ -46,14 +46,14 @@ def probe_in_subprocess(plugin: InstalledPlugin, *, timeout: float) -> PluginRep
             )
         except subprocess.TimeoutExpired:
             text = f"it was not loaded after {timeout:g} s, and its process was killed; see why it hangs"
-            return build_failure_report(plugin, "timeout", plugin.error("timeout", text))
+            return build_failure_report(plugin, "timeout", plugin.make_error("timeout", text))
         lines = output.read_text("utf-8").splitlines() if output.exists() else []
     reports = [_report_from_json(json.loads(line)) for line in lines]
     own = next((report for report in reports if (report.distribution, report.entry_point) == plugin.key), None)
     if own is not None:
         return own
     text = f"its process ended with {process.returncode} before it was loaded; see what it does at import"
-    return build_failure_report(plugin, "import", plugin.error("import", text))
+    return build_failure_report(plugin, "import", plugin.make_error("import", text))
 
 
 def run_in_probe_process(name: str, output: str) -> None:

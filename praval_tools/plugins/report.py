@@ -106,7 +106,7 @@ def build_failure_report(
         version=plugin.version,
         entry_point=plugin.entry_point,
         stage=stage,
-        error=plugin.error(stage, clean(text)),
+        error=plugin.make_error(stage, clean(text)),
         error_type="" if host_error else escape_unprintable(get_class_name(error)[:128]),
         traceback=clean(details),
     )

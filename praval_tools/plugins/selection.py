@@ -63,7 +63,7 @@ class PluginSelection:
                 similar = [other for other in known if (":" in other) == (":" in name)]
                 hint = hint or suggest_names(name, similar, "did you mean ") or "install it, or take the name out"
                 unknown = InstalledPlugin(distribution=name)
-                error = unknown.error("find", f"{origin} names it, and it is not installed; {hint}")
+                error = unknown.make_error("find", f"{origin} names it, and it is not installed; {hint}")
                 yield build_failure_report(unknown, "find", error)
 
 

@@ -42,7 +42,7 @@ def build_settings(
             raise ConfigError([document.build_problem(key, f"{plugin.distribution} takes no settings")])
         return None
     if not isinstance(kind, type) or not attrs.has(kind):
-        raise plugin.error("settings", "praval_tools_settings is to return an attrs class")
+        raise plugin.make_error("settings", "praval_tools_settings is to return an attrs class")
     if isinstance(table, kind):
         secrets.update(_walk_secrets(attrs.asdict(table), _list_secret_fields(kind)))
         return table

@@ -35,9 +35,9 @@ from praval_tools.registry.toolset import Toolset, get_executor
 Details = TypeVarTuple("Details")
 
 
-def warn_unknown_tool(tool: str, known: Iterable[str], effect: str, home: str = "") -> None:
-    """Warn that there is no tool of this name, with the *effect* of that, and with its *home* or similar names."""
-    text = f"Tool {tool!r} not found; {effect}{f' {home}' if home else suggest_names(tool, known)}"
+def warn_unknown_tool(tool: str, known: Iterable[str], effect: str, other_registry: str = "") -> None:
+    """Warn that there is no tool of this name, what follows from that, and which registry has it, or similar names."""
+    text = f"Tool {tool!r} not found; {effect}{f' {other_registry}' if other_registry else suggest_names(tool, known)}"
     warnings.warn(text, UnknownToolWarning, stacklevel=get_user_stacklevel())
 
 
@@ -89,13 +89,13 @@ class AccessChanges:
         remembers the tool for what it says of them.
         """
         name, store, toolset = get_agent_name(agent), self._access_store, getattr(agent, "tools", None)
-        home = get_executor(toolset).runtime.access_store if isinstance(toolset, Toolset) else store
-        if home is not store:
+        agent_store = get_executor(toolset).runtime.access_store if isinstance(toolset, Toolset) else store
+        if agent_store is not store:
             if (record := store.get_current_state().find_tool_record(get_name(tool))) is not None:
-                note_foreign_tool(home, record.tool)
-            declared = [one.get_current_state().get_profile(name).declared for one in (store, home)]
+                note_foreign_tool(agent_store, record.tool)
+            declared = [one.get_current_state().get_profile(name).declared for one in (store, agent_store)]
             if declared == [False, True]:
-                here, there = describe_two_registries(store.name, home.name)
+                here, there = describe_two_registries(store.name, agent_store.name)
                 text = f"Agent {name!r} is declared in {there}, and this counts in {here} alone"
                 _warn_of_access(f"{text}; declare the agent here, too.")
         return name

@@ -97,7 +97,7 @@ class ToolCatalogue:
             lambda state, actor: commands.plan_registration(state, registered, actor, replace=replace, reason=reason),
             tool.name,
         )
-        tool.implementation.home = ref(self._access_store)
+        tool.implementation.find_store = ref(self._access_store)
 
     def register(
         self,

@@ -1,4 +1,4 @@
-"""Makes the tool, or its decorator, from any form of `@tool(…)`, and registers it by a given function."""
+"""Handles every way to write `@tool`, with or without parentheses, a name and metadata, and registers the tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default registry: one for the process, or another one inside `use_registry`."""
+"""The default registry of the process, or the one that `use_registry` puts in its place."""
 
 from __future__ import annotations
 

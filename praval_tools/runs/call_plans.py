@@ -1,5 +1,5 @@
 """
-Call plans: what all journaled calls of one principal to one tool have in common, worked out once per access state.
+Call plans: the fast function and the redaction of all journaled calls of one principal to one tool, cached per state.
 
 A plan has a fast function where the executor has a fast path on which nothing but the function is run: no policies,
 limits or hooks, which may end a call before it starts. All other calls take the steps of the pipeline.

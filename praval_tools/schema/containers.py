@@ -1,4 +1,4 @@
-"""Type handlers for lists, tuples, sets and dicts."""
+"""Type handlers (schema, decoding, encoding) for lists, tuples, sets and dicts."""
 
 from __future__ import annotations
 

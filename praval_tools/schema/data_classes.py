@@ -1,4 +1,4 @@
-"""Type handlers for classes that hold data: attrs, dataclasses, TypedDict, NamedTuple, pydantic models."""
+"""Type handlers (schema, decoding, encoding) for attrs, dataclasses, TypedDict, NamedTuple and pydantic models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Type handlers for the keys of dicts, which are text in JSON, whatever they are in Python.
+Type handlers (schema, decoding, encoding) for the keys of dicts, which are text in JSON.
 
 Each value has one spelling, so that two keys of an object never become one key of the dict.
 """

@@ -1,4 +1,4 @@
-"""Type handlers for single JSON values: text, numbers, booleans, null, choices, anything."""
+"""Type handlers (schema, decoding, encoding) for text, numbers, booleans, null, enums, literals and `Any`."""
 
 from __future__ import annotations
 

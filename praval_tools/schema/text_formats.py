@@ -1,5 +1,5 @@
 """
-Type handlers for values that JSON carries as text: times, identifiers, decimals, bytes, paths.
+Type handlers (schema, decoding, encoding) for values written as text: times, UUIDs, decimals, bytes, paths.
 
 Each has one pattern that says exactly which texts are decoded.
 The pattern is in the schema, too, because validators differ on `format`:

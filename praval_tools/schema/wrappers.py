@@ -1,4 +1,4 @@
-"""Type handlers for hints around hints: Annotated, NewType, type aliases, unions."""
+"""Type handlers (schema, decoding, encoding) for hints around hints: Annotated, NewType, type aliases, unions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Helpers for the tests of those who build on praval_tools.
+Helpers for tests of programs that use praval_tools: assertions, a fake model, Hypothesis strategies, fixtures.
 
 The pytest plugin brings the fixtures `tool_registry`, `agent_factory` and `fake_model`. `arguments_for` needs
 Hypothesis, which is imported when it is first used.

@@ -1,4 +1,4 @@
-"""The stack of running work in a context: frames of tools, agents, plugins and the operator, also across awaits."""
+"""Keeps track of whose code runs in a context: a stack of frames of tools, agents, plugins and the operator."""
 
 from __future__ import annotations
 

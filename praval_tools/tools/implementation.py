@@ -103,7 +103,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         strict: Whether a missing type hint is an error.
         discoverable: Whether discovery registers it.
         fallback_schema: The schema that it has where a type hint is unresolved at first use; None: that is an error.
-        home: Returns the state store of the registry that registered it last, as long as there is that.
+        find_store: Returns the state store of the registry that registered it last, as long as that exists.
         supplied_result_schema: The JSON Schema of the result, where one was supplied with that of the arguments.
         fast_path_factory: What the fast path compiled of it; made by that.
     """
@@ -118,7 +118,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     strict: bool = True
     discoverable: bool = True
     fallback_schema: JsonSchema | None = None
-    home: Callable[[], object] | None = None
+    find_store: Callable[[], object] | None = None
     supplied_result_schema: JsonSchema | None = None
     fast_path_factories: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
     _compiled: CompiledSignature | SuppliedSchema | None = None

@@ -42,7 +42,7 @@ def _indent(part: RenderableType, by: int = 3) -> Padding:
     return Padding(part, (0, 0, 0, by))
 
 
-def _heading(text: str) -> Text:
+def _format_heading(text: str) -> Text:
     return Text(text, style="bold cyan")
 
 
@@ -73,7 +73,7 @@ class StepPrinter:
     @render.register
     def _render_scene(self, step: steps.SceneStep) -> Iterator[RenderableType]:
         yield ""
-        yield _heading(f"{step.number}  {step.title}")
+        yield _format_heading(f"{step.number}  {step.title}")
         yield _indent(Text(step.text, style="dim"))
 
     @render.register
@@ -132,7 +132,7 @@ class StepPrinter:
     @render.register
     def _render_answer(self, step: steps.AnswerStep) -> Iterator[RenderableType]:
         yield ""
-        yield _heading("Answer")
+        yield _format_heading("Answer")
         yield _indent(to_cell(step.report.headline, "bold green"), 2)
         bullets = Table.grid(padding=(0, 1, 0, 0))
         for sentence in phrases.list_findings(step.report, step.words):
@@ -182,17 +182,17 @@ class StepPrinter:
     @render.register
     def _render_run_report(self, step: steps.RunReportStep) -> Iterator[RenderableType]:
         yield ""
-        yield _heading("What happened, call by call")
+        yield _format_heading("What happened, call by call")
         yield _indent(text_charts.build_calls_table(step.run_report, self._glyphs), 2)
         yield ""
-        yield _heading("What the calls did")
+        yield _format_heading("What the calls did")
         yield _indent(Text(describe_effects(step.run_report)), 2)
 
     @render.register
     def _render_access(self, step: steps.AccessStep) -> Iterator[RenderableType]:
         matrix = build_access_matrix(step.registry, agents=step.agents, tools=step.registry.list_all_tools())
         yield ""
-        yield _heading("Who may call what now, and by which rule")
+        yield _format_heading("Who may call what now, and by which rule")
         yield _indent(Group(*build_matrix_tables(matrix, self._console.width - 2)), 2)
         yield _indent(Text("-  nothing gives the agent this tool", style="dim"), 2)
 

@@ -1,4 +1,4 @@
-"""Praval's `ToolRegistry`: its interface over a registry of `praval_tools`, without tools of its own."""
+"""Praval's `ToolRegistry`, as an interface over a registry of `praval_tools`, which holds the tools."""
 
 from __future__ import annotations
 

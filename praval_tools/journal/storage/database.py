@@ -1,4 +1,4 @@
-"""The interface of a database: what differs between databases; everything else is the same SQL for all."""
+"""The interface of a database below the journal's SQL store: connections, transactions, locking and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a journal's store: records, items, answers and state; no event types, no JSON."""
+"""The interface of a journal's store (`Store`), and the records, items and answers that it exchanges."""
 
 from __future__ import annotations
 
