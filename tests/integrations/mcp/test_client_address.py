@@ -28,7 +28,6 @@ FAULTS = (
     "echo malformed",
     "echo events",
     "echo in pieces",
-    "echo header",
     "401",
     "reset",
 )
@@ -155,6 +154,19 @@ class TestHeaders:
         for text in (str(texts), caplog.text, captured.out, captured.err, written.decode("utf-8", "replace")):
             assert SECRET not in text
         assert "[secret]" in str(texts)
+
+    def test_are_blacked_out_in_headers_of_answers(
+        self, faulty: FaultyServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A server that sends a token back as the id of a session, or a type of content, puts it into no log."""
+        caplog.set_level(logging.INFO)
+        with ToolRegistry() as registry:
+            registry.register_mcp(faulty.url, namespace="bank", owned_by=OPERATOR, headers_env=HEADERS)
+            faulty.fault = "echo header"
+            result = call(registry, "bank-work", x=1)
+
+        assert Outcome.IN_DOUBT is result.outcome
+        assert "[secret]" in caplog.text and SECRET not in caplog.text
 
     @pytest.mark.parametrize("value", ["", "two\nlines", "ümlaut", " space"])
     def test_a_value_that_cannot_be_a_header_is_refused(
