@@ -94,6 +94,10 @@ class FaultyHandler(BaseHTTPRequestHandler):
             self.send(200, b"??", {"Content-Type": "application/json", "Content-Encoding": "gzip"})
         elif fault == "redirect":
             self.send(307, b"", {"Location": "http://127.0.0.2:1/steal"})
+        elif fault == "see other":
+            self.send(303, b"", {"Location": "/mcp/done"})
+        elif fault == "no content":
+            self.send(202, b"")
         elif fault == "text":
             self.send(200, b"fine", {"Content-Type": "text/plain"})
         elif fault == "nan":

@@ -140,7 +140,9 @@ class TestHttp:
             ("nan", Outcome.IN_DOUBT, "is not a finite number"),
             ("401", Outcome.TOOL_ERROR, "'faulty' refused the call: it answered with HTTP status 401"),
             ("413", Outcome.TOOL_ERROR, "HTTP status 413"),
-            ("text", Outcome.TOOL_ERROR, "Unexpected content type: text/plain"),
+            ("text", Outcome.IN_DOUBT, "it answered with content of the type text/plain"),
+            ("no content", Outcome.IN_DOUBT, "it answered with content of the type none"),
+            ("see other", Outcome.IN_DOUBT, "HTTP status 303"),
             ("redirect", Outcome.TOOL_ERROR, "not followed"),
         ],
     )

@@ -23,6 +23,8 @@ _CONNECT_SECONDS: Final = 10.0
 _MAX_CONNECTIONS: Final = 1_000
 _NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 _EVENT_STREAM: Final = "text/event-stream"
+_JSON: Final = "application/json"
+_UNPROCESSED_REDIRECTS: Final = (307, 308)
 
 
 @asynccontextmanager
@@ -78,9 +80,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             return self._build_error(request_id, "lost", "it answered with compressed content, which was not asked for")
         self._clean_headers(response)
-        is_stream = response.headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
+        content_type = response.headers.get("content-type", "").lower()
+        is_stream = content_type.startswith(_EVENT_STREAM)
         if response.status_code >= 400:
             return await self._build_status_error(request, request_id, response)
+        if request_id is not None and (problem := _find_unreadable(response.status_code, content_type)):
+            await response.aclose()
+            return self._build_error(request_id, "lost", problem)
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = self._wrap_stream(response.stream, is_endless=is_stream)
         return response
@@ -170,7 +176,7 @@ class _CheckedStream(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-_JSON_HEADERS: Final = {"content-type": "application/json"}
+_JSON_HEADERS: Final = {"content-type": _JSON}
 
 
 def _read_request_id(request: httpx2.Request) -> RequestId | None:
@@ -179,6 +185,17 @@ def _read_request_id(request: httpx2.Request) -> RequestId | None:
         return None
     message: dict[str, RequestId] = json.loads(request.content)
     return message.get("id") if "method" in message else None
+
+
+def _find_unreadable(status: int, content_type: str) -> str:
+    """Return why an answer to a request says nothing of what the server did; empty where it may."""
+    if status in _UNPROCESSED_REDIRECTS:
+        return ""  # the same request is to be sent elsewhere: here nothing was done with it
+    if status >= 300:
+        return f"it answered with HTTP status {status}"
+    if not content_type.startswith((_EVENT_STREAM, _JSON)):
+        return f"it answered with content of the type {content_type or 'none'}"
+    return ""
 
 
 def _describe(error: Exception) -> str:
