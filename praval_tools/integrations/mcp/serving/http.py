@@ -13,10 +13,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.mcp.serving.client_limits import ClientLimits
 from praval_tools.integrations.mcp.serving.server import ToolServer
+from praval_tools.integrations.mcp.serving.token_shares import MAX_REQUESTS, MAX_SESSIONS, ThreadShares, TokenShares
 from praval_tools.journal.tokens import Tokens, open_tokens
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -42,6 +44,8 @@ def http_app(
     client_timeout: float = 30.0,
     session_timeout: float = 30 * 60.0,
     max_sessions: int = 10_000,
+    max_sessions_per_token: int = MAX_SESSIONS,
+    max_requests_per_token: int = MAX_REQUESTS,
 ) -> Starlette:
     """
     Return an ASGI application that serves the tools of agents by streamable HTTP.
@@ -62,21 +66,23 @@ def http_app(
         client_timeout: Seconds in which a client must send its whole request.
         session_timeout: Seconds after which a session without requests ends.
         max_sessions: Most sessions of clients of the handshake era at once.
+        max_sessions_per_token: Most of them that one token has open.
+        max_requests_per_token: Most requests of one token in progress, open streams among them.
 
     Raises:
         ToolUsageError: An agent is given, and tokens too.
     """
     if agent is not None and tokens is not None:
         raise ToolUsageError("Pass agent= to serve one agent without tokens, or tokens=; not both.", "agent-and-tokens")
-    security = TransportSecuritySettings(
-        allowed_hosts=list(_iter_hosts(allowed_hosts)), allowed_origins=list(_iter_origins(allowed_origins))
-    )
+    hosts, origins = list(_iter_hosts(allowed_hosts)), list(_iter_origins(allowed_origins))
+    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
     bearers = None
     if agent is None:
         bearers = _TokenVerifier(registry, tokens or open_tokens(registry.journal, clock=get_runtime(registry).clock))
         served = ToolServer(
-            registry, bearers.get_toolset, name=name, elicit_approvals=elicit_approvals, make_guard=bearers.make_guard
-        )
+            registry, bearers.get_toolset, name=name, elicit_approvals=elicit_approvals,
+            make_guard=bearers.make_guard, thread_shares=ThreadShares(),
+        )  # fmt: skip
     else:
         toolset = registry.toolset(agent)
         served = ToolServer(registry, lambda: toolset, name=name, elicit_approvals=elicit_approvals)
@@ -86,8 +92,16 @@ def http_app(
         auth=None if bearers is None else AuthSettings(issuer_url=_ISSUER, resource_server_url=None),
     )  # fmt: skip
     app.router.redirect_slashes = False  # a redirect would name whatever host and scheme the request came with
+    if bearers is not None:
+        _limit_tokens(served, app, TokenShares(max_requests_per_token, max_sessions_per_token))
     app.add_middleware(ClientLimits, timeout=client_timeout)
     return app
+
+
+def _limit_tokens(served: ToolServer, app: Starlette, shares: TokenShares) -> None:
+    """Have an application serve each token within its share."""
+    served.middleware.append(shares.count_session)
+    app.user_middleware.append(Middleware(shares.limit_requests))  # the innermost, which knows the token
 
 
 class _TokenVerifier(TokenVerifier):

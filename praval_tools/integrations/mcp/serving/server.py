@@ -34,6 +34,7 @@ from praval_tools.integrations.mcp.serving.reports import (
     get_connection,
     set_log_level,
 )
+from praval_tools.integrations.mcp.serving.token_shares import ThreadShares
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
@@ -78,15 +79,17 @@ class ToolServer(Server[ToolListNotifier]):
         get_toolset: Returns the tools of the agent that the request being served speaks for.
         name: What the server calls itself.
         elicit_approvals: A client's user may approve calls.
-        make_guard: Returns what tells whether the client of the request being served may still be notified.
+        make_guard: Returns what tells whether the client of the request being served may still be served.
+        thread_shares: How many threads an agent may use at once; None: all.
     """
 
     def __init__(
         self, registry: ToolRegistry, get_toolset: Callable[[], Toolset], *, name: str, elicit_approvals: bool,
         make_guard: Callable[[], Callable[[], bool]] = lambda: lambda: True,
+        thread_shares: ThreadShares | None = None,
     ) -> None:  # fmt: skip
         self._registry, self._get_toolset, self._elicits_approvals = registry, get_toolset, elicit_approvals
-        self._make_guard = make_guard
+        self._make_guard, self._thread_shares = make_guard, thread_shares
         self._listings = ListingCache()
         super().__init__(
             name, version=praval_tools.__version__, lifespan=_run_notifier,
@@ -131,17 +134,27 @@ class ToolServer(Server[ToolListNotifier]):
             if self._elicits_approvals and (answer := get_elicited_answer(params, entry, toolset.principal)):
                 self._record_answer(entry.request, answer)
         async with forward_reports(context):
-            result = await _run_call(toolset, call)
+            result = await self._run_call(toolset, call)
             if self._elicits_approvals and result.outcome is Outcome.APPROVAL_REQUIRED and may_elicit(context):
                 request = next((r for r in self._registry.approvals.pending() if r.id == result.approval_id), None)
                 if request is not None and not context.session.can_send_request:
                     return build_input_request(request)
                 if request is not None and (answer := await elicit_answer(context, request, toolset.principal)):
                     self._record_answer(request, answer)
-                    result = await _run_call(toolset, call)
+                    result = await self._run_call(toolset, call)
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
         return render_answer(result, output)
+
+    async def _run_call(self, toolset: Toolset, call: ToolCall) -> ToolResult:
+        """Run a call, once its agent has a thread for it and its client may still make it."""
+        if self._thread_shares is None:
+            return await _run_call(toolset, call)
+        may_call = self._make_guard()
+        async with self._thread_shares.take(toolset, call.name) as has_waited:
+            if has_waited and not may_call():
+                raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the call began.")
+            return await _run_call(toolset, call)
 
     def _record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
