@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, get_args
 from weakref import ref
@@ -34,9 +35,9 @@ COLLISIONS: Final[tuple[str, ...]] = get_args(Collisions)
 
 
 @explain_misuse
-class ToolCatalogue:
+class ToolCatalogue(ABC):
     """
-    The tools of a registry, without agents, calls and journal.
+    The tools of a registry, without agents, calls and journal; `ToolRegistry` adds these.
 
     Args:
         access_store: Holds the tools, as a part of the state.
@@ -257,9 +258,9 @@ class ToolCatalogue:
 
     # ── other registries ─────────────────────────────────────────────────────────────────────────
 
+    @abstractmethod
     def _create_sibling(self, name: str, state: AccessState | None = None) -> Self:
         """Return a registry of this one's class and options, which has no journal; without *state* it is empty."""
-        raise NotImplementedError
 
     def fork(self) -> Self:
         """Return a registry of its own with the same state, for tests and what-if; costs nothing; the operator's."""
