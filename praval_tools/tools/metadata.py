@@ -49,10 +49,29 @@ def _to_owner_name(value: object) -> Any:
 
 
 def _to_frozen_copy(value: object) -> Any:
-    """Return a copy that nobody else holds."""
-    if value is _NO_EXTRA or not isinstance(value, Mapping):
+    """Return a copy that nobody else holds and nobody changes: its mappings are read-only, its lists are tuples."""
+    if value is _NO_EXTRA:
         return value
-    return MappingProxyType(copy.deepcopy(dict(value)))
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: _to_frozen_copy(item) for key, item in value.items()})
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return tuple(map(_to_frozen_copy, value))
+    if isinstance(value, set):
+        return frozenset(value)
+    return copy.deepcopy(value)
+
+
+def _to_plain_copy(value: object) -> object:
+    """Return a copy of what `_to_frozen_copy` gave that may be changed: dicts and lists."""
+    if isinstance(value, MappingProxyType):
+        return {key: _to_plain_copy(item) for key, item in value.items()}
+    if isinstance(value, tuple) and type(value) is tuple:
+        return list(map(_to_plain_copy, value))
+    return copy.deepcopy(value)
+
+
+def _copy_mapping(value: object) -> Any:
+    return copy.deepcopy(dict(value)) if isinstance(value, Mapping) else value
 
 
 def _to_exception_types(value: object) -> Any:
@@ -99,7 +118,7 @@ class ToolMetadata:
         errors: `masked` hides the messages of unexpected exceptions from models; None: the registry's.
         strict_arguments: True: arguments are never repaired; None: the registry's.
         title: A name for people.
-        extra: Anything else, kept as it is.
+        extra: Anything else; what is kept is read-only, with tuples for lists.
         source: Where the tool comes from.
 
     Raises:
@@ -114,7 +133,7 @@ class ToolMetadata:
     version: str = "1.0.0"
     author: str = ""
     tags: tuple[str, ...] = field(default=(), converter=_to_tuple)
-    _parameters: Mapping[str, Any] | None = field(default=None, repr=False)
+    _parameters: Mapping[str, Any] | None = field(default=None, repr=False, converter=_copy_mapping)
     _return_type: str | None = field(default=None, repr=False)
     requires_approval: bool = False
     risk_level: RiskLevel = "low"
@@ -161,7 +180,7 @@ class ToolMetadata:
     def parameters(self) -> dict[str, Any]:
         """Each parameter's type, whether it is required, and its default."""
         if self._parameters is not None:
-            return dict(self._parameters)
+            return _copy_mapping(self._parameters)  # type: ignore[no-any-return]
         return self._signature.describe_parameters() if self._signature is not None else {}
 
     @property
@@ -198,7 +217,7 @@ class ToolMetadata:
         """Return every field by name, lists instead of tuples; `source` as its text."""
         values = {name: getattr(self, name) for name in FIELD_NAMES}
         values["tags"], values["retry_on"] = list(self.tags), [kind.__name__ for kind in self.retry_on]
-        values["extra"], values["source"] = copy.deepcopy(dict(self.extra)), str(self.source or "")
+        values["extra"], values["source"] = _to_plain_copy(self.extra), str(self.source or "")
         return values
 
     def replace(self, **changes: Any) -> ToolMetadata:

@@ -253,8 +253,41 @@ class TestDeclaring:
         given = {"a": [1]}
         metadata = ToolMetadata("t", extra=given)
         given["a"].append(2)
+        assert {"a": [1]} == metadata.to_dict()["extra"]
         metadata.to_dict()["extra"]["a"].append(3)
-        assert {"a": [1]} == dict(metadata.extra)
+        assert {"a": (1,)} == dict(metadata.extra)
+
+    def test_extra_is_read_only(self) -> None:
+        """Whoever has a handle on a tool changes nothing in it, however deep, nor where it was configured."""
+        registry = ToolRegistry()
+
+        @registry.tool("add", shared=True, extra={"a": {"b": [{"c": 1}]}, "d": {1}})
+        def add(x: int) -> int:
+            """Add."""
+            return x
+
+        for _ in range(2):
+            extra: Any = registry.get_tool("add").metadata.extra
+            for change in (
+                lambda extra=extra: extra.update(x=1),
+                lambda extra=extra: extra["a"].update(x=1),
+                lambda extra=extra: extra["a"]["b"].append(1),
+                lambda extra=extra: extra["a"]["b"][0].update(x=1),
+                lambda extra=extra: extra["d"].add(2),
+            ):
+                with pytest.raises(AttributeError):
+                    change()
+            registry.configure("add", extra={"a": {"b": [{"c": 2}]}, "d": {1}})
+        assert 2 == registry.get_tool("add").metadata.extra["a"]["b"][0]["c"]
+        assert registry.get_tool("add").metadata == registry.get_tool("add").metadata.replace(author="")
+
+    def test_given_parameters_are_copies(self) -> None:
+        """What is read of `parameters` may be changed, and is nobody else's."""
+        given = {"x": {"type": "int"}}
+        metadata = ToolMetadata("t", parameters=given)
+        given["x"]["type"] = "str"
+        metadata.parameters["x"]["type"] = "bool"
+        assert {"x": {"type": "int"}} == metadata.parameters
 
     def test_generators_run_raw(self) -> None:
         """`run_raw` and `arun_raw` read generators and async generators to their end."""
