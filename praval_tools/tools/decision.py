@@ -81,9 +81,34 @@ class Ask(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     reason: str = ""
 
 
+class _HiddenArguments:
+    """Stands for arguments where a value is written for logs: any of them may be a secret, so only names are shown."""
+
+    __slots__ = ("_arguments",)
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        self._arguments = arguments
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{name!r}: …' for name in self._arguments)}}}"
+
+
+def _list_shown_fields(value: msgspec.Struct) -> list[tuple[str, object]]:
+    """Return the fields of *value* as its `repr` shows them, with the names of its arguments alone."""
+    fields = [(name, getattr(value, name)) for name in value.__struct_fields__]
+    return [
+        (name, _HiddenArguments(field) if name == "arguments" and isinstance(field, Mapping) else field)
+        for name, field in fields
+    ]
+
+
+def _write_repr(value: msgspec.Struct) -> str:
+    return f"{type(value).__name__}({', '.join(f'{name}={field!r}' for name, field in _list_shown_fields(value))})"
+
+
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
-    A call that waits for a person.
+    A call that waits for a person; its `repr` shows the names of its arguments, which may be secrets.
 
     Args:
         id: Its own id, by which it is answered; ids of calls may repeat.
@@ -120,6 +145,12 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Return the request with arguments of its own, for somebody who may change what is shown."""
         return msgspec.structs.replace(self, arguments=copy_json(self.arguments))
 
+    def __repr__(self) -> str:
+        return _write_repr(self)
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return _list_shown_fields(self)
+
 
 class Allow(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     """
@@ -134,6 +165,12 @@ class Allow(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     arguments: Mapping[str, Any] | None = None
     by: str = ""
     reason: str = ""
+
+    def __repr__(self) -> str:
+        return _write_repr(self)
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return _list_shown_fields(self)
 
 
 ApprovalAnswer = Allow | Deny

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from praval_tools import Allow, ApprovalRequest, Outcome, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Allow, ApprovalRequest, Outcome, Secret, ToolCall, ToolRegistry, ToolResult
 
 SECRET = "hunter22-top"
 OTHER = "new-pass-77x"
@@ -139,3 +139,27 @@ def test_answer_that_no_journal_keeps(tmp_path: Path) -> None:
     assert Outcome.OK is payments.send(None).outcome
     assert f"was {SECRET}" == payments.got[0]["note"]
     assert SECRET.encode() not in payments.read_all()
+
+
+class TestTexts:
+    def test_a_request_and_an_answer_show_the_names_of_arguments(self) -> None:
+        """A handler that logs what it is asked, or its answer, logs no secret; nor does `rich`."""
+        registry, texts = ToolRegistry(), list[str]()
+
+        @registry.tool("pay", owned_by="boss", requires_approval=True)
+        def pay(note: str, password: Annotated[str, Secret] = "") -> str:
+            """Pay."""
+            return password
+
+        def approve(request: ApprovalRequest) -> Allow:
+            answer = Allow(dict(request.arguments), by="eve")
+            fields = [*request.__rich_repr__(), *answer.__rich_repr__()]
+            texts.extend([repr(request), str(answer), f"{[request, answer]}", repr(fields)])
+            return answer
+
+        registry.execute(CALL)
+        texts.append(repr(registry.approvals.pending()))
+        registry.approvals.handler = approve
+        assert SECRET == registry.execute(CALL).result
+        assert 5 == len(texts)
+        assert all("'password': …" in text and SECRET not in text for text in texts)
