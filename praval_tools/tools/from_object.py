@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from functools import partialmethod, singledispatchmethod
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -12,6 +13,10 @@ from praval_tools.names import normalize_name, suggest_names
 from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
+
+
+_METHOD_TYPES: Final = (staticmethod, classmethod, partialmethod, singledispatchmethod)
+"""What a class holds of methods, besides functions and other callables."""
 
 
 def make_tools_from_object(
@@ -35,6 +40,12 @@ def make_tools_from_object(
     tools: list[AnyTool] = []
     problems: list[str] = []
     for name in names:
+        if isinstance(methods[name], singledispatchmethod):
+            problems.append(
+                f"{name}: a singledispatchmethod has a signature for each type; write a method that takes a union of "
+                f"the types, or leave it out with exclude=[{name!r}]"
+            )
+            continue
         try:
             tool: AnyTool = Tool.from_function(
                 getattr(owner, name), name, namespace=prefix, method_name=name, strict=strict, **metadata
@@ -54,7 +65,7 @@ def _iter_public_methods(cls: type) -> Iterator[tuple[str, object]]:
     for base in reversed(cls.__mro__[:-1]):
         members |= vars(base)
     for name, value in members.items():
-        is_method = isinstance(value, staticmethod | classmethod) or (callable(value) and not isinstance(value, type))
+        is_method = isinstance(value, _METHOD_TYPES) or (callable(value) and not isinstance(value, type))
         if is_method and not name.startswith("_"):
             yield name, value
 

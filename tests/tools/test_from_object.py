@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partialmethod, singledispatchmethod
 from typing import Any
 
 import pytest
@@ -197,6 +198,46 @@ class TestRegisterObject:
         registry.register_object(Untyped, strict=False, exclude=["second"], shared=True)
 
         assert [1] == registry.agent("ann").call("untyped-first", x=[1])
+
+    def test_partial_methods(self) -> None:
+        """They are methods without the parameters that they fill in, sync and async."""
+
+        class Till:
+            def add(self, x: int, y: int = 2) -> int:
+                """Add."""
+                return x + y
+
+            async def wait(self, x: int, y: int = 2) -> int:
+                """Wait."""
+                return x * y
+
+            add_five = partialmethod(add, y=5)
+            wait_for_seven = partialmethod(wait, y=7)
+
+        registry = ToolRegistry()
+        registry.register_object(Till(), owned_by="ann")
+        ann = registry.agent("ann")
+        assert (6, 7) == (ann.call("till-add_five", x=1), ann.call("till-wait_for_seven", x=1))
+        assert ["x"] == list(registry.get_tool("till-add_five").parameters["properties"])
+        assert "Wait." == registry.get_tool("till-wait_for_seven").description
+
+    def test_methods_that_dispatch_on_a_type(self) -> None:
+        """They have no signature of their own: that is an error which says what to do."""
+
+        class Till:
+            @singledispatchmethod
+            def add(self, x: int) -> int:
+                """Add."""
+                return x
+
+            def total(self) -> int:
+                """Count."""
+                return 1
+
+        registry = ToolRegistry()
+        with pytest.raises(ToolDefinitionError, match=r"add: a singledispatchmethod .* exclude=\['add'\]"):
+            registry.register_object(Till())
+        assert ["till-total"] == [tool.name for tool in registry.register_object(Till(), exclude=["add"])]
 
     def test_all_or_nothing(self) -> None:
         """
