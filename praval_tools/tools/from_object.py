@@ -14,7 +14,6 @@ from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
 
-
 _METHOD_TYPES: Final = (staticmethod, classmethod, partialmethod, singledispatchmethod)
 """What a class holds of methods, besides functions and other callables."""
 
