@@ -278,8 +278,9 @@ class ToolCatalogue(ABC):
 
         Args:
             other: Another registry.
-            collisions: Where another tool has the name: `error`; `keep` this registry's tool; `replace` it, and
-                end its grants; `rename` the one that comes, to the name of *other* as its namespace.
+            collisions: Where another tool has the name: `error`, unless its module ran again, and it replaces itself;
+                `keep` this registry's tool; `replace` it, and end its grants; `rename` the one that comes, to the name
+                of *other* as its namespace.
 
         Returns:
             The tools that came, as they are here.

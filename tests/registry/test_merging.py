@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 
 from praval_tools import (
@@ -106,6 +109,26 @@ class TestMerge:
             here.merge(there)
 
         assert ["pay", "bank.ask"] == [one.name for one in here]
+
+    def test_a_module_that_was_reloaded(
+        self, here: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its tools are the same tools: they replace themselves in place, with their grants; those of another do not."""
+        source = 'from praval_tools import ToolRegistry\nshop = ToolRegistry(name="shop")\n'
+        source += '@shop.tool("sell", owned_by="ann")\ndef sell() -> int:\n    "Sell."\n    return 1\n'
+        for name in ("first_shop", "second_shop"):
+            (tmp_path / f"{name}.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+        first, second = importlib.import_module("first_shop"), importlib.import_module("second_shop")
+        here.merge(first.shop)
+        here.grant("sell", "eve")
+        importlib.reload(first)
+
+        assert ["sell"] == [one.name for one in here.merge(first.shop)]
+        assert first.shop.get_tool("sell") == here.get_tool("sell")
+        assert {"ann", "eve"} == list_callers(here, "sell")
+        with pytest.raises(DuplicateToolError):
+            here.merge(second.shop)
 
     def test_keep(self, here: ToolRegistry) -> None:
         """Where a name is taken, the tool that is here stays, with its grants."""
