@@ -113,7 +113,7 @@ class TestMerge:
     def test_a_module_that_was_reloaded(
         self, here: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Its tools are the same tools: they replace themselves in place, with their grants; those of another do not."""
+        """Its tools are the same tools: they replace themselves in place, with their grants."""
         source = 'from praval_tools import ToolRegistry\nshop = ToolRegistry(name="shop")\n'
         source += '@shop.tool("sell", owned_by="ann")\ndef sell() -> int:\n    "Sell."\n    return 1\n'
         for name in ("first_shop", "second_shop"):
@@ -125,7 +125,7 @@ class TestMerge:
         importlib.reload(first)
 
         assert ["sell"] == [one.name for one in here.merge(first.shop)]
-        assert first.shop.get_tool("sell") == here.get_tool("sell")
+        assert first.shop.get_tool("sell").implementation is here.get_tool("sell").implementation
         assert {"ann", "eve"} == list_callers(here, "sell")
         with pytest.raises(DuplicateToolError):
             here.merge(second.shop)
