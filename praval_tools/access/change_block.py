@@ -1,4 +1,4 @@
-"""The `with` block of a `change()`, which is undone where foreign code leaves it open."""
+"""The `with` block of `registry.change()`: what a tool or other called code leaves open is undone."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class GrantRecord(msgspec.Struct, frozen=True):
 
     @property
     def calls_left(self) -> int | None:
-        """How many calls it still admits; None: any number."""
+        """How many calls it still admits, or None where the number is not limited."""
         return None if self.grant.max_calls is None else max(0, self.grant.max_calls - self.spent_calls)
 
     def has_ended(self, now: datetime | None) -> bool:

@@ -61,10 +61,11 @@ class FastPath(msgspec.Struct, frozen=True, eq=False):
 
 class FastFunction(Protocol):
     """
-    Calls the tool: with a frame, as a step of a longer path, it returns the value or raises what the tool raised,
-    or `FastPathMiss`; with None, it is the whole call, and returns the value or raises the typed error.
+    A generated function that runs the calls of one agent to one tool, in one state.
 
-    Its parameters have no defaults: Python calls it faster so.
+    With a frame, it is one step of a call: it returns the value, or raises `FastPathMiss` or what the tool raised.
+    With None, it is the whole call: it returns the value, or raises the typed error.
+    Its parameters have no defaults, since Python calls it faster without.
     """
 
     path: FastPath

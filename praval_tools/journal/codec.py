@@ -286,7 +286,7 @@ def _make_reader(hint: Any) -> _Reader:
 
 
 def _make_writer(hint: Any) -> _Writer | None:
-    """Return a writer of values that are not None; None: they are written as they are."""
+    """Return a writer of values that are not None, or None where they are written as they are."""
     if hint in _SCALAR_WRITERS:
         return _SCALAR_WRITERS[hint]
     arguments = get_args(hint)

@@ -277,7 +277,7 @@ class ToolLoop:
         return record is None or has_matching_tags(record.tool, self._tags, self._excluded_tags)
 
     def _build_beginning(self, prompt: Prompt | None, history: History) -> JsonObject | None:
-        """Return the instructions and messages to begin with; None: those of the run."""
+        """Return the instructions and messages to begin with, or None where the run has them."""
         earlier = self._get_messages(history) if isinstance(history, LoopResult) else list(map(to_plain_data, history))
         if prompt is None and not earlier:
             return None

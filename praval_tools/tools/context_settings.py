@@ -1,4 +1,4 @@
-"""Settings of a context, such as its current run: they belong to the work that sets them, and end with it."""
+"""Context variables, such as the current run, that end with the tool or agent function that set them."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class ToolRegistry:
     # ── who may call ─────────────────────────────────────────────────────────────────────────────
 
     def assign_tool_to_agent(self, tool_name: str, agent_name: str) -> bool:
-        """Assign a tool to an agent; False: there is no such tool, or the agent is blocked from it."""
+        """Assign a tool to an agent; return False where there is no such tool, or the agent is blocked from it."""
         tool = self._catalogue.find_tool(tool_name)
         if tool is None:
             return False
@@ -129,16 +129,16 @@ class ToolRegistry:
         return self.registry.assign_tool_to_agent(tool, to_agent_name(agent_name), reason=ASSIGNED_REASON)
 
     def remove_tool_from_agent(self, tool_name: str, agent_name: str) -> bool:
-        """Remove a tool from an agent; False: it was not assigned. A shared tool stays callable, as in Praval."""
+        """Remove a tool from an agent, and tell whether it was assigned; a shared tool stays callable, as in Praval."""
         return self._catalogue.remove_from_agent(tool_name, agent_name)
 
     def unregister_tool(self, tool_name: str) -> bool:
-        """Unregister a tool; False: there was none."""
+        """Unregister a tool, and tell whether there was one."""
         tool = self._catalogue.find_tool(tool_name)
         return tool is not None and self._catalogue.unregister(tool)
 
     def unregister_owned_tool(self, tool_name: str, func: Callable[..., Any], owned_by: str) -> bool:
-        """Unregister a tool if it is *func*, owned by *owned_by*; False: it is not."""
+        """Unregister a tool if it is *func*, owned by *owned_by*, and tell whether it is."""
         tool = self._catalogue.find_tool(tool_name)
         if tool is None:
             return False

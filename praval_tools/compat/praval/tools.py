@@ -123,12 +123,12 @@ def list_tools(
 
 
 def register_tool_with_agent(tool_name: str, agent_name: str) -> bool:
-    """Assign a tool to an agent; False: there is no such tool."""
+    """Assign a tool to an agent, and tell whether there is such a tool."""
     return get_tool_registry().assign_tool_to_agent(tool_name, agent_name)
 
 
 def unregister_tool_from_agent(tool_name: str, agent_name: str) -> bool:
-    """Take a tool from an agent; False: it was not assigned."""
+    """Take a tool from an agent, and tell whether it was assigned."""
     return get_tool_registry().remove_tool_from_agent(tool_name, agent_name)
 
 
@@ -159,7 +159,7 @@ class ToolCollection:
             self.tools.append(tool_name)
 
     def remove_tool(self, tool_name: str) -> bool:
-        """Remove a tool from the group; False: it was not in it."""
+        """Remove a tool from the group, and tell whether it was in it."""
         if tool_name in self.tools:
             self.tools.remove(tool_name)
             return True

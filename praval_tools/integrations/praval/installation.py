@@ -148,7 +148,7 @@ def install(registry: ToolRegistry | None = None, *, collisions: Collisions = "e
 
 
 def uninstall() -> bool:
-    """Give Praval its own registry back, whichever is installed; False: none is."""
+    """Give Praval its own registry back, and tell whether another one was installed."""
     guard = _get_guard()
     if guard is not None:
         Installation(guard).uninstall()

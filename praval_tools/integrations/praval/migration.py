@@ -198,7 +198,7 @@ def is_made_from(tool: AnyTool, function: object) -> bool:
 
 
 def _get_json_schema(entry: Entry | None) -> JsonObject | None:
-    """Return the JSON Schema of an entry; None: it has Praval's own form, and the function says more."""
+    """Return the JSON Schema of an entry, or None where the entry has Praval's own form, and the function says more."""
     parameters = (entry or {}).get("parameters")
     return parameters if isinstance(parameters, Mapping) and parameters.get("type") == "object" else None
 

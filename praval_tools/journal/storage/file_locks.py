@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def get_file_identity(file: Path | int) -> tuple[int, int] | None:
-    """Return what identifies the file at a path, or behind a descriptor, whatever its name; None: there is no file."""
+    """Return what identifies the file at a path, or of a descriptor, whatever its name; None where there is no file."""
     try:
         status = os.stat(file)
     except FileNotFoundError:

@@ -72,7 +72,7 @@ class StateRow(msgspec.Struct, frozen=True):
 
 
 class Uses(msgspec.Struct, frozen=True):
-    """How many calls a grant has left; None: the grant is not counted any more."""
+    """How many calls a grant has left, or None where its calls are not counted any more."""
 
     grant_id: str
     left: int | None
@@ -131,7 +131,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def find_error(answers: Sequence[Answer]) -> JournalError | None:
-    """Return the first error among *answers*, with all of them; None: nothing failed."""
+    """Return the first error among *answers*, which holds all of them, or None where nothing failed."""
     for index, answer in enumerate(answers):
         error = answer.error
         if error is not None:

@@ -80,7 +80,7 @@ class WriteConnection:
         return connection
 
     def _write_group(self, items: Sequence[Item]) -> list[Answer] | None:
-        """Write a group of plain records in one statement; None: nothing was written, another strategy must."""
+        """Write a group of plain records in one statement; None where that is not possible, and nothing was written."""
         connection = self._connection
         if connection is None or not self._is_only_writer:
             return None

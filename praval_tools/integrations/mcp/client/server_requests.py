@@ -1,4 +1,4 @@
-"""Limits the requests of an MCP server that wait for an answer: one that takes no answers must not fill the memory."""
+"""Ends the connection to an MCP server that sends too many requests and takes no answers."""
 
 from __future__ import annotations
 

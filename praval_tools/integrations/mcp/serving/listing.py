@@ -86,7 +86,7 @@ class ListingCache:
         return listing
 
     def find_output(self, toolset: Toolset, name: str) -> ToolOutput | None:
-        """Return what a tool promises of its results; None: nothing, or there is no such tool."""
+        """Return what a tool promises of its results, or None where it promises nothing or does not exist."""
         tool = _find_tool(toolset, name)
         if tool is None or get_executor(toolset).runtime.get_max_result_size(tool) is not None:
             return None  # a shortened result need not fit
