@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,15 +20,16 @@ class TokenFile:
     """
     The tokens in a JSON file that only its user can read; see `TokenStorage`.
 
-    Every change replaces the file, so a reader sees the old tokens or the new ones, and reads it only when it changed.
+    Every change replaces the file, so a reader sees the old tokens or the new ones. One that others may read or write
+    is refused: whoever writes it could speak for any agent.
 
     Args:
-        path: The file; created with the first token, in a folder that exists.
+        path: The file, or a link to it; created with the first token, in a folder that exists.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path.absolute()
-        self._read_version: tuple[int, int, int] | None = None
+        self._path = path.resolve()
+        self._content = b""
         self._tokens: dict[str, TokenRow] = {}
 
     def find_token(self, token_id: str) -> TokenRow | None:
@@ -53,7 +55,8 @@ class TokenFile:
             with hold_lock(self._path.with_name(f"{self._path.name}.lock")):
                 before = self._read()
                 text = json.dumps(msgspec.to_builtins(list(change(before).values())), indent=1)
-                draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.draft")
+                draft = self._path.with_name(f"{self._path.name}.draft")
+                draft.unlink(missing_ok=True)  # that of a process that was killed
                 write_atomically(self._path, text, draft, mode=0o600)
         except OSError as error:
             raise self._make_error(f"it cannot be written ({error})", "Make its folder writable.") from error
@@ -61,12 +64,12 @@ class TokenFile:
 
     def _read(self) -> dict[str, TokenRow]:
         try:
-            with open(self._path, "rb") as file:
-                status = os.fstat(file.fileno())
-                version = (status.st_ino, status.st_mtime_ns, status.st_size)
-                if version != self._read_version:
-                    rows = msgspec.json.decode(file.read(), type=list[TokenRow])
-                    self._tokens, self._read_version = {row.id: row for row in rows}, version
+            with open(self._path, "rb", opener=_open_unless_waiting) as file:
+                self._check(os.fstat(file.fileno()))
+                content = file.read()
+            if content != self._content:
+                rows = msgspec.json.decode(content, type=list[TokenRow])
+                self._tokens, self._content = {row.id: row for row in rows}, content
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -76,5 +79,20 @@ class TokenFile:
             raise self._make_error(f"it holds no tokens ({error})", fix) from error
         return self._tokens
 
+    def _check(self, status: os.stat_result) -> None:
+        """Refuse a file that somebody else may have written."""
+        if not stat.S_ISREG(status.st_mode):
+            raise self._make_error("it is not a regular file", "Name another file.")
+        if status.st_uid not in (0, user := os.geteuid()) and user:
+            raise self._make_error(f"it belongs to user {status.st_uid}", "Delete it and add tokens anew, or chown it.")
+        if status.st_mode & 0o077:
+            problem = f"others may read or write it (mode {stat.S_IMODE(status.st_mode):04o})"
+            raise self._make_error(problem, f"If you know all its tokens, chmod 600 {self._path}; else delete it.")
+
     def _make_error(self, problem: str, fix: str) -> JournalFileError:
         return JournalFileError(str(self._path), problem, fix)
+
+
+def _open_unless_waiting(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end, which a named pipe may not have."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

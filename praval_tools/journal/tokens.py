@@ -80,7 +80,10 @@ class Tokens:
             ToolUsageError: It would have expired already, or the time has no time zone.
         """
         name, now = check_agent_name(getattr(agent, "name", agent)), self._clock.now()
-        end = now + expires if isinstance(expires, timedelta) else expires
+        try:
+            end = now + expires if isinstance(expires, timedelta) else expires
+        except OverflowError:
+            end = None  # no calendar goes that far
         if end is not None and (end.tzinfo is None or end <= now):
             problem = "has no time zone" if end.tzinfo is None else "is over"
             raise ToolUsageError(f"A token cannot expire at {end}: that time {problem}.", "token-expiry")

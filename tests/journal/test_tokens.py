@@ -134,20 +134,71 @@ class TestStorage:
         assert (None, "clerk") == (tokens.find(token), getattr(tokens.find(done.stdout.strip()), "agent", None))
 
     def test_in_a_file_is_for_its_user_alone(self, tmp_path: Path) -> None:
-        """The file can be read by nobody else, also where it could before."""
+        """The file can be read by nobody else."""
         path = tmp_path / "tokens"
-        path.write_text("[]")
-        path.chmod(0o644)
-
         open_tokens(None, file=path).add("analyst")
 
         assert 0o600 == stat.S_IMODE(os.stat(path).st_mode)
         assert 1 == len(json.loads(path.read_text()))
 
+    @pytest.mark.parametrize("mode", [0o644, 0o666, 0o620])
+    def test_in_a_file_that_others_may_have_written_count_for_nothing(self, mode: int, tmp_path: Path) -> None:
+        """
+        A file with wider permissions is refused, for finding and for adding, with the fix.
+
+        Such a file comes with somebody's folder, or can be changed by others, and its tokens stood for any agent.
+        """
+        tokens = open_tokens(None, file=tmp_path / "tokens")
+        token = tokens.add("analyst")
+        (tmp_path / "tokens").chmod(mode)
+
+        for use in (lambda: tokens.find(token), lambda: tokens.add("clerk"), tokens.list):
+            with pytest.raises(JournalError, match=f"mode {mode:04o}.*chmod 600"):
+                use()
+
+    def test_in_a_linked_file_end_everywhere(self, tmp_path: Path) -> None:
+        """What is revoked by a link to the file is revoked for those who use the file, and the link stays."""
+        path, link = tmp_path / "tokens", tmp_path / "link"
+        tokens = open_tokens(None, file=path)
+        token = tokens.add("analyst")
+        link.symlink_to(path)
+
+        open_tokens(None, file=link).revoke(tokens.list()[0].id)
+
+        assert tokens.find(token) is None
+        assert link.is_symlink()
+
+    def test_in_a_named_pipe_are_refused(self, tmp_path: Path) -> None:
+        """A file that gives no end is refused at once."""
+        os.mkfifo(tmp_path / "tokens", 0o600)
+
+        with pytest.raises(JournalError, match="not a regular file"):
+            open_tokens(None, file=tmp_path / "tokens").find("pvt_a_b")
+
+    def test_of_changes_in_one_moment_are_the_last(self, tmp_path: Path) -> None:
+        """A file that was changed without another time, size or name of its own is read anew."""
+        path = tmp_path / "tokens"
+        tokens = open_tokens(None, file=path)
+        token, status = tokens.add("analyst"), os.stat(path)
+        assert tokens.find(token) is not None
+
+        path.write_text(path.read_text().replace(tokens.list()[0].id, "0" * 12))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+        assert tokens.find(token) is None
+
+    def test_are_added_after_a_process_was_killed(self, tmp_path: Path) -> None:
+        """Half a file that a killed process left stops nobody, and does not stay."""
+        (tmp_path / "tokens.draft").write_text("[{")
+
+        assert open_tokens(None, file=tmp_path / "tokens").add("analyst")
+        assert ["tokens", "tokens.lock"] == sorted(file.name for file in tmp_path.iterdir())
+
     def test_in_a_broken_file_is_refused(self, tmp_path: Path) -> None:
         """A file that holds something else is named, and left as it is."""
         path = tmp_path / "tokens"
         path.write_text("tokens!")
+        path.chmod(0o600)
 
         for use in (
             lambda: open_tokens(None, file=path).find("pvt_a_b"),
