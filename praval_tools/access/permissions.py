@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import msgspec
 from attrs import field, frozen
 from attrs.converters import optional
 
 from praval_tools.lazy_import import load
-from praval_tools.misuse import explain_misuse
+from praval_tools.misuse import ExplainedStructType, explain_misuse
 from praval_tools.names import OPERATOR, HasName, to_plain_text
 
 if TYPE_CHECKING:
@@ -79,15 +80,16 @@ def _get_terms_besides_expiry(grant: Grant) -> tuple[object, ...]:
     return grant.by, grant.reason, grant.max_calls, grant.delegable, grant.parent, grant.bounds
 
 
-@explain_misuse
-@frozen(kw_only=True)
-class Block:
+class Block(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
     """A refusal that beats every permission: *agent* may not call *tool*."""
 
     tool: str
     agent: str
     by: str = OPERATOR
-    reason: str = field(default="", converter=to_plain_text)
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "reason", to_plain_text(self.reason))
 
 
 class GrantTerms(TypedDict, total=False):

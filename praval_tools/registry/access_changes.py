@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import TypeVarTuple
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from praval_tools.access import commands, grants
 from praval_tools.access.events import AnyStateEvent, PolicyAdded, ToolDisabled
@@ -244,7 +244,7 @@ class AccessChanges:
         name = check_tool_name(get_name(tool))
         blocked_agent = check_agent_name(get_agent_name(agent))
         block = Block(tool=name, agent=blocked_agent, by=resolve_actor(by, "block an agent from", name), reason=reason)
-        self._commit_for_all(block.by, lambda state, setter: commands.plan_block(state, evolve(block, by=setter)))
+        self._commit_for_all(block.by, lambda state, setter: commands.plan_block(state, replace(block, by=setter)))
         return block
 
     def switch(self, on: bool, name: object, by: object, reason: str, target: SwitchTarget) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_args
 
+import msgspec
 from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.misuse import explain_misuse
+from praval_tools.misuse import ExplainedStructType, explain_misuse
 from praval_tools.names import shorten_repr
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_union, unwrap_hint
 
@@ -26,9 +27,7 @@ NO_DEPS: Final[Any] = type("NO_DEPS", (), {"__repr__": lambda self: "NO_DEPS", "
 """The deps of a context that has none."""
 
 
-@explain_misuse
-@frozen(kw_only=True)
-class ToolProgress:
+class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
     """
     What a tool said of its progress: *done* of *total*, in its own unit.
 
@@ -57,9 +56,7 @@ LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "cr
 LOG_LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 
 
-@explain_misuse
-@frozen(kw_only=True)
-class ToolLog:
+class ToolLog(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
     """
     What a tool wrote by `ToolContext.log`, for whoever called it.
 
