@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,13 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-@pytest.fixture
-def port(shell: Shell) -> Iterator[int]:
-    """The port of a server that runs in the bank's folder; at the end it is interrupted, and ends."""
-    with shell.start("mcp", "serve", "--http", "--port", "0") as process:
+@contextmanager
+def serve_bank(shell: Shell, *options: str, address: str = "127.0.0.1") -> Iterator[int]:
+    """Serve the bank from its folder; gives the port. At the end the server is interrupted, and ends."""
+    with shell.start("mcp", "serve", "--http", "--port", "0", *options) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)/mcp", line):
+            if found := re.search(rf"http://{re.escape(address)}:(\d+)/mcp", line):
                 break
         assert found is not None
         yield int(found[1])
@@ -77,7 +78,23 @@ def port(shell: Shell) -> Iterator[int]:
         assert 130 == process.wait(30)
 
 
+@pytest.fixture
+def port(shell: Shell) -> Iterator[int]:
+    """The port of a server that runs in the bank's folder."""
+    with serve_bank(shell) as port:
+        yield port
+
+
 class TestHttpProcess:
+    def test_listens_elsewhere_with_tokens_and_a_name(self, shell: Shell) -> None:
+        """At another address a client with a token reaches it by the name that is allowed, and by no other."""
+        options = ["--host", "0.0.0.0", "--allow-host", "tools.example.com"]
+        with serve_bank(shell, *options, address="0.0.0.0") as port:
+            raw = RawClient(port, shell.run("tokens", "add", "analyst").strip())
+
+            assert raw.initialize(Host="tools.example.com")
+            assert 421 == raw.post(request("tools/list"), Host="evil.example.com").status_code
+
     def test_follows_what_other_processes_change(self, shell: Shell, port: int) -> None:
         """Tokens, grants and revocations made by other commands count for clients that are connected."""
 
