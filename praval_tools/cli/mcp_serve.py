@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import gc
 import os
 import socket
 import sys
@@ -46,6 +48,7 @@ def serve_command(
 
     By stdin and stdout for the one agent of --agent; with --http for the agents of `praval-tools tokens`.
     """
+    atexit.register(gc.freeze)  # else the interpreter's last collection, of all classes of the SDK, takes a second
     if not is_http:
         if agent is None:
             raise UsageError("Whose tools? Name the agent: --agent AGENT; or serve all agents with tokens: --http.")
