@@ -33,6 +33,7 @@ _PENDING_OUTCOMES: Final = frozenset({Outcome.APPROVAL_REQUIRED})
 FINAL_OUTCOMES: Final = frozenset(Outcome) - IN_DOUBT_OUTCOMES - _PENDING_OUTCOMES
 
 _CALL, _RESULT, _REFUSED = "agent_tool_call", "agent_tool_result", "call_refused"
+_APPROVAL_TYPES: Final = frozenset((EventType.APPROVAL_ASKED, EventType.APPROVAL_ANSWERED))
 UNFINISHED_STATUSES: Final = ("doubt", "rerun")
 """The statuses of a call that an earlier process began, and of which no result is known."""
 NO_PRINCIPAL: Final = "none"
@@ -315,6 +316,8 @@ class Recording:
             return
         entry = self.entries.get(call_id)
         if entry is None:
+            if record.type in _APPROVAL_TYPES:  # the process ended while a person was asked: the call is as if new
+                return
             entry = self.entries[call_id] = ReplayEntry(call_id, record.agent, record.tool or "", len(self.entries) + 1)
         entry.apply_record(record)
 
