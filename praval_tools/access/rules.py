@@ -190,7 +190,7 @@ def _get_path_sort_key(path: AccessPath) -> tuple[bool, tuple[tuple[bool, bool, 
     return path.is_metered, path.rank
 
 
-def _refuse(
+def _make_refusal(
     outcome: AccessOutcome, rule: str, agent: str, tool: str, reason: str, remedy: str, source: object = None
 ) -> Decision:
     return Decision(False, outcome, rule, agent, tool, reason, remedy, source)
@@ -203,25 +203,25 @@ def _find_refusal(
     agent = principal.agent
     if record is None:
         reason, remedy = f"There is no tool {tool!r}.", "Register it, or check the spelling."
-        return _refuse("unknown", "unknown", agent, tool, reason, remedy)
+        return _make_refusal("unknown", "unknown", agent, tool, reason, remedy)
     implementation = record.tool.implementation
     if implementation.signature.unresolved and not implementation.is_compilable:
         reason = f"A type hint of {tool!r} is unresolved."
         remedy = "Import or define what it names; praval-tools check says what that is."
-        return _refuse("disabled", "definition", agent, tool, reason, remedy)
+        return _make_refusal("disabled", "definition", agent, tool, reason, remedy)
     if (off := records.find_disabled_record(record.tool)) is not None:
         reason = f"The {off.kind} {off.name!r} is disabled by {off.by!r}{_format_reason(off.reason)}."
         remedy = f"The operator may enable the {off.kind} {off.name!r}."
-        return _refuse("disabled", "disabled", agent, tool, reason, remedy, off)
+        return _make_refusal("disabled", "disabled", agent, tool, reason, remedy, off)
     for member in (agent, *principal.chain):
         if blocks := records.get_access(member, tool).blocks:
             block = blocks[0]
             reason = f"{block.by!r} blocked {member!r} from {tool!r}{_format_reason(block.reason)}."
             remedy = f"{_name_or_operator(block.by)} may lift the block."
-            return _refuse("forbidden", "blocked", agent, tool, reason, remedy, block)
+            return _make_refusal("forbidden", "blocked", agent, tool, reason, remedy, block)
         if records.get_profile(member).retired:
             reason, remedy = f"Agent {member!r} is retired.", f"Declare {member!r} again."
-            return _refuse("forbidden", "retired", agent, tool, reason, remedy, member)
+            return _make_refusal("forbidden", "retired", agent, tool, reason, remedy, member)
     return None
 
 
@@ -371,14 +371,14 @@ def _explain_missing_path(records: AccessRecords, principal: Principal, record: 
         parent = delegation.parent.agent
         why = "its delegation leaves it out" if is_left_out else f"{parent!r}, for whom it acts, may not"
         reason = f"{agent!r} may not call {tool!r}: {why}."
-        return _refuse("forbidden", "delegation", agent, tool, reason, remedy, delegation)
+        return _make_refusal("forbidden", "delegation", agent, tool, reason, remedy, delegation)
     access = records.get_access(agent, tool)
     ended = [grant for grant in map(records.find_grant, access.grants) if grant is not None and grant.has_ended(now)]
     if ended:
         why = f"its grant is {get_end_reason(max(ended, key=lambda grant: grant.seq), now)}"
     else:
         why = "the tool was removed from it" if access.removed else "nothing gives it this tool"
-    return _refuse("forbidden", "no-way", agent, tool, f"{agent!r} may not call {tool!r}: {why}.", remedy)
+    return _make_refusal("forbidden", "no-way", agent, tool, f"{agent!r} may not call {tool!r}: {why}.", remedy)
 
 
 def choose_path(

@@ -55,7 +55,7 @@ def serve_command(
         _serve_stdio(ctx, agent, elicit_approvals=elicit_approvals)
         return
     _check_address(host, hosts, has_tokens=agent is None)
-    listener = _listen(host, port)
+    listener = _open_socket(host, port)
     registry = _open_registry(ctx)
     from praval_tools.integrations.mcp import http_app
     from praval_tools.integrations.mcp.serving.http_server import allow_many_files, make_http_server
@@ -126,7 +126,7 @@ def _check_address(host: str, hosts: tuple[str, ...], *, has_tokens: bool) -> No
         raise UsageError(f"--host {host} needs the name that clients use, against DNS rebinding: --allow-host NAME.")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -44,7 +44,7 @@ def add_command(
     ctx: click.Context, agent: str, expires: timedelta | datetime | None, token_file: str | None
 ) -> None:
     """Make a token for AGENT and print it, this once; only its digest is kept."""
-    token = _open(ctx, token_file).add(agent, expires=expires)
+    token = _open_tokens(ctx, token_file).add(agent, expires=expires)
     with report_effect(f"A token for {agent} was made, and is lost: revoke it."):
         click.echo(token)
     print_message(f"It stands for {agent}, and is not shown again.")
@@ -55,7 +55,7 @@ def add_command(
 @report_options
 def list_command(ctx: click.Context, as_json: bool, token_file: str | None) -> None:
     """List the tokens: id, agent, since when, until when."""
-    tokens = _open(ctx, token_file).list()
+    tokens = _open_tokens(ctx, token_file).list()
     if as_json:
         print_json([_to_json(token) for token in tokens])
     elif not tokens:
@@ -72,11 +72,11 @@ def list_command(ctx: click.Context, as_json: bool, token_file: str | None) -> N
 @click.pass_context
 def revoke_command(ctx: click.Context, token_id: str, token_file: str | None) -> None:
     """End the token with this ID; servers refuse it from the next message on."""
-    _open(ctx, token_file).revoke(token_id)
+    _open_tokens(ctx, token_file).revoke(token_id)
     print_message(f"Token {token_id} is revoked.")
 
 
-def _open(ctx: click.Context, token_file: str | None) -> Tokens:
+def _open_tokens(ctx: click.Context, token_file: str | None) -> Tokens:
     return open_selected_tokens(None if token_file is not None else _find_journal(ctx), token_file)
 
 

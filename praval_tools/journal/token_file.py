@@ -34,26 +34,26 @@ class TokenFile:
 
     def find_token(self, token_id: str) -> TokenRow | None:
         """Return a token, or None where there is none."""
-        return self._read().get(token_id)
+        return self._read_tokens().get(token_id)
 
     def list_tokens(self) -> list[TokenRow]:
         """Return the tokens, the oldest first."""
-        return list(self._read().values())
+        return list(self._read_tokens().values())
 
     def add_token(self, row: TokenRow) -> None:
         """Store a token."""
-        self._change(lambda tokens: {**tokens, row.id: row})
+        self._replace_tokens(lambda tokens: {**tokens, row.id: row})
 
     def delete_token(self, token_id: str) -> bool:
         """Forget a token; tell whether there was one."""
-        before = self._change(lambda tokens: {key: row for key, row in tokens.items() if key != token_id})
+        before = self._replace_tokens(lambda tokens: {key: row for key, row in tokens.items() if key != token_id})
         return token_id in before
 
-    def _change(self, change: Callable[[dict[str, TokenRow]], dict[str, TokenRow]]) -> dict[str, TokenRow]:
+    def _replace_tokens(self, change: Callable[[dict[str, TokenRow]], dict[str, TokenRow]]) -> dict[str, TokenRow]:
         """Replace the tokens by what *change* makes of them; return those from before."""
         try:
             with hold_lock(self._path.with_name(f"{self._path.name}.lock")):
-                before = self._read()
+                before = self._read_tokens()
                 text = json.dumps(msgspec.to_builtins(list(change(before).values())), indent=1)
                 draft = self._path.with_name(f"{self._path.name}.draft")
                 draft.unlink(missing_ok=True)  # that of a process that was killed
@@ -62,7 +62,7 @@ class TokenFile:
             raise self._make_error(f"it cannot be written ({error})", "Make its folder writable.") from error
         return before
 
-    def _read(self) -> dict[str, TokenRow]:
+    def _read_tokens(self) -> dict[str, TokenRow]:
         try:
             with open(self._path, "rb", opener=_open_unless_waiting) as file:
                 self._check(os.fstat(file.fileno()))

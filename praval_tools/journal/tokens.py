@@ -97,7 +97,7 @@ class Tokens:
 
     def list(self) -> list[AgentToken]:
         """Return the tokens, the oldest first, expired ones among them."""
-        return [self._describe(row) for row in self._storage.list_tokens()]
+        return [self._describe_token(row) for row in self._storage.list_tokens()]
 
     def revoke(self, token_id: str) -> None:
         """
@@ -118,10 +118,10 @@ class Tokens:
         is_right = hmac.compare_digest(_make_digest(salt, secret), digest)
         if row is None or not is_right:
             return None
-        found = self._describe(row)
+        found = self._describe_token(row)
         return None if found.has_expired else found
 
-    def _describe(self, row: TokenRow) -> AgentToken:
+    def _describe_token(self, row: TokenRow) -> AgentToken:
         has_expired = row.expires is not None and row.expires <= self._clock.now()
         return AgentToken(
             id=row.id, agent=row.agent, created=row.created, expires=row.expires, has_expired=has_expired

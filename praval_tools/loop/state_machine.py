@@ -244,7 +244,7 @@ class LoopStateMachine:
         else:
             results = yield from self._run_offered_calls(calls)
         text = f"This was not run: a conversation makes at most {limit} calls."
-        results += [self._refuse(call, Outcome.LIMITED, "call-limit", text) for call in reply.calls[room:]]
+        results += [self._refuse_call(call, Outcome.LIMITED, "call-limit", text) for call in reply.calls[room:]]
         self._results += results
         yield EmitEvent(CallsEnded(self._step, tuple(results)))
         return results
@@ -260,11 +260,11 @@ class LoopStateMachine:
                 results.append(next(offered_results))
             else:
                 text = f"Tool {call.name!r} is not offered in this conversation."
-                refusal = self._refuse(call, Outcome.FORBIDDEN, "not-offered", text)
+                refusal = self._refuse_call(call, Outcome.FORBIDDEN, "not-offered", text)
                 results.append((yield RefuseCall(call, refusal)))
         return results
 
-    def _refuse(self, call: ToolCall, outcome: Outcome, error_type: str, text: str) -> ToolResult:
+    def _refuse_call(self, call: ToolCall, outcome: Outcome, error_type: str, text: str) -> ToolResult:
         return ToolResult(call.tool_call_id, call.name, self._options.agent, outcome, error=text, error_type=error_type)
 
     def _with_call_id(self, call: ToolCall) -> ToolCall:

@@ -94,7 +94,7 @@ class ApprovalRecorder:
         except JournalError as error:
             if not self._event_writer.lenient:
                 raise
-            _warn(f"{error} Approvals of other processes are not seen.")
+            _warn_of_journal(f"{error} Approvals of other processes are not seen.")
             return None
 
     def _get_answer(self, approval: StoredApproval, request: ApprovalRequest) -> ApprovalAnswer | None:
@@ -136,7 +136,7 @@ class ApprovalRecorder:
         except JournalError as error:
             if not self._event_writer.lenient:
                 raise
-            _warn(f"{error} The answer counts all the same.")
+            _warn_of_journal(f"{error} The answer counts all the same.")
             return False
         if own_request is not None:
             self._own_answers[request.id] = answer
@@ -147,7 +147,7 @@ class ApprovalRecorder:
         return self._stored.find_given_answer(request)
 
 
-def _warn(text: str) -> None:
+def _warn_of_journal(text: str) -> None:
     warnings.warn(text, JournalWarning, stacklevel=get_user_stacklevel())
 
 

@@ -169,7 +169,7 @@ class Validator:
                 wanted = _describe_schema(known[name])
                 reason = "does not fit, or something in it"
                 problems.append(
-                    Problem(path=format_json_path([name]), reason=reason, given=_preview(value), wanted=wanted)
+                    Problem(path=format_json_path([name]), reason=reason, given=_preview_value(value), wanted=wanted)
                 )
         return tuple(problems) or (Problem(path="$", reason="does not fit as a whole"),)
 
@@ -193,7 +193,7 @@ class Validator:
         if union is not None and "propertyNames" in union:
             return self._describe_names(steps, cast("dict[str, object]", error.instance), union["propertyNames"])
         reason = describe_reason(error) if union is None else _REASONS[next(iter(union))]
-        given, wanted = _preview(error.instance), _describe_schema(part if union is None else union)
+        given, wanted = _preview_value(error.instance), _describe_schema(part if union is None else union)
         return [Problem(path=format_json_path(steps), reason=reason, given=given, wanted=wanted)]
 
     def _describe_names(self, steps: list[str | int], instance: Iterable[str], part: SchemaPart) -> list[Problem]:
@@ -201,7 +201,7 @@ class Validator:
         refused = (key for key in instance if not self._is_part_valid(part, key))
         wanted, reason = _describe_schema(part) or "another name", "has a name that is not allowed"
         return [
-            Problem(path=format_json_path([*steps, key]), reason=reason, given=_preview(key), wanted=wanted)
+            Problem(path=format_json_path([*steps, key]), reason=reason, given=_preview_value(key), wanted=wanted)
             for key in islice(refused, _MAX_PROBLEMS + 1)
         ]
 
@@ -286,7 +286,7 @@ def _describe_unknown_parameter(steps: Sequence[str | int], key: str, parent: ob
     value = parent.get(key) if isinstance(parent, dict) else None
     wanted = "" if suggestion else f"only {', '.join(map(repr, names[:10])) or 'nothing'}"
     reason = f"unknown parameter {shorten_repr(key, 64)}{suggestion}"
-    return Problem(path=format_json_path([*steps, key]), reason=reason, given=_preview(value), wanted=wanted)
+    return Problem(path=format_json_path([*steps, key]), reason=reason, given=_preview_value(value), wanted=wanted)
 
 
 def _is_larger(value: object, limit: int, *, count_text: bool) -> bool:
@@ -303,7 +303,7 @@ def _is_larger(value: object, limit: int, *, count_text: bool) -> bool:
     return count > limit
 
 
-def _preview(value: object) -> str:
+def _preview_value(value: object) -> str:
     if isinstance(value, str | list | dict) and len(value) > 200:
         value = value[:200] if isinstance(value, str | list) else f"an object of {len(value)} members"
     return preview_json(value)
@@ -364,9 +364,9 @@ def _describe_schema(part: object) -> str:
     if not isinstance(part, Mapping):
         return ""
     if "const" in part:
-        return _preview(part["const"])
+        return _preview_value(part["const"])
     if isinstance(part.get("enum"), list):
-        return "one of " + shorten_text(", ".join(map(_preview, part["enum"])), 120)
+        return "one of " + shorten_text(", ".join(map(_preview_value, part["enum"])), 120)
     branches = part.get("anyOf") or part.get("oneOf")
     if isinstance(branches, list):
         return shorten_text(" or ".join(filter(None, map(_describe_schema, branches))), 160)

@@ -38,7 +38,7 @@ def play_mcp_scene(console: Console) -> None:
     with TemporaryDirectory() as folder, closing(build_registry(Path(folder) / "journal.db")) as registry:
         operator = _Operator(registry, open_tokens(registry.journal), show)
         token = operator.tokens.add(_ANALYST)
-        with _serve(registry, operator.tokens) as url, _start_client(url, token) as client:
+        with _serve_registry(registry, operator.tokens) as url, _start_client(url, token) as client:
             show("operator", f"serves {url}; a token stands for {_ANALYST!r}")
             for line in client.stdout or ():
                 operator.follow(json.loads(line), client)
@@ -88,7 +88,7 @@ class _Operator:
 
     def follow(self, seen: JsonObject, client: subprocess.Popen[str]) -> None:
         """Show what the client saw, and answer it."""
-        self.show("client", _describe(seen))
+        self.show("client", _describe_event(seen))
         if seen["event"] == "call" and seen["is_error"]:
             self.show("operator", f"asks why: {self.registry.explain(_ANALYST, seen['tool']).reason}")
             if not self.has_granted:
@@ -102,7 +102,7 @@ class _Operator:
             client.stdin.flush()
 
 
-def _describe(seen: JsonObject) -> str:
+def _describe_event(seen: JsonObject) -> str:
     """Return what the client saw, in words."""
     match seen["event"]:
         case "list":
@@ -115,7 +115,7 @@ def _describe(seen: JsonObject) -> str:
 
 
 @contextmanager
-def _serve(registry: ToolRegistry, tokens: Tokens) -> Iterator[str]:
+def _serve_registry(registry: ToolRegistry, tokens: Tokens) -> Iterator[str]:
     """Serve in a thread, at a free port of the loopback; gives the URL."""
     server, listener = make_http_server(http_app(registry, tokens=tokens)), socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -59,7 +59,7 @@ class Attachment:
         """Return what Praval reads of the tools that may be called now, of all of them or of those *only*."""
         return [*self._tools.entries(only)]
 
-    def _begin(self) -> None:
+    def _attach_agent(self) -> None:
         """Bring in the agent's tools, and let Praval call through the registry from now on."""
         catalogue, name = get_catalogue(self.registry), self.agent.name
         reported = catalogue.reported_tools.get(self.theirs.name, ())
@@ -143,5 +143,5 @@ def attach(
         else:
             own = Agent(name, registry=registry, auto_discover_tools=auto_discover_tools)
         attachment = Attachment(praval_agent, own, collisions)
-        attachment._begin()
+        attachment._attach_agent()
         return attachment

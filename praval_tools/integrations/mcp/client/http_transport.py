@@ -73,9 +73,9 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except _NOT_SENT as error:
-            return self._build_error(request_id, "not-sent", _describe(error))
+            return self._build_error(request_id, "not-sent", _describe_error(error))
         except httpx2.TransportError as error:
-            return self._build_error(request_id, "lost", _describe(error))
+            return self._build_error(request_id, "lost", _describe_error(error))
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             return self._build_error(request_id, "lost", "it answered with compressed content, which was not asked for")
@@ -157,7 +157,7 @@ class _CheckedStream(httpx2.AsyncByteStream):
                 if size > self._max_bytes:
                     raise httpx2.StreamError("the answer is too long")
         except httpx2.TransportError as error:
-            raise httpx2.StreamError(f"the answer was cut: {_describe(error)}") from None
+            raise httpx2.StreamError(f"the answer was cut: {_describe_error(error)}") from None
         if rest := self._clean(b"".join((held, *chunks))):
             yield rest
 
@@ -198,5 +198,5 @@ def _find_unreadable(status: int, content_type: str) -> str:
     return ""
 
 
-def _describe(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

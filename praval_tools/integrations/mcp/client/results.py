@@ -67,17 +67,17 @@ def _read_block(block: ContentBlock) -> Content:
         return Content.of_text(block.text)
     if isinstance(block, ImageContent | AudioContent):
         make = Content.image if isinstance(block, ImageContent) else Content.audio
-        return make(_decode(block.data), block.mime_type or _UNKNOWN_TYPE)
+        return make(_decode_base64(block.data), block.mime_type or _UNKNOWN_TYPE)
     if isinstance(block, EmbeddedResource):
         resource = block.resource
         uri, mime_type = str(resource.uri) or "about:blank", resource.mime_type or ""
         if isinstance(resource, TextResourceContents):
             return Content.resource(uri, text=resource.text, mime_type=mime_type)
-        return Content.resource(uri, data=_decode(resource.blob), mime_type=mime_type)
+        return Content.resource(uri, data=_decode_base64(resource.blob), mime_type=mime_type)
     return Content.link(str(block.uri) or "about:blank", block.name or "resource", mime_type=block.mime_type or "")
 
 
-def _decode(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

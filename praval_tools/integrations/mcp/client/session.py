@@ -214,7 +214,7 @@ async def open_session(
             logging_callback=handle_log, log_level=_LOG_LEVEL,
         )  # fmt: skip
         async with session as client:
-            await _negotiate(client)
+            await _negotiate_version(client)
             dispatcher.version = client.protocol_version or dispatcher.version
             yield McpSession(settings, client, dispatcher, delivery, log_reporters)
 
@@ -227,7 +227,7 @@ def _find_log_reporter(reporters: Mapping[RequestId, LogReporter]) -> LogReporte
     return next(iter(reporters.values())) if len(reporters) == 1 else None
 
 
-async def _negotiate(client: ClientSession) -> None:
+async def _negotiate_version(client: ClientSession) -> None:
     """Agree on the latest version, or by the handshake of earlier ones where the server does not know that one."""
     try:
         await client.discover()

@@ -109,7 +109,7 @@ class McpSource:
         Raises:
             McpServerError: It cannot be reached, or does not speak the protocol.
         """
-        self._wait(lambda connection: connection.get_session())
+        self._wait_for(lambda connection: connection.get_session())
 
     def declare(self, tools: Iterable[Mapping[str, object]]) -> None:
         """Take definitions in that the operator gives, in place of those of the server until that is connected."""
@@ -123,7 +123,7 @@ class McpSource:
             McpServerError: It cannot be reached, or does not list them.
         """
         require_operator(resolve_actor(None, "refresh a source of tools"), "refresh a source of tools")
-        self._wait(lambda connection: connection.refresh())
+        self._wait_for(lambda connection: connection.refresh())
 
     def accept(self, tool: str) -> None:
         """
@@ -157,7 +157,7 @@ class McpSource:
             del self._runtime.sources[self.name]
             self._changes.remove_all()
 
-    def _wait(self, begin: Callable[[ServerConnection], Coroutine[object, object, object]]) -> None:
+    def _wait_for(self, begin: Callable[[ServerConnection], Coroutine[object, object, object]]) -> None:
         self._refuse_on_loop()
         future = self._submit(begin)
         try:
@@ -198,7 +198,7 @@ class McpSource:
 
         async def call_mcp_tool(praval_tools_context: ToolContext = _NO_CONTEXT, **arguments: object) -> object:
             context = praval_tools_context
-            future = self._submit(lambda connection: self._call(connection, definition, context, arguments))
+            future = self._submit(lambda connection: self._call_remote(connection, definition, context, arguments))
             return await asyncio.wrap_future(future)
 
         hints, extra = definition.hints, {"server": self.name, "tool": definition.remote_name}
@@ -216,7 +216,7 @@ class McpSource:
         tool.implementation.supplied_result_schema = definition.result_schema
         return tool
 
-    async def _call(
+    async def _call_remote(
         self, connection: ServerConnection, definition: McpToolDefinition, context: ToolContext,
         arguments: Mapping[str, object],
     ) -> object:  # fmt: skip

@@ -62,7 +62,7 @@ class ToolChanges:
             try:
                 with self.registry.change():
                     for name in [name for name in self.definitions if name not in listing.definitions]:
-                        self._remove(name)
+                        self._remove_tool(name)
                     for name, tool in tools.items():
                         self._apply_definition(changed[name], tool, problems)
             except BaseException:
@@ -95,7 +95,7 @@ class ToolChanges:
         if pin is not None and old is not None and old is not self.held_back.get(name):
             self._enable_held_tool(name)  # what is registered is what it is pinned to, with its title and hints
             return
-        if not self._register(definition, tool, problems):
+        if not self._register_tool(definition, tool, problems):
             if old is not None:  # what is registered is not what the server would do
                 self._disable_pinned_tool(definition, tool, problems)
             return
@@ -106,7 +106,7 @@ class ToolChanges:
         if self.pins_all:
             self.pins.setdefault(name, tool.fingerprint)
 
-    def _register(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> bool:
+    def _register_tool(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> bool:
         name = definition.name
         try:
             self.registry.register_tool(tool, replace=name in self.definitions)
@@ -121,7 +121,7 @@ class ToolChanges:
     ) -> None:
         """Disable a pinned tool; the registry keeps the definition that it had, if it had one."""
         name = definition.name
-        if name not in self.definitions and not self._register(definition, tool, problems):
+        if name not in self.definitions and not self._register_tool(definition, tool, problems):
             return
         self.held_back[name] = definition
         if ("tool", name) not in self.registry.state.disabled:
@@ -134,7 +134,7 @@ class ToolChanges:
         if off is not None and off.reason == DEFINITION_CHANGED:
             self.registry.enable(tool=name)
 
-    def _remove(self, name: str) -> None:
+    def _remove_tool(self, name: str) -> None:
         self._enable_held_tool(name)
         self.registry.unregister_tool(name, reason=f"MCP server {self.source_name!r} does not list it any more")
         del self.definitions[name]
@@ -159,7 +159,7 @@ class ToolChanges:
         with self._lock, self.registry.as_operator(), self.registry.change():
             self.is_closed = True
             for name in list(self.definitions):
-                self._remove(name)
+                self._remove_tool(name)
 
     def list_problems(self) -> list[RegistryProblem]:
         """Return what is wrong with the tools: left out, changed, held back."""

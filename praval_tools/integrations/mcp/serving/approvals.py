@@ -80,7 +80,7 @@ def may_elicit(context: RequestContext) -> bool:
 def build_input_request(request: ApprovalRequest) -> types.InputRequiredResult:
     """Return the answer to a call by which a client without a way back is asked to ask its user, and call again."""
     elicitation = types.ElicitRequest(
-        params=types.ElicitRequestFormParams(message=_describe(request), requested_schema=_SCHEMA)
+        params=types.ElicitRequestFormParams(message=_describe_request(request), requested_schema=_SCHEMA)
     )
     return types.InputRequiredResult(input_requests={_APPROVAL_KEY: elicitation}, request_state=request.id)
 
@@ -90,7 +90,8 @@ async def elicit_answer(
 ) -> ApprovalAnswer | None:
     """Have the client ask its user; None where the user has not decided, or could not be asked."""
     try:
-        answer = await context.session.elicit_form(_describe(request), _SCHEMA, related_request_id=context.request_id)
+        text = _describe_request(request)
+        answer = await context.session.elicit_form(text, _SCHEMA, related_request_id=context.request_id)
     except MCPError:
         return None
     return _read_answer(answer, principal)
@@ -106,7 +107,7 @@ def _read_answer(answer: object, principal: Principal) -> ApprovalAnswer | None:
     return Deny("the client's user declined", by)
 
 
-def _describe(request: ApprovalRequest) -> str:
+def _describe_request(request: ApprovalRequest) -> str:
     """Return what a person is asked, with the very arguments that the tool would get."""
     reason = f"\nReason: {request.reason}" if request.reason else ""
     arguments = json.dumps(request.arguments, indent=2, ensure_ascii=False)

@@ -107,10 +107,10 @@ class ToolListNotifier:
             if text is not agent.text:
                 agent.text = text
                 for notify in list(agent.notifiers.values()):
-                    tasks.start_soon(_send, notify)
+                    tasks.start_soon(_send_notification, notify)
 
 
-async def _send(notify: Notify) -> None:
+async def _send_notification(notify: Notify) -> None:
     try:
         with anyio.move_on_after(_SEND_SECONDS):
             await notify()
