@@ -29,7 +29,7 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path.resolve()
-        self._content = b""
+        self._content: bytes | None = None
         self._tokens: dict[str, TokenRow] = {}
 
     def find_token(self, token_id: str) -> TokenRow | None:

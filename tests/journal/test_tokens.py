@@ -194,10 +194,11 @@ class TestStorage:
         assert open_tokens(None, file=tmp_path / "tokens").add("analyst")
         assert ["tokens", "tokens.lock"] == sorted(file.name for file in tmp_path.iterdir())
 
-    def test_in_a_broken_file_is_refused(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("content", ["tokens!", "", "{}", "null", "[" * 100_000, '[{"id": "a", "agent": "b"}]'])
+    def test_in_a_broken_file_is_refused(self, content: str, tmp_path: Path) -> None:
         """A file that holds something else is named, and left as it is."""
         path = tmp_path / "tokens"
-        path.write_text("tokens!")
+        path.write_text(content)
         path.chmod(0o600)
 
         for use in (
@@ -206,7 +207,7 @@ class TestStorage:
         ):
             with pytest.raises(JournalError, match="it holds no tokens"):
                 use()
-        assert "tokens!" == path.read_text()
+        assert content == path.read_text()
 
     def test_of_a_journal_in_memory_is_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A journal that ends with the process keeps no tokens: they are in a file of the working directory."""
