@@ -44,7 +44,7 @@ class _OutcomeField(msgspec.Struct):
 
 
 @click.command("audit")
-@click.option("--agent", metavar="AGENT", help="Only calls of this agent, and changes about it.")
+@click.option("--agent", metavar="AGENT", help="Only calls that this agent makes itself, and changes about it.")
 @click.option("--tool", metavar="TOOL", help="Only this tool.")
 @click.option(
     "--since", metavar="WHEN", type=PastTimeParam(), help="From then on: 90s, 15m, 2h, 7d ago, or an ISO time (UTC)."

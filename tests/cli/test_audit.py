@@ -56,7 +56,7 @@ class TestAudit:
 
     def test_calls_for_others(self, run: Run, app: App) -> None:
         """
-        Who called is named with those for whom: a call, a refusal and a request for an approval.
+        Who called is named with those for whom, and selected by its own name: a call, a refusal, a request for an approval.
         """
         with ToolRegistry(journal="work.db") as registry:
             helper = registry.agent("boss").delegate("helper", mode="inherit")
@@ -76,6 +76,12 @@ class TestAudit:
 
         assert [["helper", "for", "boss", "look"]] * 4 == [words[:4] for words in called]
         assert ["call", "approval", "approval_required", "forbidden"] == [words[4] for words in called]
+        own = run("audit", "--agent", "boss", "--type", "agent_tool_call", *JOURNAL)[1]
+        chains = [
+            json.loads(line).get("chain")
+            for line in run("audit", "--agent", "helper", "--json", *JOURNAL)[1].splitlines()
+        ]
+        assert ("", True) == (own, ["boss"] in chains)
 
     def test_json_lines(self, run: Run, app: App) -> None:
         """
