@@ -56,7 +56,7 @@ class TestAudit:
 
     def test_calls_for_others(self, run: Run, app: App) -> None:
         """
-        Who called is named with those for whom, and selected by its own name: a call, a refusal, a request for an approval.
+        Who called is named with those for whom, and selected by its own name: in calls, refusals and requests.
         """
         with ToolRegistry(journal="work.db") as registry:
             helper = registry.agent("boss").delegate("helper", mode="inherit")
