@@ -36,7 +36,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.misuse import MISSING
 from praval_tools.names import has_type
 from praval_tools.schema.encode import encode, to_json_bytes
-from praval_tools.schema.json_input import try_parse_simple
+from praval_tools.schema.json_input import copy_containers, try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -246,9 +246,12 @@ class Executor:
         path, monotonic, runtime = function.path, self._monotonic, self.runtime
         scope, decision, max_size = path.scope, path.decision, path.max_result_size
         tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
+        has_hooks = has_after_hooks or bool(runtime.hooks.before)
 
         def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
+            if has_hooks:
+                call, arguments = _keep_arguments(call, arguments)
             frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = function(arguments, frame)
@@ -292,9 +295,12 @@ class Executor:
         path, monotonic, runtime = function.path, self._monotonic, self.runtime
         scope, decision, max_size = path.scope, path.decision, path.max_result_size
         tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
+        has_hooks = has_after_hooks or bool(runtime.hooks.before)
 
         async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
+            if has_hooks:
+                call, arguments = _keep_arguments(call, arguments)
             frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = await function(arguments, frame)
@@ -390,6 +396,12 @@ def _resolve_call(
     if caller is principal:
         return call, principal, known_result
     return replace(call, agent=caller.agent, on_behalf_of=caller.chain), caller, known_result
+
+
+def _keep_arguments(call: ToolCall, arguments: Arguments) -> tuple[ToolCall, Arguments]:
+    """Return a call and its arguments as they are now, since hooks are shown later what ran."""
+    kept: Arguments = copy_containers(arguments)
+    return (replace(call, arguments=kept) if call.arguments is arguments else call), kept
 
 
 def _encode_to_bytes(value: object) -> bytes:

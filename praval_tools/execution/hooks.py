@@ -160,8 +160,8 @@ def _copy_value(value: Any) -> object:
     kind = type(value)
     if kind in SCALAR_TYPES:
         return value
-    if kind is dict and SCALAR_TYPES.issuperset(map(type, value.values())):  # as arguments mostly are, and far faster
-        return value.copy()
+    if kind is dict and SCALAR_TYPES.issuperset(map(type, (copied := value.copy()).values())):  # as mostly
+        return copied
     with run_as(_COPIER):
         return _copy_part(value, {}, MAX_DEPTH)
 
@@ -171,8 +171,8 @@ def _copy_part(value: Any, copies: dict[int, Any], depth: int) -> Any:
     kind = type(value)
     if kind in SCALAR_TYPES:
         return value
-    if kind is dict and SCALAR_TYPES.issuperset(map(type, value.values())):  # as arguments mostly are, and far faster
-        return copies.setdefault(id(value), value.copy())
+    if kind is dict and SCALAR_TYPES.issuperset(map(type, (copied := value.copy()).values())):  # as mostly
+        return copies.setdefault(id(value), copied)
     if kind not in (dict, list, tuple) or not depth:
         try:
             return copy.deepcopy(value, copies)
@@ -184,7 +184,7 @@ def _copy_part(value: Any, copies: dict[int, Any], depth: int) -> Any:
         return copies.setdefault(id(value), tuple(_copy_part(item, copies, depth - 1) for item in value))
     copied = copies[id(value)] = kind()
     if kind is dict:
-        copied.update((name, _copy_part(item, copies, depth - 1)) for name, item in value.items())
+        copied.update((name, _copy_part(item, copies, depth - 1)) for name, item in value.copy().items())
     else:
-        copied.extend(_copy_part(item, copies, depth - 1) for item in value)
+        copied.extend(_copy_part(item, copies, depth - 1) for item in value.copy())
     return copied

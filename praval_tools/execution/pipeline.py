@@ -35,7 +35,7 @@ from praval_tools.execution.results import build_not_run_result, build_refused_r
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR, has_type, shorten_repr
 from praval_tools.schema.coercion import Repair
-from praval_tools.schema.json_input import copy_json
+from praval_tools.schema.json_input import copy_containers, copy_json
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.context import choose_deps
@@ -70,6 +70,8 @@ def make_pipeline(
         progress: The steps that the fast path took before it gave the call up.
         is_async: Whether the driver is async.
     """
+    if type(call.arguments) is dict:  # what is judged, run and recorded is what the caller gave at one moment
+        call = replace(call, arguments=copy_containers(call.arguments))
     if progress is None:
         progress = CallProgress(call, principal)
     runtime.access_store.prepare_lookup()

@@ -144,7 +144,7 @@ def _emit_extra(
     yield "        if key not in KNOWN:"
     yield "            if key in TAKEN: return MISS"
     yield "            extra[ok_name(key)] = ok_extra(value)"
-    yield "except (Mismatch, TypeError): return MISS"
+    yield "except (Mismatch, TypeError, RuntimeError): return MISS"  # another thread may change the arguments
 
 
 def list_reserved_names(signature: Signature) -> frozenset[str]:
@@ -181,7 +181,7 @@ def _emit_check(local: str, hint: Hint, namespace: dict[str, Any], get_decoder: 
     else:
         namespace[f"s{local}"] = get_decoder(hint)
         yield f"try: {local} = s{local}({local})"
-        yield "except Mismatch: return MISS"
+        yield "except (Mismatch, RuntimeError): return MISS"
 
 
 def _strip_neutral_wrappers(hint: Hint) -> Any:

@@ -191,13 +191,50 @@ def normalize_json(value: Any, max_depth: int = MAX_DEPTH) -> Any:
 
 def copy_json(value: Any) -> Any:
     """Return a copy of a JSON value that shares nothing with it: plain dicts and lists throughout."""
-    if type(value) is dict and SCALAR_TYPES.issuperset(map(type, value.values())):  # as most are, and far faster
-        return value.copy()
+    if type(value) is dict:
+        copied = value.copy()  # of one moment: another thread may change it
+        if not SCALAR_TYPES.issuperset(map(type, copied.values())):  # as most are, and far faster
+            for key, item in copied.items():
+                if type(item) not in SCALAR_TYPES:
+                    copied[key] = copy_json(item)
+        return copied
     if isinstance(value, dict):
         return {key: item if type(item) in SCALAR_TYPES else copy_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [item if type(item) in SCALAR_TYPES else copy_json(item) for item in value]
+        items = value.copy() if type(value) is list else value
+        return [item if type(item) in SCALAR_TYPES else copy_json(item) for item in items]
     return value
+
+
+def copy_containers(value: Any) -> Any:
+    """
+    Return *value* with copies of the dicts, lists and tuples in it, each of one moment: another thread may change it.
+
+    Values of other classes, which may run code of their own, stay as they are; so does what is nested too deeply.
+    """
+    try:
+        return _copy_containers(value, {})
+    except RecursionError:
+        return value
+
+
+def _copy_containers(value: Any, copies: dict[int, tuple[Any, Any]]) -> Any:
+    """Return the copy of *value*; *copies* keeps what was copied, too, so that its id stays its own."""
+    kind = type(value)
+    if kind not in (dict, list, tuple):
+        return value
+    if (known := copies.get(id(value))) is not None:
+        return known[1]
+    if kind is tuple:
+        copied = tuple(_copy_containers(item, copies) for item in value)
+        copies[id(value)] = value, copied
+        return copied
+    copied = value.copy()
+    copies[id(value)] = value, copied
+    for step, item in copied.items() if kind is dict else enumerate(copied):
+        if type(item) not in SCALAR_TYPES:
+            copied[step] = _copy_containers(item, copies)
+    return copied
 
 
 def preview_json(value: object) -> str:
