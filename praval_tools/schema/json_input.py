@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -18,6 +18,8 @@ from praval_tools.schema.json_values import (
     find_scalar_problem,
     iter_json_problems,
 )
+
+T = TypeVar("T")
 
 MAX_BYTES: Final = 1 << 20
 _MAX_PREVIEW: Final = 400
@@ -206,34 +208,38 @@ def copy_json(value: Any) -> Any:
     return value
 
 
-def copy_containers(value: Any) -> Any:
+def copy_containers(value: T) -> T:
     """
     Return *value* with copies of the dicts, lists and tuples in it, each of one moment: another thread may change it.
 
     Values of other classes, which may run code of their own, stay as they are; so does what is nested too deeply.
     """
     try:
-        return _copy_containers(value, {})
+        return cast("T", _copy_containers(value, {}))
     except RecursionError:
         return value
 
 
-def _copy_containers(value: Any, copies: dict[int, tuple[Any, Any]]) -> Any:
+def _copy_containers(value: object, copies: dict[int, tuple[object, object]]) -> object:
     """Return the copy of *value*; *copies* keeps what was copied, too, so that its id stays its own."""
-    kind = type(value)
-    if kind not in (dict, list, tuple):
-        return value
     if (known := copies.get(id(value))) is not None:
         return known[1]
-    if kind is tuple:
+    copied: object = value
+    if type(value) is tuple:
         copied = tuple(_copy_containers(item, copies) for item in value)
         copies[id(value)] = value, copied
-        return copied
-    copied = value.copy()
-    copies[id(value)] = value, copied
-    for step, item in copied.items() if kind is dict else enumerate(copied):
-        if type(item) not in SCALAR_TYPES:
-            copied[step] = _copy_containers(item, copies)
+    elif type(value) is dict:
+        copied = members = value.copy()
+        copies[id(value)] = value, copied
+        for key, item in members.items():
+            if type(item) not in SCALAR_TYPES:
+                members[key] = _copy_containers(item, copies)
+    elif type(value) is list:
+        copied = items = value.copy()
+        copies[id(value)] = value, copied
+        for index, item in enumerate(items):
+            if type(item) not in SCALAR_TYPES:
+                items[index] = _copy_containers(item, copies)
     return copied
 
 
