@@ -34,20 +34,19 @@ class AgentFunction:
     def __call__(self, *args: object, **kwargs: object) -> object:
         args = self._add_toolset(args, kwargs)
         scope = _resolve_scope(self._scope)
-        if (drive := _find_driver(self._function)) is None:
-            with activate_frame(make_frame(scope)):
-                outcome = self._function(*args, **kwargs)
-            return _wrap_outcome(scope, outcome)
-        work = list[object]()
-        driver = drive(scope, work)  # older than its work: what is collected with it ends in the order of its age
+        drive, work = _find_driver(self._function), list[object]()
+        # older than their work: what is collected with it ends in the order of its age
+        drivers = {kind: make(scope, work) for kind, make in _DRIVERS.items() if drive is None or make is drive}
         try:
             with activate_frame(make_frame(scope)):
-                work.append(self._function(*args, **kwargs))
-        except BaseException:
-            if isinstance(driver, CoroutineType):
-                driver.close()
-            raise
-        return driver
+                outcome = self._function(*args, **kwargs)
+            if (driver := drivers.pop(type(outcome), None)) is not None:
+                work.append(outcome)
+                return driver
+        finally:
+            if isinstance(unused := drivers.get(CoroutineType), CoroutineType):
+                unused.close()
+        return _wrap_outcome(scope, outcome)
 
     def _add_toolset(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
         """Return the positional arguments, with the toolset among them or in *kwargs*."""

@@ -84,6 +84,9 @@ Begin = Callable[[ToolRegistry, Outcomes], Awaitable[Any]]
 
 KINDS: dict[str, Begin] = {
     "agent": lambda registry, outcomes: Agent("clerk", registry=registry, function=try_and_wait)(registry, outcomes),
+    "coroutine of a function": lambda registry, outcomes: agent("clerk", registry=registry)(
+        lambda: try_and_wait(registry, outcomes)
+    )(),
     "awaitable": lambda registry, outcomes: agent("clerk", registry=registry)(lambda: Later(registry, outcomes))(),
     "acall": lambda registry, outcomes: registry.agent("clerk").acall("work"),
     "without a deadline": lambda registry, outcomes: registry.agent("clerk").acall("work_long"),
