@@ -125,6 +125,11 @@ def work(request: Mapping[str, Any]) -> None:
     if BEHAVIOUR == "requests without end":
         while True:
             write('{"jsonrpc": "2.0", "id": "q", "method": "ping"}\n' * 1_000)
+    if BEHAVIOUR == "many values":
+        values = ",".join(["[]"] * 2_000_000)
+        result = f'{{"content": [], "structuredContent": {{"values": [{values}]}}}}'
+        write(f'{{"jsonrpc": "2.0", "id": {json.dumps(request["id"])}, "result": {result}}}\n')
+        return
     if BEHAVIOUR == "endless line":
         while True:
             write("x" * 65_536)

@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,6 +170,33 @@ class TestAnswers:
         result = call(registry, "plain-work", x=1)
 
         assert (outcome, True) == (result.outcome, text in (result.error or "")), result.error
+
+    def test_a_large_answer_holds_up_no_other_server(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """
+        While an answer of millions of values is checked, calls of other servers are answered.
+
+        All servers share one event loop, on which such an answer took seconds.
+        """
+        register_plain(registry, "many values", tmp_path / "notes")
+        register_plain(registry, "normal", tmp_path / "notes", namespace="other")
+        done, times = threading.Event(), list[float]()
+
+        def call_others() -> None:
+            while not done.is_set():
+                began = time.monotonic()
+                call(registry, "other-work", x=1)
+                times.append(time.monotonic() - began)
+
+        thread = threading.Thread(target=call_others)
+        thread.start()
+        began = time.monotonic()
+        result = call(registry, "plain-work", x=1)
+        taken = time.monotonic() - began
+        done.set()
+        thread.join()
+
+        assert Outcome.IN_DOUBT is result.outcome
+        assert max(times) < taken / 2, (max(times), taken)
 
     def test_a_result_that_breaks_its_promise_is_an_error(
         self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,6 +24,9 @@ from praval_tools.schema.schema_tree import JsonSchema
 _MAX_PAGES: Final = 1_000
 _MAX_BLOCKS: Final = 10_000
 """How many parts an answer may have; the SDK takes a second for each 50,000, in which nothing else is done."""
+
+_LARGE_ANSWER: Final = 10_000
+"""An answer of more values is checked in a thread, so that the calls of other servers go on meanwhile."""
 
 _request_id: ContextVar[RequestId | None] = ContextVar("praval_tools_mcp_request", default=None)
 
@@ -55,7 +59,10 @@ class CheckingDispatcher(JSONRPCDispatcher[TransportContext]):
             opts = CallOptions(**(opts or {}), request_id=request_id)
         raw = await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         if method == "tools/list":
-            return self._check_page(raw)
+            return await asyncio.to_thread(self._check_page, raw)
+        return await asyncio.to_thread(self._check_answer, raw) if _is_large(raw) else self._check_answer(raw)
+
+    def _check_answer(self, raw: JsonSchema) -> JsonSchema:
         if isinstance(content := raw.get("content"), list) and len(content) > _MAX_BLOCKS:
             raise MCPError(PARSE_ERROR, f"the answer has more than {_MAX_BLOCKS:,} parts")
         for _, reason, _ in iter_json_problems(raw):
@@ -127,6 +134,19 @@ async def fetch_tools(
     if cursor:
         dispatcher.problems.append("its listing has no end, or too many tools; what came first is taken.")
     return tools, dispatcher.problems
+
+
+def _is_large(value: object) -> bool:
+    """Tell whether a JSON value holds many values, in little time."""
+    waiting, count = [value], 0
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict | list):
+            count += len(item)
+            if count > _LARGE_ANSWER:
+                return True
+            waiting.extend(item.values() if isinstance(item, dict) else item)
+    return False
 
 
 def get_request_id() -> RequestId | None:
