@@ -30,22 +30,27 @@ class AgentFunction:
     def __init__(self, function: Callable[..., Any], scope: FrameScope, toolset: Toolset) -> None:
         self._function, self._scope, self._toolset = function, scope, toolset
         self._toolset_parameters: tuple[tuple[str, int | None], ...] | None = None
+        drive = _find_driver(function)
+        self._drivers = tuple(_DRIVERS.values()) if drive is None else (drive,)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         args = self._add_toolset(args, kwargs)
         scope = _resolve_scope(self._scope)
-        drive, work = _find_driver(self._function), list[object]()
+        work: list[Any] = []
         # older than their work: what is collected with it ends in the order of its age
-        drivers = {kind: make(scope, work) for kind, make in _DRIVERS.items() if drive is None or make is drive}
+        drivers, used = [drive(scope, work) for drive in self._drivers], None
         try:
             with activate_frame(make_frame(scope)):
                 outcome = self._function(*args, **kwargs)
-            if (driver := drivers.pop(type(outcome), None)) is not None:
-                work.append(outcome)
-                return driver
+            if type(outcome) in _DRIVERS:
+                for driver in drivers:
+                    if type(driver) is type(outcome):
+                        work.append(outcome)
+                        used = driver
+                        return driver
         finally:
-            if isinstance(unused := drivers.get(CoroutineType), CoroutineType):
-                unused.close()
+            if isinstance(first := drivers[0], CoroutineType) and first is not used:
+                first.close()
         return _wrap_outcome(scope, outcome)
 
     def _add_toolset(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:

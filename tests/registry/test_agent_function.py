@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Generator
+import gc
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator
 from functools import wraps
 from itertools import chain
 from typing import Any
@@ -239,3 +240,30 @@ class TestWhatRunsLater:
         assert Agent("a", registry=tool_registry, function=lambda: items)() is items
         kept = Agent("b", registry=tool_registry, function=lambda: value)()
         assert not isinstance(kept, Awaitable) and 2 == kept.__length_hint__() and [1, 2] == list(kept)
+
+
+def test_a_plain_function_that_returns_work_leaves_nothing_that_warns(recwarn: pytest.WarningsRecorder) -> None:
+    """Whatever kind of work it returns, or where it raises, no coroutine is left that was never awaited."""
+
+    async def wait() -> int:
+        return 1
+
+    async def produce() -> AsyncIterator[int]:
+        yield 1
+
+    def fail() -> None:
+        raise ValueError
+
+    registry = ToolRegistry()
+    functions: tuple[Any, ...] = (lambda: (item for item in (1, 2)), produce, lambda: produce(), lambda: 3)
+    made = [Agent(f"a{place}", registry=registry, function=function) for place, function in enumerate(functions)]
+    for place in (1, 2):
+        made[place]()
+    assert [1, 2] == list(made[0]())  # type: ignore[call-overload]
+    assert 1 == asyncio.run(Agent("waiter", registry=registry, function=lambda: wait())())  # type: ignore[arg-type]
+    assert 3 == made[3]()
+    del made
+    with pytest.raises(ValueError):
+        Agent("failing", registry=registry, function=fail)()
+    gc.collect()
+    assert [] == [str(warning.message) for warning in recwarn.list]
