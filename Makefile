@@ -19,7 +19,7 @@ $(READY): $(INSTALLED)
 	@echo "Installing what the tests need in $(VENV) ..."
 	@$(PIP) \
 	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling hatch-fancy-pypi-readme mkdocs-material 'mkdocstrings[python]' \
-	    pydantic numpy openai anthropic google-genai mcp praval
+	    pydantic numpy openai anthropic google-genai mcp praval PyYAML watchfiles
 	@$(PIP) fastmcp || echo "fastmcp cannot be installed here: the tests with its servers are skipped."
 	@touch $@
 

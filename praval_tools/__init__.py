@@ -63,6 +63,7 @@ from praval_tools.registry.default import (
     set_plugin_loader,
     use_registry,
 )
+from praval_tools.registry.from_files import set_configuration_loaders
 from praval_tools.registry.mcp_servers import set_mcp_connector
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
@@ -128,6 +129,12 @@ def _import_mcp_client() -> ModuleType:
     return client
 
 
+def _import_configuration() -> ModuleType:
+    from praval_tools.configuration import loader
+
+    return loader
+
+
 def _import_collection() -> ModuleType:
     from praval_tools.registry import collection
 
@@ -154,6 +161,11 @@ _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
 
 set_plugin_loader(lambda registry: _import_loader().load_at_first_lookup(registry))
 set_mcp_connector(lambda registry, server, options: _import_mcp_client().register_mcp(registry, server, options))
+
+set_configuration_loaders(
+    lambda make, paths, watch: _import_configuration().build_registry(make, paths, watch=watch),
+    lambda registry, paths, watch: _import_configuration().configure_registry(registry, paths, watch=watch),
+)
 
 
 def __getattr__(name: str) -> Any:

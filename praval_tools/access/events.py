@@ -48,10 +48,18 @@ class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolRegistered(StateEvent, frozen=True, kw_only=True):
-    """A tool was registered, or replaced the one of its name in place."""
+    """
+    A tool was registered, or replaced the one of its name in place.
+
+    Args:
+        tool: The tool.
+        replaces: It took the place of another one.
+        redeclares: Its owner and flags count where nobody changed those that were declared before.
+    """
 
     tool: AnyTool
     replaces: bool = False
+    redeclares: bool = False
 
 
 class ToolUnregistered(StateEvent, frozen=True, kw_only=True):

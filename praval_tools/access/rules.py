@@ -205,7 +205,7 @@ def _find_refusal(
         reason, remedy = f"There is no tool {tool!r}.", "Register it, or check the spelling."
         return _make_refusal("unknown", "unknown", agent, tool, reason, remedy)
     implementation = record.tool.implementation
-    if implementation.signature.unresolved and not implementation.is_compilable:
+    if implementation.has_unresolved_hints:
         reason = f"A type hint of {tool!r} is unresolved."
         remedy = "Import or define what it names; praval-tools check says what that is."
         return _make_refusal("disabled", "definition", agent, tool, reason, remedy)

@@ -71,6 +71,10 @@ def _apply_tool_registered(state: AccessState, event: events.ToolRegistered) -> 
         return _add_tool(state, event)
     meta, implementation = old.tool.metadata, old.tool.implementation
     fields = {"owned_by": meta.owned_by, "shared": meta.shared, "private": meta.private, **dict(old.overrides)}
+    if event.redeclares and (declared := old.declared_metadata) is not None:
+        for name in ("owned_by", "shared", "private"):
+            if fields[name] == getattr(declared, name):
+                fields[name] = getattr(tool.metadata, name)
     replaced = None if implementation is tool.implementation else implementation
     record = replace(old, previous_implementation=replaced, declared_metadata=tool.metadata)
     return _with_tool(state, record, tool.with_metadata(**fields))

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import attrs
 from cattrs import BaseValidationError, Converter, IterableValidationError, IterableValidationNote
 from cattrs.errors import AttributeValidationNote, ForbiddenExtraKeysError
 from cattrs.strategies import configure_union_passthrough
 
-from praval_tools.config.files import ConfigDocument, KeyPath
+from praval_tools.config.files import ConfigDocument
+from praval_tools.config.toml_lines import KeyPath
 from praval_tools.errors import ConfigError, ConfigProblem
 from praval_tools.names import describe_error, suggest_names
 
@@ -29,6 +30,7 @@ _TYPE_DESCRIPTIONS: Final = {
     int: "a whole number",
     float: "a number",
     Path: "a path",
+    datetime: "a moment",
 }
 _EXACT_TYPES: Final = (str, bool, int, datetime, date, time)
 
@@ -58,6 +60,7 @@ def _get_converter() -> Converter:
         converter.register_structure_hook(exact, partial(_check_exact_type, exact))
     converter.register_structure_hook(float, _to_float)
     converter.register_structure_hook(Path, lambda value, kind: Path(_check_exact_type(str, value, kind)))
+    converter.register_structure_hook_factory(_is_choice, lambda kind: _choose)
     converter.register_structure_hook_factory(_is_list, lambda kind: partial(_decode_list, converter))
     converter.register_structure_hook_factory(_is_table, lambda kind: partial(_decode_mapping, converter))
     configure_union_passthrough(str | bool | int | float | None, converter)
@@ -68,6 +71,23 @@ def _check_exact_type(exact: type[T], value: object, kind: Hint) -> T:
     if type(value) is not exact:
         raise TypeError
     return value
+
+
+def _is_choice(kind: Hint) -> bool:
+    origin: object = get_origin(kind)
+    return origin is Literal
+
+
+def _choose(value: object, kind: Hint) -> object:
+    """Return one of the texts of a `Literal`; what is none of them is not repeated, it may be a secret."""
+    choices = get_args(kind)
+    if isinstance(value, str) and value in choices:
+        return value
+    raise _NoChoiceError(suggest_names(value, choices, "did you mean ") if isinstance(value, str) else "")
+
+
+class _NoChoiceError(Exception):
+    """A value is none of those that are known; the text is a hint, or empty."""
 
 
 def _to_float(value: object, kind: Hint) -> float:
@@ -119,7 +139,7 @@ def _decode_items(
     decoded, errors = list[object](), list[Exception]()
     for (index, item), hint in zip(items, hints, strict=True):
         try:
-            decoded.append(item if hint is Any else converter.structure(item, hint))
+            decoded.append(item if hint in (Any, object) else converter.structure(item, hint))
         except Exception as error:  # collected: all problems are reported together
             error.add_note(IterableValidationNote("", index, hint))
             errors.append(error)
@@ -143,6 +163,8 @@ def _iterate_problems(error: BaseException, path: KeyPath, kind: Hint) -> Iterat
         yield path, "missing"
     elif isinstance(error, TypeError) and not error.args:
         yield path, f"expected {_describe_type(kind)}"
+    elif isinstance(error, _NoChoiceError):
+        yield path, f"expected {_describe_type(kind)}{f'; {error}' if str(error) else ''}"
     elif isinstance(kind, type) and attrs.has(kind):
         yield path, f"its class refuses the values: {describe_error(error)[:400]}"
     else:
@@ -162,6 +184,8 @@ def _describe_type(kind: Hint) -> str:
     if kind in _TYPE_DESCRIPTIONS:
         return _TYPE_DESCRIPTIONS[kind]
     inner = get_args(kind)
+    if _is_choice(kind):
+        return f"one of {', '.join(map(str, inner))}"
     if _is_list(kind):
         return "a list of texts" if inner and inner[0] is str else "a list"
     if _is_table(kind) or (isinstance(kind, type) and attrs.has(kind)):

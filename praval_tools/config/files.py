@@ -1,23 +1,29 @@
-"""Finds and reads the configuration file, and finds the line of a key in it."""
+"""Finds and reads configuration files, TOML and YAML, and knows the line of each key in them."""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from praval_tools.config.toml_lines import KeyPath, find_lines
+from praval_tools.config.yaml_reader import MAX_BYTES, read_yaml
 from praval_tools.errors import ConfigError, ConfigProblem
 
 OWN_FILE: Final = "praval_tools.toml"
 SHARED_FILE: Final = "pyproject.toml"
+YAML_FILES: Final = ("tools.yml", "config.yml", "mcp.yml")
+"""Found in the working directory; other programs have files of these names too."""
+CONFIG_VARIABLE: Final = "PRAVAL_TOOLS_CONFIG"
+_YAML_SUFFIXES: Final = (".yml", ".yaml")
 _TABLE_PATH: Final = ("tool", "praval_tools")
-
-KeyPath = tuple[str | int, ...]
+_TOML_PLACE: Final = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 
 
 @frozen(kw_only=True)
@@ -29,18 +35,30 @@ class ConfigDocument:
         data: The tables.
         file: The path of the file; empty where the program gives the tables.
         table_path: The table of the file that holds the whole configuration.
-        text: The text of the file.
+        text: The text of the file, where that is TOML.
+        lines: The line of each value by its path, where that is known already.
+        problems: What is wrong with the file itself, whatever its tables say.
     """
 
     data: Mapping[str, Any] = field(factory=dict)
     file: str = ""
     table_path: tuple[str, ...] = ()
     text: str = field(default="", repr=False)
+    lines: Mapping[KeyPath, int] | None = field(default=None, repr=False)
+    problems: tuple[ConfigProblem, ...] = ()
 
     def build_problem(self, key: KeyPath, expected: str) -> ConfigProblem:
         """Return a problem at *key*, with its place in the file."""
         full = (*self.table_path, *key)
-        return ConfigProblem(format_key(full), expected, self.file, find_line(self.text, full))
+        return ConfigProblem(format_key(full), expected, self.file, self.find_line(key))
+
+    def find_line(self, key: KeyPath) -> int:
+        """Return the line of *key*, or of the nearest key around it that has a line; 0 where none is known."""
+        lines, full = _find_toml_lines(self.text) if self.lines is None else self.lines, (*self.table_path, *key)
+        return next((lines[full[:length]] for length in range(len(full), 0, -1) if full[:length] in lines), 0)
+
+
+_find_toml_lines = lru_cache(4)(find_lines)
 
 
 def find_config(folder: Path) -> ConfigDocument:
@@ -66,26 +84,92 @@ def read_config(path: Path) -> ConfigDocument:
     Return the configuration in a file.
 
     Raises:
-        ConfigError: It cannot be read, or is not valid TOML.
+        ConfigError: It cannot be read, or is not valid TOML or YAML.
     """
-    if path.exists() and not path.is_file():  # a pipe or a device need not end
-        raise ConfigError([ConfigProblem("", "is not a regular file", str(path))])
+    document = read_document(path)
+    if document.problems:
+        raise ConfigError(document.problems)
+    return document
+
+
+def find_documents(folder: Path, known_keys: Sequence[str]) -> list[ConfigDocument]:
+    """
+    Return every configuration that *folder* holds: what `find_config` finds, and the files of `YAML_FILES`.
+
+    A YAML file with none of the *known_keys* at its top is another program's, and is left out.
+
+    Raises:
+        ConfigError: `find_config` raises it.
+    """
+    documents = [find_config(folder)]
+    for path in (folder / name for name in YAML_FILES):
+        if path.is_file():
+            document = read_document(path)
+            if document.problems or not document.data.keys().isdisjoint(known_keys):
+                documents.append(document)
+    return [document for document in documents if document.file]
+
+
+def list_config_paths(environment: Mapping[str, str] | None = None) -> list[Path]:
+    """Return the files that the variable `PRAVAL_TOOLS_CONFIG` names, which `os.pathsep` separates."""
+    text = (os.environ if environment is None else environment).get(CONFIG_VARIABLE, "")
+    return [Path(name) for name in text.split(os.pathsep) if name]
+
+
+def read_document(path: Path) -> ConfigDocument:
+    """Return the configuration in a file, with what is wrong with the file itself among its problems."""
+    document = ConfigDocument(file=str(path))
     try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
+        if path.exists() and not path.is_file():  # a pipe or a device need not end
+            return _with_problem(document, "is not a regular file")
+        if path.stat().st_size > MAX_BYTES:
+            return _with_problem(document, f"is longer than {MAX_BYTES:,} bytes")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([ConfigProblem("", f"cannot be read ({type(error).__name__})", str(path))]) from None
-    except RecursionError:
-        raise ConfigError([ConfigProblem("", "is nested too deeply", str(path))]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([ConfigProblem("", f"is not valid TOML: {error}", str(path))]) from None
+        return _with_problem(document, f"cannot be read ({type(error).__name__})")
+    return parse_document(document, text)
+
+
+def parse_document(document: ConfigDocument, text: str) -> ConfigDocument:
+    """Return *document*, which has a file's path, with the tables of its *text*: YAML or TOML, by the suffix."""
+    path = Path(document.file)
+    document = _parse_yaml(document, text) if path.suffix in _YAML_SUFFIXES else _parse_toml(document, text)
     if path.name != SHARED_FILE:
-        return ConfigDocument(data=data, file=str(path), text=text)
-    tool = data.get(_TABLE_PATH[0])
+        return document
+    tool = document.data.get(_TABLE_PATH[0])
     table = tool.get(_TABLE_PATH[1], {}) if isinstance(tool, dict) else {}
-    if not isinstance(table, dict):
-        raise ConfigError([ConfigProblem("tool.praval_tools", "expected a table", str(path))])
-    return ConfigDocument(data=table, file=str(path), table_path=_TABLE_PATH, text=text)
+    if isinstance(table, dict):
+        return evolve(document, data=table, table_path=_TABLE_PATH)
+    problem = document.build_problem(_TABLE_PATH, "expected a table")
+    return evolve(document, data={}, problems=(*document.problems, problem))
+
+
+def _with_problem(document: ConfigDocument, expected: str, line: int = 0) -> ConfigDocument:
+    return evolve(document, problems=(*document.problems, ConfigProblem("", expected, document.file, line)))
+
+
+def _parse_toml(document: ConfigDocument, text: str) -> ConfigDocument:
+    try:
+        return evolve(document, data=tomllib.loads(text), text=text)
+    except RecursionError:
+        return _with_problem(document, "is nested too deeply")
+    except tomllib.TOMLDecodeError as error:
+        match = _TOML_PLACE.search(str(error))
+        line = int(match[1]) if match is not None and match[1] else text.count("\n") + 1
+        return _with_problem(document, f"is not valid TOML: {_TOML_PLACE.sub('', str(error))}", line)
+
+
+def _parse_yaml(document: ConfigDocument, text: str) -> ConfigDocument:
+    content = read_yaml(text)
+    document = evolve(document, lines=content.lines)
+    problems = [
+        ConfigProblem(format_key(path), expected, document.file, line) for path, line, expected in content.problems
+    ]
+    data = content.data
+    if not isinstance(data, dict):
+        problems.append(ConfigProblem("", "expected a mapping: `tools:`, `agents:`", document.file, 1))
+        data = {}
+    return evolve(document, data=data, problems=tuple(problems))
 
 
 def format_key(key: KeyPath) -> str:
@@ -99,46 +183,3 @@ def format_key(key: KeyPath) -> str:
         escaped = part if is_bare else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
         text += f".{escaped}" if text else escaped
     return text
-
-
-def find_line(text: str, key: KeyPath) -> int:
-    """
-    Find the line of a key.
-
-    Returns:
-        The line of *key*, or of the nearest key around it that has a line; 0 where none is known.
-    """
-    names, lines = tuple(part for part in key if isinstance(part, str)), _index_lines(text)
-    return next((lines[names[:length]] for length in range(len(names), 0, -1) if names[:length] in lines), 0)
-
-
-@lru_cache(1)
-def _index_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line on which each key stands first."""
-    table, lines = tuple[str, ...](), dict[tuple[str, ...], int]()
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            key = table = _parse_key(stripped.split("#")[0]) or _parse_key(stripped)
-        else:
-            name, equals, _ = stripped.partition("=")
-            key = (*table, *_parse_key(f"{name} = 0")) if equals else ()
-        if key:
-            lines.setdefault(key, number)
-    return lines
-
-
-def _parse_key(line: str) -> tuple[str, ...]:
-    """Return the path of the one key that *line* has; empty where it has none."""
-    try:
-        inner: object = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return ()
-    path: list[str] = []
-    while isinstance(inner, dict | list) and inner:
-        if isinstance(inner, list):
-            inner = inner[0]
-        else:
-            name, inner = next(iter(inner.items()))
-            path.append(name)
-    return tuple(path)

@@ -88,12 +88,18 @@ def read_plugins_config(config: str | Path | Mapping[str, Any] | None = None) ->
         document = ConfigDocument(data=config)
     else:
         document = files.read_config(Path(config))
+    plugins, problems = decode_plugins_config(document)
+    if problems:
+        raise ConfigError(problems)
+    return plugins
+
+
+def decode_plugins_config(document: ConfigDocument) -> tuple[PluginsConfig, list[ConfigProblem]]:
+    """Return the plugin tables of a document, and everything that is wrong with them."""
     problems = list[ConfigProblem]()
     tables, autoload = _read_tables(document, problems), _read_autoload(document)
     sources = _read_sources(document, problems)
-    if problems:
-        raise ConfigError(problems)
-    return PluginsConfig(plugins=tables, sources=sources, autoload=autoload, document=document)
+    return PluginsConfig(plugins=tables, sources=sources, autoload=autoload, document=document), problems
 
 
 def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dict[str, PluginTable]:

@@ -29,7 +29,7 @@ class ExclusiveGate:
     def __init__(
         self, in_flight: InFlightCounters, on_close: Callable[[], None], registry: object, timeout: float | None
     ) -> None:
-        self._in_flight, self._on_close, self._registry, self._timeout = in_flight, on_close, registry, timeout
+        self._in_flight, self._on_close, self._registry, self.timeout = in_flight, on_close, registry, timeout
         self._condition = threading.Condition()
         self._waiters: dict[int, tuple[Frame, ...]] = {}
         self._holders: tuple[Frame, ...] = ()
@@ -107,7 +107,7 @@ class ExclusiveGate:
         return not any(iter_active_calls(self._registry))
 
     def _compute_deadline(self) -> float:
-        return math.inf if self._timeout is None else monotonic() + self._timeout
+        return math.inf if self.timeout is None else monotonic() + self.timeout
 
     def _wait_for_change(self) -> None:
         with self._condition:

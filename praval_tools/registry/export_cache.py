@@ -208,4 +208,4 @@ def _get_identities(tool: AnyTool, bounds: tuple[Any, ...]) -> list[int]:
 
 def _has_unresolved_hints(tool: AnyTool) -> bool:
     """Tell whether a type hint of the tool is unresolved: it may be resolved later, without a change of the state."""
-    return tool.implementation.signature.unresolved and not tool.implementation.is_compilable
+    return tool.implementation.has_unresolved_hints

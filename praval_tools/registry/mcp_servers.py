@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from praval_tools.access.commands import require_operator
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.protocols import ToolSource
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import HasName
+
+if TYPE_CHECKING:
+    from praval_tools.tools.metadata import ToolFields
 
 
 class McpOptions(TypedDict, total=False):
@@ -21,7 +24,10 @@ class McpOptions(TypedDict, total=False):
         namespace: The prefix of their names; made of the command or URL by default.
         include: Only these tools, by their names there.
         exclude: Not these.
+        names: The names here of tools that are not to have the prefix, by their names there.
+        metadata: Fields of `ToolMetadata` for tools, by their names there; instead of what is known of the server.
         headers_env: For a URL: HTTP headers, each with the name of the variable that holds its whole value.
+        bearer_env: For a URL: the name of the variable that holds its bearer token.
         env: For a command: names of variables that its process gets, besides a few such as `PATH` and `HOME`.
         timeout: Seconds that a call may take; the registry's by default.
         pin: Hold back a tool whose definition changes until `accept`: True, or the fingerprint of each tool by name.
@@ -36,7 +42,10 @@ class McpOptions(TypedDict, total=False):
     namespace: str | None
     include: Iterable[str]
     exclude: Iterable[str]
+    names: Mapping[str, str]
+    metadata: Mapping[str, ToolFields]
     headers_env: Mapping[str, str] | None
+    bearer_env: str | None
     env: Iterable[str]
     timeout: float | None
     pin: bool | Mapping[str, str]
@@ -67,6 +76,11 @@ def connect_mcp(
     """
     require_operator(resolve_actor(None, "register an MCP server"), "register an MCP server")
     runtime.access_store.refuse_calls()
+    return _connectors["mcp"](registry, server, options)
+
+
+def make_mcp_source(registry: object, server: str | Sequence[str], options: McpOptions) -> ToolSource:
+    """Register a server as a part of a larger change, with declared tools: nothing is connected."""
     return _connectors["mcp"](registry, server, options)
 
 

@@ -139,8 +139,10 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             return self._compiled
 
     def _build_compiled(self) -> CompiledSignature | SuppliedSchema:
+        if self.supplied_schema is not None:
+            return SuppliedSchema(self.supplied_schema, self.supplied_result_schema)
         signature = self.signature
-        if self.supplied_schema is None and signature.unresolved:
+        if signature.unresolved:
             signature = read_signature(self.function, strict=self.strict, context_types=(ToolContext,))
             problems = list(signature.problems)
             if signature.unresolved:
@@ -151,7 +153,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
                 self.supplied_schema = self.fallback_schema
             else:
                 self.signature = signature
-        if self.supplied_schema is not None:
+        if self.supplied_schema is not None:  # the fallback
             return SuppliedSchema(self.supplied_schema, self.supplied_result_schema)
         return CompiledSignature(signature, self.function, self.docstring or "")
 
@@ -172,6 +174,11 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             return self._compiled is not None or self.compiled is not None
         except ToolDefinitionError:
             return False
+
+    @property
+    def has_unresolved_hints(self) -> bool:
+        """Whether a type hint is unresolved now, so that the tool cannot be called; one with a schema needs none."""
+        return self.supplied_schema is None and bool(self.signature.unresolved) and not self.is_compilable
 
     @property
     def validator(self) -> Validator:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from plugin_rig import PLUGIN_WITH_SETTINGS, Site, loaded, names, site, write_config  # noqa: F401
 
 from praval_tools import ConfigError, ConfigProblem, ToolRegistry, load_plugins
-from praval_tools.config.files import find_line, format_key
+from praval_tools.config.files import format_key
+from praval_tools.config.toml_lines import find_lines
 
 # Tests of: files, decode
 
@@ -104,7 +105,7 @@ name = "nameless"
     @given(st.lists(st.text(PRINTABLE, min_size=1, max_size=8), min_size=1, max_size=3))
     def test_keys_are_spelled_so_that_their_lines_are_found(self, key: list[str]) -> None:
         """Whatever a key holds, the spelled path of a table is TOML, and its line is found by it."""
-        assert 3 == find_line(f"# mine\n\n[{format_key(tuple(key))}]\n", tuple(key))
+        assert 3 == find_lines(f"# mine\n\n[{format_key(tuple(key))}]\n")[tuple(key)]
 
     def test_errors_survive_pickling(self) -> None:
         """They come back as they were."""

@@ -36,12 +36,14 @@ class ServerAddress:
         command: The program and its arguments; empty for a URL.
         url: The endpoint; empty for a command.
         headers: The variable of each header of an HTTP request.
+        bearer: The variable that holds the bearer token of an HTTP request, if there is one.
         variables: The names of the variables that the process gets.
     """
 
     command: tuple[str, ...] = field(default=(), repr=False)
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(factory=dict)
+    bearer: str | None = None
     variables: tuple[str, ...] = ()
 
     @property
@@ -68,12 +70,15 @@ class ServerAddress:
             McpServerError: A variable is not set, or its value cannot be a header.
         """
         headers = {}
-        for header, variable in self.headers.items():
+        bearer = {} if self.bearer is None else {"Authorization": self.bearer}
+        for header, variable in {**self.headers, **bearer}.items():
             value = os.environ.get(variable, "")
             if not _HEADER_VALUE.fullmatch(value):
                 state = "is not set" if not value else "holds something that cannot be the value of a header"
                 raise McpServerError(self.text, f"the variable {variable!r}, for the header {header!r}, {state}.")
             headers[header] = value
+        if self.bearer is not None:
+            headers["Authorization"] = f"Bearer {headers['Authorization']}"
         return headers
 
     def read_environment(self) -> dict[str, str]:
@@ -89,9 +94,12 @@ class ServerAddress:
         inherited = _INHERITED_VARIABLES + (_WINDOWS_VARIABLES if os.name == "nt" else ())
         return {name: os.environ[name] for name in (*inherited, *self.variables) if name in os.environ}
 
+    def _list_secret_variables(self) -> tuple[str, ...]:
+        return (*self.headers.values(), *self.variables, *(() if self.bearer is None else (self.bearer,)))
+
     def list_secrets(self) -> tuple[str, ...]:
         """Return the values that must reach no record: those of the variables, and what follows `Bearer`."""
-        values = [os.environ.get(name, "") for name in (*self.headers.values(), *self.variables)]
+        values = [os.environ.get(name, "") for name in self._list_secret_variables()]
         values += [word for value in values for word in value.split()[1:2]]
         return tuple(sorted({value for value in values if len(value) >= _MIN_SECRET_LENGTH}, key=len, reverse=True))
 
@@ -101,8 +109,9 @@ _MIN_SECRET_LENGTH: Final = 6
 
 
 def parse_address(
-    server: str | Sequence[str], headers_env: Mapping[str, str] | None, env: Iterable[str]
-) -> ServerAddress:
+    server: str | Sequence[str], headers_env: Mapping[str, str] | None, env: Iterable[str], *,
+    bearer_env: str | None = None,
+) -> ServerAddress:  # fmt: skip
     """
     Return where a server is.
 
@@ -113,13 +122,17 @@ def parse_address(
     if isinstance(server, str) and "://" in server.partition(" ")[0]:
         if variables:
             raise ToolUsageError("env= is for the process of a command; a URL takes headers_env=.")
-        return ServerAddress(url=_check_url(server), headers=headers)
+        if bearer_env is not None and any(header.lower() == "authorization" for header in headers):
+            raise ToolUsageError("bearer_env= and headers_env= both give the header Authorization; keep one of them.")
+        return ServerAddress(url=_check_url(server), headers=headers, bearer=bearer_env)
     try:
         command = tuple(shlex.split(server) if isinstance(server, str) else server)
     except (TypeError, ValueError) as error:
         raise ToolUsageError(f"An MCP server is a command, as text or list, or a URL: {error}.") from None
     if not command or not all(isinstance(word, str) and word and "\0" not in word for word in command):
         raise ToolUsageError("An MCP server is a command, as text or list of texts, or the URL of one.")
+    if bearer_env is not None:
+        raise ToolUsageError("bearer_env= is for a URL; the process of a command gets variables by env=['NAME'].")
     if headers:
         raise ToolUsageError("headers_env= is for a URL; the process of a command gets variables by env=['NAME'].")
     return ServerAddress(command=command, variables=variables)

@@ -70,25 +70,46 @@ class Listing:
     version: str = ""
 
 
-def read_definitions(
-    items: Iterable[object], namespace: str, include: frozenset[str], exclude: frozenset[str]
-) -> Listing:
+@frozen(kw_only=True)
+class ToolSelection:
     """
-    Return what can be used of the tools that a server lists.
+    Which tools of a server are taken, and what they are called here.
 
     Args:
-        items: As they came.
         namespace: The prefix of their names here.
         include: Only the tools of these names there; empty: all.
         exclude: But not those of these names.
+        names: The names here of tools that get no prefix, by their names there.
     """
-    listing, names_by_key = Listing(), dict[str, str]()
+
+    namespace: str
+    include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(factory=dict)
+
+    def has(self, remote_name: object) -> bool:
+        """Tell whether a tool is taken."""
+        return remote_name not in self.exclude and (not self.include or remote_name in self.include)
+
+    def build_name(self, remote_name: str) -> str:
+        """
+        Return what a tool is called here.
+
+        Raises:
+            RefusedDefinitionError: No name can be made of its own.
+        """
+        return self.names.get(remote_name) or _build_name(remote_name, self.namespace)
+
+
+def read_definitions(items: Iterable[object], selection: ToolSelection) -> Listing:
+    """Return what can be used of the tools that a server lists, *items* as they came."""
+    listing, names_by_key, include = Listing(), dict[str, str](), selection.include
     for item in items:
         remote_name = item.get("name") if isinstance(item, dict) else None
-        if remote_name in exclude or (include and remote_name not in include):
+        if not selection.has(remote_name):
             continue
         try:
-            definition = read_definition(item, namespace, listing.problems)
+            definition = read_definition(item, selection, listing.problems)
             for key in get_collision_keys(definition.name):
                 if (other := names_by_key.setdefault(key, definition.remote_name)) != definition.remote_name:
                     rival = quote_name(other)
@@ -104,7 +125,7 @@ def read_definitions(
     return listing
 
 
-def read_definition(item: object, namespace: str, problems: list[str]) -> McpToolDefinition:
+def read_definition(item: object, selection: ToolSelection, problems: list[str]) -> McpToolDefinition:
     """
     Return a tool that a server lists, with what is wrong with it added to *problems*.
 
@@ -117,7 +138,7 @@ def read_definition(item: object, namespace: str, problems: list[str]) -> McpToo
         raise RefusedDefinitionError(f"its definition {reason}")
     if len(to_canonical_json(item)) > MAX_DEFINITION_BYTES:
         raise RefusedDefinitionError(f"its definition has more than {MAX_DEFINITION_BYTES:,} characters")
-    name = _build_name(remote_name, namespace)
+    name = selection.build_name(remote_name)
     annotations = item.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
     texts = {"title": item.get("title") or annotations.get("title"), "description": item.get("description")}

@@ -28,7 +28,7 @@ from pydantic import ValidationError
 
 from praval_tools.errors import ToolError, ToolInDoubtError
 from praval_tools.integrations.mcp.client.address import ServerAddress
-from praval_tools.integrations.mcp.client.definitions import Listing, read_definitions
+from praval_tools.integrations.mcp.client.definitions import Listing, ToolSelection, read_definitions
 from praval_tools.integrations.mcp.client.dispatcher import (
     CheckingDispatcher,
     fetch_tools,
@@ -69,8 +69,7 @@ class ServerSettings:
     Args:
         name: What it is called here; the namespace of its tools.
         address: Where it is.
-        include: Only these of its tools, by their names there; empty: all.
-        exclude: Not these.
+        selection: Which of its tools are taken, and their names here.
         max_message_bytes: How long one of its messages may be.
         max_tools: How many tools are taken.
         connect_timeout: Seconds until it must have listed its tools.
@@ -78,8 +77,7 @@ class ServerSettings:
 
     name: str
     address: ServerAddress
-    include: frozenset[str] = frozenset()
-    exclude: frozenset[str] = frozenset()
+    selection: ToolSelection
     max_message_bytes: int = MAX_MESSAGE_BYTES
     max_tools: int = MAX_TOOLS
     connect_timeout: float = CONNECT_SECONDS
@@ -115,9 +113,7 @@ class McpSession:
         tools, problems = await fetch_tools(
             self.client, self.dispatcher, max_tools=settings.max_tools, max_bytes=settings.max_message_bytes
         )
-        listing = await asyncio.to_thread(
-            read_definitions, tools, settings.name, settings.include, settings.exclude
-        )  # fmt: skip
+        listing = await asyncio.to_thread(read_definitions, tools, settings.selection)
         listing.problems[:0] = problems
         if (server := self.client.server_info) is not None:
             listing.version = self.clean(server.version)[:100]

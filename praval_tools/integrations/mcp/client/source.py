@@ -18,7 +18,7 @@ from praval_tools.execution.context import resolve_actor
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.integrations.mcp.client.address import parse_address
 from praval_tools.integrations.mcp.client.connection import ServerConnection
-from praval_tools.integrations.mcp.client.definitions import McpToolDefinition, read_definitions
+from praval_tools.integrations.mcp.client.definitions import McpToolDefinition, ToolSelection, read_definitions
 from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError
 from praval_tools.integrations.mcp.client.results import read_result
 from praval_tools.integrations.mcp.client.session import (
@@ -56,7 +56,8 @@ class McpSource:
     def __init__(self, registry: ToolRegistry, settings: ServerSettings, options: McpOptions) -> None:
         pin = options.get("pin", False)
         pins = {} if isinstance(pin, bool) else dict(pin)
-        self._settings, self._owner, self._timeout = settings, options.get("owned_by"), options.get("timeout")
+        self._settings, self._metadata = settings, options.get("metadata", {})
+        self._owner, self._timeout = options.get("owned_by"), options.get("timeout")
         self._runtime, self._version = get_runtime(registry), ""
         self._changes = ToolChanges(registry, settings.name, self._make_tool, pin is True, pins)
         self._connection: ServerConnection | None = None
@@ -113,7 +114,7 @@ class McpSource:
 
     def declare(self, tools: Iterable[Mapping[str, object]]) -> None:
         """Take definitions in that the operator gives, in place of those of the server until that is connected."""
-        self._changes.apply(read_definitions(tools, self.name, self._settings.include, self._settings.exclude))
+        self._changes.apply(read_definitions(tools, self._settings.selection))
 
     def refresh(self) -> None:
         """
@@ -156,6 +157,8 @@ class McpSource:
         if self._runtime.sources.get(self.name) is self and not self._runtime.access_store.closed:
             del self._runtime.sources[self.name]
             self._changes.remove_all()
+        else:
+            self._changes.is_closed = True  # another source has its name, or nobody needs its tools any more
 
     def _wait_for(self, begin: Callable[[ServerConnection], Coroutine[object, object, object]]) -> None:
         self._refuse_on_loop()
@@ -202,10 +205,13 @@ class McpSource:
             return await asyncio.wrap_future(future)
 
         hints, extra = definition.hints, {"server": self.name, "tool": definition.remote_name}
-        renamed = {} if definition.name == f"{self.name}-{definition.remote_name}" else {"declared_as": extra["tool"]}
+        has_own_name = definition.remote_name in self._settings.selection.names
+        is_renamed = not has_own_name and definition.name != f"{self.name}-{definition.remote_name}"
+        renamed = {"declared_as": extra["tool"]} if is_renamed else {}
         tool: AnyTool = Tool(
-            definition.name, definition.description, definition.parameters, call_mcp_tool, namespace=self.name,
-            owned_by=self._owner, title=definition.title, safety="external", timeout=self._timeout,
+            definition.name, definition.description, definition.parameters, call_mcp_tool,
+            namespace=None if has_own_name else self.name, owned_by=self._owner, title=definition.title,
+            safety="external", timeout=self._timeout,
             read_only=False if hints.get("readOnlyHint") is False else None,
             destructive=True if hints.get("destructiveHint") is True else None,
             idempotent=False if hints.get("idempotentHint") is False else None,
@@ -214,7 +220,8 @@ class McpSource:
             source=Source(kind="mcp", distribution=self.name, trusted=False),
         )  # fmt: skip
         tool.implementation.supplied_result_schema = definition.result_schema
-        return tool
+        fields = self._metadata.get(definition.remote_name)
+        return tool.with_metadata(**fields) if fields else tool
 
     async def _call_remote(
         self, connection: ServerConnection, definition: McpToolDefinition, context: ToolContext,
@@ -240,15 +247,22 @@ _MAX_PROGRESS_CHARACTERS: Final = 1_000
 def _read_settings(server: str | Sequence[str], options: McpOptions) -> ServerSettings:
     if unknown := options.keys() - McpOptions.__annotations__.keys():
         raise TypeError(describe_unknown_keyword("register_mcp", sorted(unknown)[0], list(McpOptions.__annotations__)))
-    address = parse_address(server, options.get("headers_env"), options.get("env", ()))
+    address = parse_address(
+        server, options.get("headers_env"), options.get("env", ()), bearer_env=options.get("bearer_env")
+    )
     for name in ("connect_timeout", "max_message_bytes", "max_tools"):
         if not _is_positive(number := options.get(name, 1)):
             raise ToolUsageError(f"register_mcp takes a positive number as {name}=, not {number!r}.")
     namespace, include, exclude = options.get("namespace"), options.get("include", ()), options.get("exclude", ())
-    return ServerSettings(
-        name=check_tool_name(address.propose_namespace() if namespace is None else namespace), address=address,
+    name = check_tool_name(address.propose_namespace() if namespace is None else namespace)
+    selection = ToolSelection(
+        namespace=name,
         include=frozenset([include] if isinstance(include, str) else include),
         exclude=frozenset([exclude] if isinstance(exclude, str) else exclude),
+        names={there: check_tool_name(here) for there, here in options.get("names", {}).items()},
+    )
+    return ServerSettings(
+        name=name, address=address, selection=selection,
         max_message_bytes=options.get("max_message_bytes", MAX_MESSAGE_BYTES),
         max_tools=options.get("max_tools", MAX_TOOLS), connect_timeout=options.get("connect_timeout", CONNECT_SECONDS),
     )  # fmt: skip

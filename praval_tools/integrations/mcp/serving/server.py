@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib.metadata import version
 from typing import Final, TypeAlias
 
 import anyio
@@ -16,7 +17,6 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
-import praval_tools
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.format import WireObject
 from praval_tools.integrations.mcp.serving.approvals import (
@@ -92,7 +92,7 @@ class ToolServer(Server[ToolListNotifier]):
         self._make_guard, self._thread_shares = make_guard, thread_shares
         self._listings = ListingCache()
         super().__init__(
-            name, version=praval_tools.__version__, lifespan=_run_notifier,
+            name, version=version("praval-tools"), lifespan=_run_notifier,
             on_subscriptions_listen=self._listen, get_tool_input_schema=self._find_input_schema,
         )  # fmt: skip
         self.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)

@@ -1,0 +1,359 @@
+"""Makes of declarations one change of a registry: all of it, or nothing, with every problem."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from attrs import define, field
+
+from praval_tools.access import events
+from praval_tools.access.permissions import Block
+from praval_tools.access.records import AgentProfile, DisabledRecord
+from praval_tools.access.state import AccessState
+from praval_tools.config.system import AgentEntry, GrantEntry, ServerEntry, ToolEntry
+from praval_tools.configuration.checks import read_expiry
+from praval_tools.configuration.declarations import Declarations, Located
+from praval_tools.configuration.functions import build_function_tool
+from praval_tools.configuration.servers import ServerDeclaration, build_server
+from praval_tools.errors import (
+    ConfigError,
+    ConfigProblem,
+    DuplicateAgentError,
+    DuplicateToolError,
+    MissingExtraError,
+    ToolDefinitionError,
+    ToolError,
+    UnknownToolError,
+)
+from praval_tools.execution.protocols import ToolSource
+from praval_tools.names import find_similar_names, get_collision_keys
+from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.registry.sources import make_mcp_source
+from praval_tools.tools.deferred import DeferredImplementation
+from praval_tools.tools.tool import AnyTool
+
+
+@define
+class InForce:
+    """
+    What a configuration has brought to a registry.
+
+    Args:
+        tools: The tools that are functions, with their entries, by name.
+        servers: The servers, with what is declared of them, by name.
+        agents: The profiles that were declared, by name.
+        blocks: The blocks that were declared.
+        disabled: The categories that were disabled.
+        waiting_grants: Grants of tools that a server may bring once it is connected.
+    """
+
+    tools: dict[str, tuple[ToolEntry, AnyTool]] = field(factory=dict)
+    servers: dict[str, tuple[ServerDeclaration, ToolSource]] = field(factory=dict)
+    agents: dict[str, AgentProfile] = field(factory=dict)
+    blocks: set[Block] = field(factory=set)
+    disabled: set[str] = field(factory=set)
+    waiting_grants: list[Located[GrantEntry]] = field(factory=list)
+
+
+def build_tools(
+    declarations: Declarations, previous: InForce
+) -> tuple[dict[str, tuple[ToolEntry, AnyTool]], list[ConfigProblem]]:
+    """Return the tools that are functions, those of before where nothing is said differently; and every problem."""
+    tools, problems = dict[str, tuple[ToolEntry, AnyTool]](), list[ConfigProblem]()
+    for entry in declarations.tools:
+        old = previous.tools.get(entry.value.name)
+        if old is not None and old[0] == entry.value and not _failed_to_import(*old):
+            tools[entry.value.name] = old
+            continue
+        try:
+            tools[entry.value.name] = (entry.value, build_function_tool(entry))
+        except ToolDefinitionError as error:
+            problems += [entry.build_problem(problem, "function") for problem in error.problems]
+    return tools, problems
+
+
+def _failed_to_import(entry: ToolEntry, tool: AnyTool) -> bool:
+    """Tell whether a tool is a stand-in for a function that the entry needs, and that could not be imported."""
+    is_complete = entry.description is not None and (entry.parameters_schema or entry.inputSchema) is not None
+    return not is_complete and isinstance(tool.implementation, DeferredImplementation)
+
+
+class ConfigurationChange:
+    """
+    Puts declarations into force in a registry, in the place of what a configuration brought before.
+
+    Args:
+        registry: The registry.
+        label: What stands for the configuration in records: `config:` and the names of its files.
+        declarations: What is declared.
+        previous: What it brought before.
+        problems: What is wrong with the declarations; receives what the registry finds.
+    """
+
+    def __init__(
+        self, registry: ToolRegistry, label: str, declarations: Declarations, previous: InForce,
+        problems: list[ConfigProblem],
+    ) -> None:  # fmt: skip
+        self._registry, self._label, self.problems = registry, label, problems
+        self._declarations, self._previous = declarations, previous
+        self._runtime, self._store = get_runtime(registry), get_runtime(registry).access_store
+        self._new = InForce()
+        self._made_sources: list[ToolSource] = []
+
+    def apply(self, tools: dict[str, tuple[ToolEntry, AnyTool]]) -> InForce:
+        """
+        Put it all into force at once.
+
+        Returns:
+            What is in force now; sources of before that are not among it are to be closed.
+
+        Raises:
+            ConfigError: With every problem, those of `problems` before too; nothing was changed.
+        """
+        sources = dict(self._runtime.sources)
+        try:
+            with self._change():
+                self._replace_tools(tools)
+                self._replace_servers()
+                self._replace_agents()
+                self._replace_blocks()
+                self._replace_disabled_categories()
+                self._replace_grants()
+        except BaseException:
+            self._runtime.sources.clear()
+            self._runtime.sources.update(sources)
+            for source in self._made_sources:
+                source.close()
+            raise
+        return self._new
+
+    def make_waiting_grants(self) -> list[ConfigProblem]:
+        """Make the grants again, now that servers are connected; return what is wrong with some."""
+        with self._registry.as_operator(), self._registry.change():
+            self._replace_grants()
+        return self.problems
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        with self._registry.as_operator(), self._registry.change():
+            yield
+            if self.problems:
+                raise ConfigError(self.problems)
+
+    @property
+    def _state(self) -> AccessState:
+        return self._store.get_current_state()
+
+    def _commit(self, *changes: events.AnyStateEvent) -> None:
+        self._store.commit(lambda _: list(changes))
+
+    @contextmanager
+    def _collecting(self, entry: Located[object], *key: str | int) -> Iterator[None]:
+        """Take an error of the registry as a problem of *entry*."""
+        try:
+            yield
+        except ToolError as error:
+            self.problems.append(entry.build_problem(str(error), *key))
+
+    # ── tools ────────────────────────────────────────────────────────────────────────────────────
+
+    def _replace_tools(self, tools: dict[str, tuple[ToolEntry, AnyTool]]) -> None:
+        own = {name for name, (_, tool) in self._previous.tools.items() if self._is_registered(name, tool)}
+        for name in own - tools.keys():
+            self._registry.unregister_tool(name, reason=f"{self._label} does not declare it any more")
+        entries = {entry.value.name: entry for entry in self._declarations.tools}
+        for name, (_, tool) in tools.items():
+            old = self._previous.tools.get(name)
+            if name not in own:
+                with self._collecting(entries[name], "name"):
+                    self._registry.register_tool(tool)
+            elif old is None or old[1] is not tool:
+                self._commit(events.ToolRegistered(tool=tool, replaces=True, redeclares=True))
+        self._new.tools = tools
+
+    def _is_registered(self, name: str, tool: AnyTool) -> bool:
+        record = self._state.tools.get(name)
+        return record is not None and record.tool.implementation is tool.implementation
+
+    def _replace_servers(self) -> None:
+        declared = {
+            name: build_server(name, server, self._declarations.provided.get(name))
+            for name, server in self._declarations.servers.items()
+        }
+        for name, (declaration, source) in self._previous.servers.items():
+            if declared.get(name) == declaration:
+                self._new.servers[name] = (declaration, source)
+                continue
+            if self._runtime.sources.get(source.name) is source:
+                del self._runtime.sources[source.name]
+            for tool in source.tools:
+                self._registry.unregister_tool(tool, reason=f"{self._label} changed what it says of its server")
+        for name, declaration in declared.items():
+            if name not in self._new.servers:
+                self._add_server(declaration)
+
+    def _add_server(self, declaration: ServerDeclaration) -> None:
+        server = self._declarations.servers[declaration.name]
+        try:
+            source = make_mcp_source(self._registry, declaration.address, declaration.build_options())
+        except (ToolError, MissingExtraError, ModuleNotFoundError) as error:
+            filled = _has_variables(server)
+            text = "its address, with the environment filled in, cannot be used" if filled else str(error)
+            self.problems.append(server.build_problem(text))
+            return
+        self._made_sources.append(source)
+        self._new.servers[declaration.name] = (declaration, source)
+        registered = set(source.tools)
+        for tool in self._declarations.provided.get(declaration.name, ()):
+            if tool.value.name not in registered:
+                self._report_left_out(tool)
+
+    def _report_left_out(self, tool: Located[ToolEntry]) -> None:
+        holders = filter(None, map(self._state.names_by_wire_key.get, get_collision_keys(tool.value.name)))
+        if (holder := next(holders, None)) is None:
+            self.problems.append(tool.build_problem("the tool cannot be taken of its server; see its schema"))
+            return
+        old = self._state.tools[holder].tool.metadata
+        error = DuplicateToolError(holder, old.owned_by, str(old.source or "code"), None, "", tool.value.name)
+        self.problems.append(tool.build_problem(str(error), "name"))
+
+    # ── agents ───────────────────────────────────────────────────────────────────────────────────
+
+    def _replace_agents(self) -> None:
+        known = self._previous.agents
+        for name, entry in self._declarations.agents.items():
+            profile, old = self._build_profile(name, entry), self._state.get_profile(name)
+            before = known.get(name)
+            if before is not None and old.place == before.place and _has_same_terms(before, profile):
+                self._new.agents[name] = before
+                continue
+            if old.declared and not old.retired and (before is None or old.place != before.place):
+                error = DuplicateAgentError(name, old.place or "an earlier place", profile.place)
+                self.problems.append(entry.build_problem(str(error)))
+                continue
+            self._new.agents[name] = profile
+            if before is None or not old.retired:
+                self._commit(events.AgentDeclared(profile=profile))
+        for name in sorted(known.keys() - self._declarations.agents.keys()):
+            profile = self._state.get_profile(name)
+            if profile.place == known[name].place and not profile.retired:
+                self._registry.retire_agent(name, reason=f"{self._label} does not declare it any more")
+
+    def _build_profile(self, name: str, entry: Located[AgentEntry]) -> AgentProfile:
+        value = entry.value
+        return AgentProfile(
+            name=name, tools=tuple(dict.fromkeys(value.tools)), tool_categories=value.tool_categories,
+            auto_discover_tools=value.auto_discover_tools, declared=True, place=f"{entry.document.file}:{entry.line}",
+        )  # fmt: skip
+
+    # ── what refuses ─────────────────────────────────────────────────────────────────────────────
+
+    def _replace_blocks(self) -> None:
+        declared = {
+            Block(tool=entry.value.tool, agent=entry.value.agent, by=self._label, reason=entry.value.reason)
+            for entry in self._declarations.blocks
+        }
+        for block in self._list_own_blocks() - declared:
+            unblocked = events.ToolUnblocked(tool=block.tool, agent=block.agent, setter=self._label, by=self._label)
+            self._commit(unblocked)
+        present = self._list_own_blocks()
+        for block in sorted(declared - present - self._previous.blocks, key=lambda block: (block.agent, block.tool)):
+            self._commit(events.ToolBlocked(block=block, by=self._label, reason=block.reason))
+        self._new.blocks = declared
+
+    def _list_own_blocks(self) -> set[Block]:
+        accesses = (access for tools in self._state.access_by_agent.values() for access in tools.values())
+        return {block for access in accesses for block in access.blocks if block.by == self._label}
+
+    def _replace_disabled_categories(self) -> None:
+        declared = {name for name, entry in self._declarations.categories.items() if not entry.value.enabled}
+        own = {record.name for record in self._state.disabled.values() if self._is_own_category(record)}
+        for name in sorted(own - declared):
+            self._commit(events.ToolEnabled(kind="category", name=name, by=self._label))
+        for name in sorted(declared - own - self._previous.disabled):
+            if ("category", name) not in self._state.disabled:
+                self._commit(events.ToolDisabled(kind="category", name=name, by=self._label, reason="enabled: false"))
+        self._new.disabled = declared
+
+    def _is_own_category(self, record: DisabledRecord) -> bool:
+        return record.kind == "category" and record.by == self._label
+
+    # ── grants ───────────────────────────────────────────────────────────────────────────────────
+
+    def _replace_grants(self) -> None:
+        """Make the declared grants, and end those that were declared before and are not any more."""
+        requests = dict[str, tuple[Located[GrantEntry], dict[str, object]]]()
+        self._new.waiting_grants = []
+        for entry in self._declarations.grants:
+            if not self._has_tool(entry):
+                continue
+            terms = _read_terms(entry.value)
+            base, number = f"{self._label}:{_compute_digest(entry.value)}", 0
+            key = base
+            while key in requests or self._was_withdrawn(key):
+                number += 1
+                key = f"{base}#{number}"
+            requests[key] = (entry, terms)
+        for record in list(self._state.grants.values()):
+            key = record.grant.key or ""
+            if key.startswith(f"{self._label}:") and key not in requests and not record.end_reason:
+                self._commit(events.GrantRevoked(grant=record.grant.id, by=self._label, reason="not declared any more"))
+        for key, (entry, terms) in requests.items():
+            self._make_grant(key, entry, terms)
+
+    def _has_tool(self, entry: Located[GrantEntry]) -> bool:
+        """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
+        name = entry.value.tool
+        if name in self._state.tools:
+            return True
+        if any(declaration.may_have(name) for declaration, _ in self._new.servers.values()):
+            self._new.waiting_grants.append(entry)
+        elif name not in self._declarations.names:
+            similar = find_similar_names(name, [*self._state.tools, *self._declarations.names])
+            self.problems.append(entry.build_problem(str(UnknownToolError(name, similar)), "tool"))
+        return False
+
+    def _was_withdrawn(self, key: str) -> bool:
+        """Tell whether the grant of this key ended because the configuration did not declare it any more."""
+        grant_id = self._state.grant_ids_by_key.get(("operator", key))
+        record = None if grant_id is None else self._state.grants[grant_id]
+        return record is not None and record.end_reason == f"revoked by {self._label!r}"
+
+    def _make_grant(self, key: str, entry: Located[GrantEntry], terms: dict[str, object]) -> None:
+        grant: Callable[..., object] = self._registry.grant
+        with self._collecting(entry, *(("where",) if entry.value.where is not None else ())):
+            grant(entry.value.tool, entry.value.agent, key=key, **terms)
+
+
+def _has_variables(server: Located[ServerEntry]) -> bool:
+    """Tell whether the address of a server is filled in from the environment; what comes of that may be secret."""
+    table: object = server.document.data["mcp_servers"][server.key[-1]]
+    return isinstance(table, Mapping) and "${" in f"{table.get('url')}{table.get('command')}"
+
+
+def _has_same_terms(first: AgentProfile, second: AgentProfile) -> bool:
+    return (first.tools, first.tool_categories, first.auto_discover_tools) == (
+        second.tools, second.tool_categories, second.auto_discover_tools
+    )  # fmt: skip
+
+
+def _read_terms(entry: GrantEntry) -> dict[str, object]:
+    expires: datetime | timedelta | None
+    try:
+        expires = read_expiry(entry)
+    except ValueError:  # among the problems already
+        expires = None
+    return {
+        "expires": expires, "max_calls": entry.max_calls, "where": entry.where, "delegable": entry.delegable,
+        "reason": entry.reason,
+    }  # fmt: skip
+
+
+def _compute_digest(entry: GrantEntry) -> str:
+    """Return what is equal for equal entries: whoever changes the terms of a grant declares another one."""
+    values = [entry.tool, entry.agent, entry.max_calls, str(entry.expires), entry.where, entry.delegable, entry.reason]
+    return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,0 +1,145 @@
+"""The tools that are functions of modules: made of their entries, and imported at the first call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextvars import Context
+from importlib import import_module
+
+from attrs import frozen
+
+from praval_tools.config.system import ToolEntry
+from praval_tools.configuration.checks import METADATA_KEYS
+from praval_tools.configuration.declarations import Located
+from praval_tools.errors import ConfigProblem, ToolDefinitionError
+from praval_tools.names import describe_error, suggest_names
+from praval_tools.tools.deferred import make_deferred_tool
+from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.source import DeclarationSite, Source
+from praval_tools.tools.tool import AnyTool, Tool
+
+OPEN_SCHEMA = {"type": "object", "properties": {}}
+"""The schema of a tool whose function, of which it would be derived, cannot be imported."""
+
+
+class FunctionImportError(Exception):
+    """A function cannot be imported; the text says what is missing."""
+
+
+@frozen
+class FunctionReference:
+    """
+    A function, by the names of its module and of itself.
+
+    Args:
+        module: The module.
+        name: The name in it; a dotted one goes through classes.
+    """
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.name}"
+
+    def find(self) -> Callable[..., object]:
+        """
+        Import the module, as the program itself, and return the function.
+
+        Raises:
+            FunctionImportError: There is no such module or function, or importing it fails.
+        """
+        try:
+            value: object = Context().run(import_module, self.module)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the seam to the user's modules: whatever they raise is reported
+            raise FunctionImportError(f"module {self.module!r} cannot be imported: {_describe(error)}") from error
+        for part in self.name.split("."):
+            if not hasattr(value, part):
+                known = [name for name in vars(sys.modules[self.module]) if not name.startswith("_")]
+                hint = suggest_names(part, known)
+                raise FunctionImportError(f"module {self.module!r} has no function {self.name!r}.{hint}")
+            value = getattr(value, part)
+        if isinstance(value, Tool):
+            value = value.function
+        if not callable(value) or isinstance(value, type):
+            raise FunctionImportError(f"{self.name!r} in module {self.module!r} is not a function")
+        return value
+
+    def load(self) -> Callable[..., object]:
+        """Return the function; where it cannot be imported, one whose calls fail and say why."""
+        try:
+            return self.find()
+        except FunctionImportError as error:
+            text = str(error)
+
+        def fail(**arguments: object) -> object:
+            """Fail: the function cannot be imported."""
+            raise FunctionImportError(text)
+
+        return fail
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {describe_error(error)}"[:400]
+
+
+def build_function_tool(entry: Located[ToolEntry]) -> AnyTool:
+    """
+    Return the tool of an entry of `tools`.
+
+    With a description and a schema, its module is imported at the first call; else now, for what they leave open.
+
+    Raises:
+        ToolDefinitionError: The function has problems, such as a parameter without a type hint.
+    """
+    value = entry.value
+    reference = FunctionReference(str(value.module), str(value.function))
+    schema = value.parameters_schema if value.parameters_schema is not None else value.inputSchema
+    fields: dict[str, object] = {
+        name: field for name in METADATA_KEYS if (field := getattr(value, name)) is not None and name != "description"
+    }
+    fields["source"] = Source(kind="config", file=entry.document.file, line=entry.line)
+    if value.description is None or schema is None:
+        try:
+            return _build_eagerly(value, reference, fields)
+        except FunctionImportError as error:
+            return _build_deferred(value, reference, schema or OPEN_SCHEMA, fields, value.description or str(error))
+    return _build_deferred(value, reference, schema, fields, value.description)
+
+
+def _build_eagerly(value: ToolEntry, reference: FunctionReference, fields: dict[str, object]) -> AnyTool:
+    function = reference.find()
+    schema = value.parameters_schema if value.parameters_schema is not None else value.inputSchema
+    metadata = ToolMetadata(value.name, **fields)  # type: ignore[arg-type]
+    if schema is not None:
+        tool: AnyTool = Tool(value.name, value.description, schema, function, metadata=metadata)
+    else:
+        tool = Tool.from_function(function, value.name, value.description, metadata=metadata)
+    tool.implementation.discoverable = False
+    return tool
+
+
+def _build_deferred(
+    value: ToolEntry, reference: FunctionReference, schema: object, fields: dict[str, object], description: str
+) -> AnyTool:
+    if not isinstance(schema, dict):
+        raise ToolDefinitionError(value.name, ["parameters: it is not a JSON Schema"])
+    metadata = ToolMetadata(value.name, description=description, **fields)  # type: ignore[arg-type]
+    source = metadata.source or Source()
+    site = DeclarationSite(source, None, reference.module, reference.name, False, reference.module)
+    return make_deferred_tool(value.name, schema, metadata, reference.load, site)
+
+
+def find_import_problems(entry: Located[ToolEntry]) -> list[ConfigProblem]:
+    """Return why the function of an entry cannot be imported, if it cannot."""
+    value = entry.value
+    if not value.module or not value.function:
+        return []
+    try:
+        FunctionReference(value.module, value.function).find()
+    except FunctionImportError as error:
+        return [entry.build_problem(str(error), "module")]
+    return []

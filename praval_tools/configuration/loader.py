@@ -1,0 +1,89 @@
+"""Makes registries of configurations, and puts configurations into force in registries that are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from praval_tools.configuration.declarations import Declarations
+from praval_tools.configuration.functions import find_import_problems
+from praval_tools.configuration.source import ConfigurationSource, Reading, read_configuration
+from praval_tools.configuration.watcher import watch_files
+from praval_tools.registry.registry import ToolRegistry
+
+RegistryT = TypeVar("RegistryT", bound=ToolRegistry)
+Paths = Sequence[str | os.PathLike[str]]
+
+
+def configure_registry(registry: ToolRegistry, paths: Paths, *, watch: bool = False) -> ConfigurationSource:
+    """
+    Put a configuration into force in a registry; see `ToolRegistry.configure_from`.
+
+    Raises:
+        ConfigError: With every problem; nothing was changed.
+    """
+    source = ConfigurationSource(registry, paths)
+    source.load(read_configuration(paths))
+    if watch:
+        source.set_watcher(watch_files(source))
+    return source
+
+
+def build_registry(
+    make: Callable[..., RegistryT], paths: Paths, *, watch: bool = False, open_journal: bool = True
+) -> RegistryT:
+    """
+    Return a registry that *make* makes with the options of a configuration, which is in force in it.
+
+    Args:
+        make: `ToolRegistry`, or a class of it.
+        paths: The files.
+        watch: Load them again when they change.
+        open_journal: Open the journal that the configuration names; otherwise the caller looks after that.
+
+    Raises:
+        ConfigError: With every problem.
+    """
+    reading = read_configuration(paths)
+    registry = make(**_build_options(reading.declarations, open_journal=open_journal and not reading.problems))
+    source = ConfigurationSource(registry, paths, has_journal=open_journal)
+    try:
+        source.load(reading)
+        if watch:
+            source.set_watcher(watch_files(source))
+    except BaseException:
+        registry.close()
+        raise
+    return registry
+
+
+def _build_options(declarations: Declarations, *, open_journal: bool) -> dict[str, object]:
+    """Return the options that a registry has from its beginning."""
+    options: dict[str, object] = {}
+    if (name := declarations.scalars.get("name")) is not None:
+        options["name"] = name.value
+    if (journal := declarations.journal) is not None:
+        entry = journal.value
+        given = {"durability": entry.durability, "journal_errors": entry.errors, "secrets": entry.secrets}
+        options |= {key: value for key, value in given.items() if value is not None}
+        if open_journal:
+            options["journal"] = entry.path
+    return options
+
+
+def check_configuration(paths: Paths) -> ToolRegistry:
+    """
+    Return a registry with a configuration, of which everything was imported, and nothing connected or opened.
+
+    Raises:
+        ConfigError: With every problem.
+    """
+    reading = read_configuration(paths)
+    registry = ToolRegistry(name="check")
+    source = ConfigurationSource(registry, paths, has_journal=False)
+    problems = list(reading.problems)
+    for tool in reading.declarations.tools:
+        problems += find_import_problems(tool)
+    source.load(Reading(reading.declarations, tuple(problems)), connect=False)
+    return registry

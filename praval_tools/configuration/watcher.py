@@ -1,0 +1,76 @@
+"""Watches the files of a configuration in a thread, and has them loaded again when they change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from praval_tools.configuration.source import ConfigurationSource
+from praval_tools.errors import MissingExtraError, RegistryClosedError, ToolError
+
+_STEP_MILLISECONDS: Final = 50
+_LOOK_MILLISECONDS: Final = 1_000
+"""After how long the files are looked at without a notice: one may be lost, as on network drives."""
+
+_Signature = tuple[tuple[str, int, int, int], ...]
+
+
+def watch_files(source: ConfigurationSource) -> Callable[[], None]:
+    """
+    Watch the files of *source*; it is refreshed after each change, and keeps what is wrong with one as its error.
+
+    Returns:
+        A function that ends it.
+
+    Raises:
+        MissingExtraError: watchfiles is not installed.
+    """
+    try:
+        watch: Callable[..., object] = import_module("watchfiles").watch
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("Watching a configuration", "watch") from error
+    stopped = threading.Event()
+    before = _read_signature(source)
+
+    def follow() -> None:
+        known = before
+        folders = sorted({str(path.absolute().parent) for path in source.files})
+        changes: object = watch(
+            *folders, stop_event=stopped, step=_STEP_MILLISECONDS, debounce=4 * _STEP_MILLISECONDS, recursive=False,
+            rust_timeout=_LOOK_MILLISECONDS, yield_on_timeout=True, raise_interrupt=False, watch_filter=None,
+        )  # fmt: skip
+        for _ in changes:  # type: ignore[attr-defined]
+            if (now := _read_signature(source)) == known:
+                continue
+            known = now
+            try:
+                source.refresh()
+            except RegistryClosedError:
+                return
+            except ToolError:  # it is among the problems of the registry, until the files are right
+                continue
+
+    thread = threading.Thread(target=Context().run, args=(follow,), name=f"watch {source.name}", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        stopped.set()
+        if thread is not threading.current_thread():
+            thread.join(5)
+
+    return stop
+
+
+def _read_signature(source: ConfigurationSource) -> _Signature:
+    """Return what tells the present content of the files from any other; of a missing file nothing."""
+    signature = []
+    for path in source.files:
+        with suppress(OSError):
+            stat = Path(path).stat()
+            signature.append((str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size))
+    return tuple(signature)

@@ -1,0 +1,62 @@
+"""Tools whose function is found at its first use: name, description and schema are known without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from praval_tools.errors import ToolDefinitionError
+from praval_tools.schema.docstrings import find_docstring
+from praval_tools.schema.signature import read_signature
+from praval_tools.schema.supplied_schema import check_supplied_schema
+from praval_tools.tools.context import ToolContext
+from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.source import DeclarationSite
+from praval_tools.tools.tool import AnyTool, Tool
+
+FunctionLoader = Callable[[], Callable[..., object]]
+"""Returns the function of a tool; it does not raise: of one that is missing it returns one that says so."""
+
+_DEFERRED_FIELDS: Final = ("function", "signature", "docstring")
+
+
+class DeferredImplementation(ToolImplementation):
+    """An implementation whose function, signature and docstring are there from their first use on."""
+
+    load: FunctionLoader | None = None
+
+    def __getattr__(self, name: str) -> object:  # asked for what has no value yet
+        if name not in _DEFERRED_FIELDS or self.load is None:
+            raise AttributeError(name)
+        function = self.load()
+        self.signature = read_signature(function, strict=False, context_types=(ToolContext,))
+        self.docstring = find_docstring(function)
+        self.function = function
+        return object.__getattribute__(self, name)
+
+
+def make_deferred_tool(
+    name: str, parameters: Mapping[str, object], metadata: ToolMetadata, load: FunctionLoader, site: DeclarationSite
+) -> AnyTool:
+    """
+    Return a tool that calls *load* at its first use, with arguments as *parameters* says.
+
+    Raises:
+        ToolDefinitionError: The schema cannot be used.
+    """
+    schema, problems = check_supplied_schema(parameters)
+    if problems:
+        raise ToolDefinitionError(name, problems)
+    unknown: Any = None
+    implementation = DeferredImplementation(
+        unknown, name, metadata, unknown, site, supplied_schema=schema, discoverable=False, load=load
+    )
+    for field in _DEFERRED_FIELDS:
+        delattr(implementation, field)
+    tool = cast("AnyTool", object.__new__(Tool))
+    tool.__dict__.update(
+        name=name, metadata=metadata, namespace=None, method_name=None, implementation=implementation,
+        __name__=name, __qualname__=site.qualname, __module__=site.module, __doc__=metadata.description,
+    )  # fmt: skip
+    return tool
