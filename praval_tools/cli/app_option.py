@@ -20,14 +20,15 @@ from praval_tools.cli.common import (
     F,
     UsageError,
     app_option,
+    config_option,
     get_app_option,
     journal_option,
     json_option,
     traceback_option,
 )
+from praval_tools.cli.config_option import build_configured_registry, configure_app_registry, select_config
 from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
-from praval_tools.config.app import read_app_config
 from praval_tools.errors import ConfigError, ToolError
 from praval_tools.names import suggest_names
 from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
@@ -37,7 +38,8 @@ APP_VARIABLE = "PRAVAL_TOOLS_APP"
 NO_APP_MESSAGE = (
     "Which registry? Name it: --app module:registry (a ToolRegistry, or a function that returns one), or --app module "
     "for the default registry that the module fills; for good: PRAVAL_TOOLS_APP, or app in [tool.praval_tools] of "
-    "pyproject.toml. To try it: praval-tools --app praval_tools.demo:registry list"
+    "pyproject.toml; or declare it in a file: --config FILE. "
+    "To try it: praval-tools --app praval_tools.demo:registry list"
 )
 
 P = ParamSpec("P")
@@ -45,7 +47,7 @@ P = ParamSpec("P")
 
 def app_options(command: F) -> F:
     """Add the options of every command that works on the user's registry."""
-    return app_option(journal_option(traceback_option(command)))
+    return app_option(config_option(journal_option(traceback_option(command))))
 
 
 def report_options(function: Callable[Concatenate[click.Context, P], None]) -> Callable[P, None]:
@@ -61,7 +63,7 @@ def find_app_spec(ctx: click.Context) -> str | None:
         CommandError: The configuration has problems.
     """
     try:
-        return get_app_option(ctx) or os.environ.get(APP_VARIABLE) or read_app_config().app
+        return get_app_option(ctx) or os.environ.get(APP_VARIABLE) or select_config(ctx).read_app_config().app
     except ConfigError as error:
         raise CommandError(str(error)) from error
 
@@ -70,27 +72,39 @@ def load_app_registry(ctx: click.Context) -> ToolRegistry:
     """
     Return the registry that `--app` or the surroundings name; its module is also looked for in the working directory.
 
-    Where none is named and plugins are installed, it is the default registry.
+    Where none is named, it is that of the configuration, if there is one, and else, with plugins, the default one.
     What the module prints goes to stderr, so that `--json` stays JSON.
 
     Raises:
         CommandError: There is neither an app nor a plugin, or the module or registry is missing or fails.
     """
-    spec = find_app_spec(ctx)
-    if spec is not None:
-        with redirect_stdout(sys.stderr):
-            registry = load_registry(spec)
-    elif read_allow_list() == frozenset() or not find_plugins():
-        raise UsageError(NO_APP_MESSAGE)
-    else:
-        registry = get_tool_registry()  # the plugins fill it
+    try:
+        registry = _find_registry(ctx)
+    except ConfigError as error:
+        raise CommandError(str(error)) from error
     get_runtime(registry).access_store.before_first_lookup = None  # each command decides: a look writes nothing
     return registry
 
 
+def _find_registry(ctx: click.Context) -> ToolRegistry:
+    spec, config = find_app_spec(ctx), select_config(ctx)
+    with redirect_stdout(sys.stderr):
+        if spec is not None:
+            registry = load_registry(spec)
+            if config.paths:
+                configure_app_registry(registry, config)
+            return registry
+        if config.declares_registry:
+            add_working_folder()
+            return build_configured_registry(config)
+    if read_allow_list() == frozenset() or not find_plugins():
+        raise UsageError(NO_APP_MESSAGE)
+    return get_tool_registry()  # the plugins fill it
+
+
 def note_missing_app(ctx: click.Context) -> None:
     """Print a note where no app is named: what the program declares is not known then."""
-    if find_app_spec(ctx) is None:
+    if find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
         print_note("no app is named, so only installed plugins are known; name yours: --app MODULE:REGISTRY.")
 
 
@@ -117,11 +131,16 @@ def load_registry(spec: str) -> ToolRegistry:
     return _resolve_registry(spec, value)
 
 
+def add_working_folder() -> None:
+    """Have modules of the working directory found."""
+    if (folder := os.getcwd()) not in sys.path and "" not in sys.path:
+        sys.path.insert(0, AppFolder(folder))
+
+
 def _import_app_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"--app takes MODULE[:REGISTRY], not {name!r}.")
-    if (folder := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.insert(0, AppFolder(folder))
+    add_working_folder()
     try:
         return import_module(name)
     except KeyboardInterrupt:

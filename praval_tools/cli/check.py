@@ -1,34 +1,70 @@
-"""The command `check`: finds what is wrong in a registry before an agent does."""
+"""The command `check`: finds what is wrong in a registry and its configuration before an agent does."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+
 import click
+from attrs import asdict, frozen
 from rich.text import Text
 
-from praval_tools.cli.app_option import report_options
+from praval_tools import ConfigProblem, RegistryProblem, ToolRegistry
+from praval_tools.cli.app_option import add_working_folder, find_app_spec, report_options
 from praval_tools.cli.common import EXIT_PROBLEM, format_count, sanitize_text
+from praval_tools.cli.config_option import check_selected_config, select_config
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import print_json, print_result, to_cell
 from praval_tools.cli.remedies import write_as_commands
+from praval_tools.config.json_schema import build_config_schema
+from praval_tools.errors import ConfigError
+
+
+@frozen
+class CheckProblem:
+    """
+    A problem as it is printed.
+
+    Args:
+        kind: What kind it is; `configuration`: it stands in a file.
+        subject: What it concerns.
+        message: What is wrong, or what is expected.
+        remedy: What to do.
+        file: The file.
+        line: The line in it, from 1; 0 where it is not known.
+        key: The path of the key.
+    """
+
+    kind: str
+    subject: str
+    message: str
+    remedy: str = ""
+    file: str = ""
+    line: int = 0
+    key: str = ""
 
 
 @click.command("check")
+@click.option("--schema", "is_schema", is_flag=True, help="Print the JSON Schema of configuration files, for editors.")
 @report_options
-def check_command(ctx: click.Context, as_json: bool) -> None:
+def check_command(ctx: click.Context, as_json: bool, is_schema: bool) -> None:
     """
-    Import the app, resolve every reference, and report what is wrong.
+    Check the configuration and the app: resolve every reference, report what is wrong.
+
+    Of a configuration every mistake is reported with its file, line and key; the modules of its tools are imported,
+    no server is connected and no journal is opened.
 
     Finds type hints that do not resolve, tools that agents list and nobody declares, owners that are not agents,
     tools that nobody can reach. Exits with 1 where anything is wrong.
     """
-    registry = open_selected_registry(ctx)
-    names = ("kind", "subject", "message", "remedy")
-    problems = [
-        {name: write_as_commands(str(getattr(problem, name))) for name in names} for problem in registry.problems()
-    ]
-    tools, agents = len(registry.list_all_tools()), len(registry.agents)
+    if is_schema:
+        print_json(build_config_schema())
+        return
+    registry, problems = _check(ctx)
+    tools, agents = (0, 0) if registry is None else (len(registry.list_all_tools()), len(registry.agents))
     if as_json:
-        print_json({"tools": tools, "agents": agents, "problems": problems})
+        print_json({"tools": tools, "agents": agents, "problems": [asdict(problem) for problem in problems]})
     else:
         for problem in problems:
             print_result(_render_problem(problem))
@@ -38,9 +74,51 @@ def check_command(ctx: click.Context, as_json: bool) -> None:
         ctx.exit(EXIT_PROBLEM)
 
 
-def _render_problem(problem: dict[str, str]) -> Text:
-    text = Text.assemble((problem["kind"], "red"), " ", to_cell(problem["subject"], "bold"))
-    text.append(f": {sanitize_text(problem['message'])}")
-    if problem["remedy"]:
-        text.append(f"\n  {sanitize_text(problem['remedy'])}", style="dim")
+def _check(ctx: click.Context) -> tuple[ToolRegistry | None, list[CheckProblem]]:
+    """Return the registry, if there is one, and everything that is wrong with it and its configuration."""
+    config = select_config(ctx)
+    registry: ToolRegistry | None = None
+    problems: list[CheckProblem] = []
+    if config.declares_registry:
+        add_working_folder()
+        try:
+            with redirect_stdout(sys.stderr):
+                registry = check_selected_config(config)
+        except ConfigError as error:
+            problems += map(_describe_config_problem, error.problems)
+            if config.paths or find_app_spec(ctx) is None:
+                return None, problems
+    if registry is None or find_app_spec(ctx) is not None:
+        registry = open_selected_registry(ctx)
+    return registry, [*problems, *_describe_problems(registry.problems(), has_agents=bool(registry.agents))]
+
+
+def _describe_config_problem(problem: ConfigProblem) -> CheckProblem:
+    place = f"{problem.file}:{problem.line}" if problem.line else problem.file
+    return CheckProblem(
+        kind="configuration", subject=place or "configuration", message=_join(problem), file=problem.file,
+        line=problem.line, key=problem.key,
+    )  # fmt: skip
+
+
+def _join(problem: ConfigProblem) -> str:
+    return f"{problem.key}: {problem.expected}" if problem.key else problem.expected
+
+
+def _describe_problems(problems: Iterable[RegistryProblem], *, has_agents: bool) -> list[CheckProblem]:
+    """Return problems as they are printed; where no agent is declared, that none reaches a tool is no mistake."""
+    return [
+        CheckProblem(
+            problem.kind, problem.subject, write_as_commands(problem.message), write_as_commands(problem.remedy)
+        )
+        for problem in problems
+        if has_agents or problem.kind != "unreachable"
+    ]
+
+
+def _render_problem(problem: CheckProblem) -> Text:
+    text = Text.assemble((problem.kind, "red"), " ", to_cell(problem.subject, "bold"))
+    text.append(f": {sanitize_text(problem.message)}")
+    if problem.remedy:
+        text.append(f"\n  {sanitize_text(problem.remedy)}", style="dim")
     return text

@@ -19,6 +19,7 @@ DEFAULT_JOURNAL = "praval_tools.db"
 """The journal of a registry that names none: a file in the working directory."""
 
 _APP_KEY, _JOURNAL_KEY = "praval_tools.cli.app_option", "praval_tools.cli.journal"
+_CONFIG_KEY = "praval_tools.cli.config_option"
 _UNSAFE_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
@@ -118,6 +119,19 @@ def app_option(command: F) -> F:
     return _make_context_option("--app", "MODULE[:REGISTRY]", _APP_KEY, text)(command)
 
 
+def config_option(command: F) -> F:
+    """Add `--config`, which may be repeated, and stand before and after the command's name."""
+
+    def store_values(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+        ctx.meta[_CONFIG_KEY] = (*ctx.meta.get(_CONFIG_KEY, ()), *values)
+
+    text = "A file that declares tools, servers, agents, grants; may be repeated. By default those of this folder."
+    option = click.option(
+        "--config", metavar="FILE", multiple=True, expose_value=False, callback=store_values, help=text
+    )
+    return option(command)
+
+
 def journal_option(command: F) -> F:
     """Add `--journal`, which may stand before and after the command's name."""
     text = f"The journal of a registry that has none of its own; by default {DEFAULT_JOURNAL} in this folder."
@@ -138,6 +152,12 @@ def get_app_option(ctx: click.Context) -> str | None:
     """Return the value of `--app`, wherever it stood."""
     value: str | None = ctx.meta.get(_APP_KEY)
     return value
+
+
+def get_config_option(ctx: click.Context) -> tuple[str, ...]:
+    """Return the values of `--config`, wherever they stood."""
+    values: tuple[str, ...] = ctx.meta.get(_CONFIG_KEY, ())
+    return values
 
 
 def get_journal_option(ctx: click.Context) -> str | None:

@@ -18,6 +18,7 @@ from praval_tools.cli.common import (
     CommandGroup,
     OutputError,
     app_option,
+    config_option,
     journal_option,
     sanitize_text,
     traceback_option,
@@ -118,6 +119,7 @@ class RootCommandGroup(CommandGroup):
     "4 done, but stdout could not take the result.",
 )
 @app_option
+@config_option
 @journal_option
 @traceback_option
 @click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version and exit.")

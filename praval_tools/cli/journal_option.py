@@ -12,6 +12,7 @@ from attrs import frozen
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import find_app_spec, load_app_registry
 from praval_tools.cli.common import DEFAULT_JOURNAL, CommandError, UsageError, get_journal_option
+from praval_tools.cli.config_option import select_config
 from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.errors import RegistryClosedError, ToolUsageError
@@ -61,7 +62,7 @@ def locate_journal(ctx: click.Context) -> JournalLocation:
     """
     option = get_journal_option(ctx)
     try:
-        path = parse_store_path(option or DEFAULT_JOURNAL)
+        path = parse_store_path(option or select_config(ctx).journal_path or DEFAULT_JOURNAL)
     except ToolUsageError as error:
         raise UsageError(str(error)) from error
     if path is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from praval_tools.config.files import find_config
+from praval_tools.config.files import ConfigDocument, find_config
 from praval_tools.errors import ConfigError
 
 
@@ -24,14 +24,14 @@ class AppConfig:
     autoload: bool = False
 
 
-def read_app_config() -> AppConfig:
+def read_app_config(document: ConfigDocument | None = None) -> AppConfig:
     """
-    Read the configuration of the working directory, if there is one.
+    Read what a document says; None: that of the working directory, if there is one.
 
     Raises:
         ConfigError: It cannot be read, or a value has the wrong type.
     """
-    document = find_config(Path())
+    document = find_config(Path()) if document is None else document
     app, autoload = document.data.get("app"), document.data.get("autoload", False)
     problems = []
     if app is not None and (not isinstance(app, str) or not app):

@@ -32,7 +32,7 @@ from praval_tools.errors import (
 from praval_tools.execution.protocols import ToolSource
 from praval_tools.names import find_similar_names, get_collision_keys
 from praval_tools.registry.registry import ToolRegistry, get_runtime
-from praval_tools.registry.sources import make_mcp_source
+from praval_tools.registry.mcp_servers import make_mcp_source
 from praval_tools.tools.deferred import DeferredImplementation
 from praval_tools.tools.tool import AnyTool
 

@@ -59,6 +59,11 @@ class Expansion:
                 self.secrets.add(self.variables[name])
 
 
+def fill_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Return *text* with each `${NAME}` replaced by that variable, where it is set."""
+    return _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), text)
+
+
 def expand_declarations(declarations: Declarations, variables: Mapping[str, str]) -> Expansion:
     """Fill variables in where they may stand: addresses of servers, and paths of the journal and the statistics."""
     expansion = Expansion(variables)

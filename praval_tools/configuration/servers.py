@@ -10,7 +10,7 @@ from attrs import frozen
 from praval_tools.config.system import ServerEntry, ToolEntry
 from praval_tools.configuration.checks import METADATA_KEYS
 from praval_tools.configuration.declarations import Located
-from praval_tools.registry.sources import McpOptions
+from praval_tools.registry.mcp_servers import McpOptions
 
 
 @frozen

@@ -1,0 +1,108 @@
+"""The configuration of a command: the files that `--config` or a variable names, or those of the working directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from attrs import frozen
+
+from praval_tools import ToolRegistry
+from praval_tools.cli.common import get_config_option
+from praval_tools.config.app import AppConfig, read_app_config
+from praval_tools.config.files import ConfigDocument, find_documents, list_config_paths, read_document
+from praval_tools.configuration.declarations import TOP_KEYS
+from praval_tools.configuration.environment import fill_variables
+from praval_tools.configuration.loader import build_registry, check_configuration, configure_registry
+from praval_tools.configuration.source import ConfigurationSource
+
+_SELECTION_KEY = "praval_tools.cli.config"
+_APP_KEYS = ("app", "autoload", "plugins", "sources")
+"""What a configuration says to a program; anything else declares a registry."""
+
+
+@frozen
+class SelectedConfig:
+    """
+    The configuration of a command.
+
+    Args:
+        paths: The files that the user names; empty: those of the working directory.
+        documents: What they hold.
+    """
+
+    paths: tuple[Path, ...]
+    documents: tuple[ConfigDocument, ...]
+
+    @property
+    def declares_registry(self) -> bool:
+        """Whether it says more than where the registry is; a file that cannot be read is meant to."""
+        return bool(self.paths) or any(
+            document.problems or document.data.keys() - set(_APP_KEYS) for document in self.documents
+        )
+
+    @property
+    def journal_path(self) -> str | None:
+        """The path of the journal that it names."""
+        tables = (document.data.get("journal") for document in self.documents)
+        paths = (table.get("path") for table in tables if isinstance(table, dict))
+        path = next((path for path in paths if isinstance(path, str) and path), None)
+        return None if path is None else fill_variables(path, os.environ)
+
+    def read_app_config(self) -> AppConfig:
+        """
+        Return what it says of the app.
+
+        Raises:
+            ConfigError: A value has the wrong type.
+        """
+        if not self.paths:
+            return read_app_config()
+        configs = [read_app_config(document) for document in self.documents]
+        return next((config for config in configs if config.app is not None or config.autoload), AppConfig())
+
+
+def select_config(ctx: click.Context) -> SelectedConfig:
+    """
+    Return the configuration of a command.
+
+    Raises:
+        ConfigError: The files of the working directory exclude each other.
+    """
+    if _SELECTION_KEY not in ctx.meta:
+        paths = tuple(map(Path, get_config_option(ctx))) or tuple(list_config_paths())
+        documents = [read_document(path) for path in paths] if paths else find_documents(Path(), TOP_KEYS)
+        ctx.meta[_SELECTION_KEY] = SelectedConfig(paths, tuple(documents))
+    selected: SelectedConfig = ctx.meta[_SELECTION_KEY]
+    return selected
+
+
+def build_configured_registry(config: SelectedConfig) -> ToolRegistry:
+    """
+    Return the registry that the configuration declares; its journal is for the command to open.
+
+    Raises:
+        ConfigError: With every problem.
+    """
+    return build_registry(ToolRegistry, config.paths, open_journal=False)
+
+
+def check_selected_config(config: SelectedConfig) -> ToolRegistry:
+    """
+    Return a registry for a look at the configuration: everything is imported, nothing connected or opened.
+
+    Raises:
+        ConfigError: With every problem.
+    """
+    return check_configuration(config.paths)
+
+
+def configure_app_registry(registry: ToolRegistry, config: SelectedConfig) -> ConfigurationSource:
+    """
+    Put the configuration that the user names into force in the app's registry.
+
+    Raises:
+        ConfigError: With every problem.
+    """
+    return configure_registry(registry, config.paths)
