@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from inspect import cleandoc
 from types import UnionType
-from typing import Final, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -24,6 +24,7 @@ _SCALARS: Final[Mapping[object, Schema]] = {
     float: {"type": "number"},
     datetime: {"type": "string"},
     object: {},
+    Any: {},
 }
 _ARGUMENT: Final = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _NULLABLE_SECTIONS: Final = ("agents", "categories")

@@ -22,6 +22,7 @@ _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_NOT_ALLOWED: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OTHER_NUMBERS: Final = re.compile(
     r"[-+]?(0o[0-7]+|0b[01_]+|0[0-9_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"
     r"|[0-9][0-9_]*_[0-9_]*(\.[0-9_]*)?|[0-9_]*\.[0-9_]*_[0-9_]*"
@@ -60,13 +61,18 @@ def read_yaml(text: str) -> YamlContent:
         _EventReader(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), yaml, content).read()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
+        line = _find_line_of_bad_character(text) if mark is None else mark.line + 1
         reason = str(getattr(error, "problem", None) or "it holds a character that is not allowed")
         context = getattr(error, "context", None)
-        text = f"is not valid YAML: {f'{context}: ' if context else ''}{reason}"
-        content.problems.append(((), 0 if mark is None else mark.line + 1, text))
+        content.problems.append(((), line, f"is not valid YAML: {f'{context}: ' if context else ''}{reason}"))
     except _TooDeepError as error:
         content.problems.append((error.path, error.line, f"is nested deeper than {MAX_DEPTH} levels"))
     return content
+
+
+def _find_line_of_bad_character(text: str) -> int:
+    match = _NOT_ALLOWED.search(text)
+    return 0 if match is None else text.count("\n", 0, match.start()) + 1
 
 
 def _import_yaml() -> ModuleType:
@@ -113,6 +119,8 @@ class _EventReader:
             self._report(path, event, "has an anchor (&): take it out, and write the value out where it is used")
         if getattr(event, "tag", None) is not None:
             self._report(path, event, "has a tag (!): take it out; types follow from the key")
+            self._skip_rest(event)
+            return None
         if len(path) > MAX_DEPTH:
             raise _TooDeepError(path[:4], _get_line(event))
         if isinstance(event, yaml.MappingStartEvent):
@@ -153,8 +161,8 @@ class _EventReader:
                 self._report(path, event, "merges another mapping (<<): write its keys out")
                 return None
             if not isinstance(value := _resolve(text), str):
-                what = value.expected if isinstance(value, _Ambiguous) else "is not a text"
-                self._report((*path, text), event, f"as a key {what}; put it in quotes")
+                what = value.expected if isinstance(value, _Ambiguous) else "is a key that is not a text"
+                self._report((*path, text), event, f"{what}; put the key in quotes")
                 return None
         if getattr(event, "anchor", None) is not None or getattr(event, "tag", None) is not None:
             self._report((*path, text), event, "has an anchor or a tag before the key: take it out")

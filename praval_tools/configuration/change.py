@@ -16,7 +16,7 @@ from praval_tools.access.records import AgentProfile, DisabledRecord
 from praval_tools.access.state import AccessState
 from praval_tools.config.system import AgentEntry, GrantEntry, ServerEntry, ToolEntry
 from praval_tools.configuration.checks import read_expiry
-from praval_tools.configuration.declarations import Declarations, Located
+from praval_tools.configuration.declarations import Declarations, Located, ProblemCollector
 from praval_tools.configuration.functions import build_function_tool
 from praval_tools.configuration.servers import ServerDeclaration, build_server
 from praval_tools.errors import (
@@ -60,10 +60,10 @@ class InForce:
 
 
 def build_tools(
-    declarations: Declarations, previous: InForce
-) -> tuple[dict[str, tuple[ToolEntry, AnyTool]], list[ConfigProblem]]:
-    """Return the tools that are functions, those of before where nothing is said differently; and every problem."""
-    tools, problems = dict[str, tuple[ToolEntry, AnyTool]](), list[ConfigProblem]()
+    declarations: Declarations, previous: InForce, problems: ProblemCollector
+) -> dict[str, tuple[ToolEntry, AnyTool]]:
+    """Return the tools that are functions: those of before where nothing is said differently."""
+    tools = dict[str, tuple[ToolEntry, AnyTool]]()
     for entry in declarations.tools:
         old = previous.tools.get(entry.value.name)
         if old is not None and old[0] == entry.value and not _failed_to_import(*old):
@@ -72,8 +72,9 @@ def build_tools(
         try:
             tools[entry.value.name] = (entry.value, build_function_tool(entry))
         except ToolDefinitionError as error:
-            problems += [entry.build_problem(problem, "function") for problem in error.problems]
-    return tools, problems
+            for problem in error.problems:
+                problems.report(entry, problem, "function")
+    return tools
 
 
 def _failed_to_import(entry: ToolEntry, tool: AnyTool) -> bool:
@@ -96,7 +97,7 @@ class ConfigurationChange:
 
     def __init__(
         self, registry: ToolRegistry, label: str, declarations: Declarations, previous: InForce,
-        problems: list[ConfigProblem],
+        problems: ProblemCollector,
     ) -> None:  # fmt: skip
         self._registry, self._label, self.problems = registry, label, problems
         self._declarations, self._previous = declarations, previous
@@ -135,14 +136,14 @@ class ConfigurationChange:
         """Make the grants again, now that servers are connected; return what is wrong with some."""
         with self._registry.as_operator(), self._registry.change():
             self._replace_grants()
-        return self.problems
+        return self.problems.found
 
     @contextmanager
     def _change(self) -> Iterator[None]:
         with self._registry.as_operator(), self._registry.change():
             yield
-            if self.problems:
-                raise ConfigError(self.problems)
+            if problems := self.problems.all:
+                raise ConfigError(problems)
 
     @property
     def _state(self) -> AccessState:
@@ -157,7 +158,7 @@ class ConfigurationChange:
         try:
             yield
         except ToolError as error:
-            self.problems.append(entry.build_problem(str(error), *key))
+            self.problems.report(entry, str(error), *key)
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,7 +204,7 @@ class ConfigurationChange:
         except (ToolError, MissingExtraError, ModuleNotFoundError) as error:
             filled = _has_variables(server)
             text = "its address, with the environment filled in, cannot be used" if filled else str(error)
-            self.problems.append(server.build_problem(text))
+            self.problems.report(server, text, "url" if server.value.url is not None else "command")
             return
         self._made_sources.append(source)
         self._new.servers[declaration.name] = (declaration, source)
@@ -215,11 +216,11 @@ class ConfigurationChange:
     def _report_left_out(self, tool: Located[ToolEntry]) -> None:
         holders = filter(None, map(self._state.names_by_wire_key.get, get_collision_keys(tool.value.name)))
         if (holder := next(holders, None)) is None:
-            self.problems.append(tool.build_problem("the tool cannot be taken of its server; see its schema"))
+            self.problems.report(tool, "the tool cannot be taken of its server; see its schema")
             return
         old = self._state.tools[holder].tool.metadata
         error = DuplicateToolError(holder, old.owned_by, str(old.source or "code"), None, "", tool.value.name)
-        self.problems.append(tool.build_problem(str(error), "name"))
+        self.problems.report(tool, str(error), "name")
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
@@ -233,7 +234,7 @@ class ConfigurationChange:
                 continue
             if old.declared and not old.retired and (before is None or old.place != before.place):
                 error = DuplicateAgentError(name, old.place or "an earlier place", profile.place)
-                self.problems.append(entry.build_problem(str(error)))
+                self.problems.report(entry, str(error))
                 continue
             self._new.agents[name] = profile
             if before is None or not old.retired:
@@ -314,7 +315,7 @@ class ConfigurationChange:
             self._new.waiting_grants.append(entry)
         elif name not in self._declarations.names:
             similar = find_similar_names(name, [*self._state.tools, *self._declarations.names])
-            self.problems.append(entry.build_problem(str(UnknownToolError(name, similar)), "tool"))
+            self.problems.report(entry, str(UnknownToolError(name, similar)), "tool")
         return False
 
     def _was_withdrawn(self, key: str) -> bool:

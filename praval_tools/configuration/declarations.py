@@ -47,9 +47,41 @@ class Located(Generic[T_co]):
         """Return a problem of this entry, or of a *key* in it."""
         return self.document.build_problem((*self.key, *key), expected)
 
+    def has_problem(self, problems: Iterable[ConfigProblem]) -> bool:
+        """Tell whether one of *problems* is of this entry, or of something in it."""
+        file, own = self.document.file, self.document.build_problem(self.key, "").key
+        return any(
+            problem.file == file and (problem.key == own or problem.key.startswith((f"{own}.", f"{own}[")))
+            for problem in problems
+        )
+
     def with_value(self, value: T) -> Located[T]:
         """Return another value of the same place."""
         return Located(value, self.document, self.key)
+
+
+@define
+class ProblemCollector:
+    """
+    Collects what a registry finds wrong with entries; of those that are known to be wrong, nothing more is said.
+
+    Args:
+        known: What is wrong with the declarations.
+        found: What the registry finds besides.
+    """
+
+    known: list[ConfigProblem] = field(factory=list)
+    found: list[ConfigProblem] = field(factory=list)
+
+    def report(self, entry: Located[object], expected: str, *key: str | int) -> None:
+        """Report a problem of *entry*, or of a *key* in it."""
+        if not (self.known and entry.has_problem(self.known)):
+            self.found.append(entry.build_problem(expected, *key))
+
+    @property
+    def all(self) -> list[ConfigProblem]:
+        """All problems."""
+        return [*self.known, *self.found]
 
 
 @define
@@ -160,11 +192,13 @@ class _DocumentReader:
         self._report(key, f"stands in {other.file} too; keep one of the two")
 
     def _decode(self, table: object, kind: type[T], key: KeyPath) -> Located[T] | None:
+        """Return an entry; None for one that is wrong, or of which a part could not be read."""
         try:
-            return Located(decode_table(self._document, table, kind, key), self._document, key)
+            entry = Located(decode_table(self._document, table, kind, key), self._document, key)
         except ConfigError as error:
             self._problems += error.problems
             return None
+        return None if entry.has_problem(self._document.problems) else entry
 
     def _read_list(self, section: str, kind: type[T]) -> list[Located[T]]:
         entries = self._document.data.get(section)

@@ -46,7 +46,8 @@ def build_registry(
         ConfigError: With every problem.
     """
     reading = read_configuration(paths)
-    registry = make(**_build_options(reading.declarations, open_journal=open_journal and not reading.problems))
+    open_journal = open_journal and not reading.problems
+    registry = make(**_build_options(reading.declarations, open_journal=open_journal))
     source = ConfigurationSource(registry, paths, has_journal=open_journal)
     try:
         source.load(reading)

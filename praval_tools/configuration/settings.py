@@ -10,9 +10,8 @@ from attrs import define, field
 from msgspec.structs import replace
 
 from praval_tools.config.system import JournalEntry
-from praval_tools.configuration.declarations import Declarations
+from praval_tools.configuration.declarations import Declarations, ProblemCollector
 from praval_tools.configuration.functions import FunctionImportError, FunctionReference
-from praval_tools.errors import ConfigProblem
 from praval_tools.execution.limits import Limit
 from praval_tools.execution.runtime import RegistryOptions
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -37,7 +36,7 @@ class RegistrySettings:
     has_journal: bool = True
     limits: dict[tuple[str | None, str | None], Limit] = field(factory=dict)
 
-    def find_handler(self, declarations: Declarations, problems: list[ConfigProblem]) -> object:
+    def find_handler(self, declarations: Declarations, problems: ProblemCollector) -> object:
         """Return the approval handler, imported; None where there is none, with what is wrong among *problems*."""
         entry = declarations.approvals
         module, _, function = ("", "", "") if entry is None else entry.value.handler.partition(":")
@@ -46,19 +45,18 @@ class RegistrySettings:
         try:
             return FunctionReference(module, function).find()
         except FunctionImportError as error:
-            problems.append(entry.build_problem(str(error), "handler"))
+            problems.report(entry, str(error), "handler")
             return None
 
-    def check_journal(self, declarations: Declarations, before: Declarations) -> list[ConfigProblem]:
-        """Return a problem where the journal is not that of the registry, which it has from its beginning."""
+    def check_journal(self, declarations: Declarations, before: Declarations, problems: ProblemCollector) -> None:
+        """Report a journal that is not that of the registry, which it has from its beginning."""
         entry, journal = declarations.journal, self.registry.journal
         if entry is None or not self.has_journal:
-            return []
+            return
         is_changed = before.journal is not None and _get_fixed(before.journal.value) != _get_fixed(entry.value)
-        if journal is not None and not is_changed and _is_same_file(journal.name, entry.value.path):
-            return []
-        text = "a registry has its journal from its beginning: make it by ToolRegistry.from_config, or restart"
-        return [entry.build_problem(text, "path")]
+        if journal is None or is_changed or not _is_same_file(journal.name, entry.value.path):
+            text = "a registry has its journal from its beginning: make it by ToolRegistry.from_config, or restart"
+            problems.report(entry, text, "path")
 
     def apply(self, declarations: Declarations) -> None:
         """Set everything."""

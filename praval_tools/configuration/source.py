@@ -22,7 +22,7 @@ from praval_tools.config.files import (
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.configuration.change import ConfigurationChange, InForce, build_tools
 from praval_tools.configuration.checks import check_declarations, sort_problems
-from praval_tools.configuration.declarations import TOP_KEYS, Declarations, read_declarations
+from praval_tools.configuration.declarations import TOP_KEYS, Declarations, ProblemCollector, read_declarations
 from praval_tools.configuration.environment import expand_declarations
 from praval_tools.configuration.settings import RegistrySettings
 from praval_tools.errors import (
@@ -194,13 +194,13 @@ class ConfigurationSource:
             self._load(reading, connect)
 
     def _load(self, reading: Reading, connect: bool) -> None:
-        declarations, problems = reading.declarations, list(reading.problems)
+        declarations, problems = reading.declarations, ProblemCollector(list(reading.problems))
         label = self._name or f"config:{'+'.join(Path(document.file).name for document in declarations.documents)}"
-        if not problems:
+        if not problems.known:
             self._load_plugins(declarations)
-        tools, tool_problems = build_tools(declarations, self._in_force)
+        tools = build_tools(declarations, self._in_force, problems)
         handler = self._settings.find_handler(declarations, problems)
-        problems += [*tool_problems, *self._settings.check_journal(declarations, self._declarations)]
+        self._settings.check_journal(declarations, self._declarations, problems)
         change = ConfigurationChange(self._registry, label, declarations, self._in_force, problems)
         previous = self._in_force
         try:

@@ -1,0 +1,51 @@
+"""A folder with a module of functions, which is the working directory, and cleans up after itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SUMS = '''
+"""Functions for the configurations of the tests."""
+
+CALLS = []
+
+
+def add(x: float, y: float = 0) -> float:
+    """Add."""
+    CALLS.append((x, y))
+    return x + y
+
+
+async def later(x: float) -> float:
+    """Add later."""
+    return x
+
+
+def unhinted(x):
+    """Take anything."""
+
+
+def allow(request):
+    """Allow every call."""
+    from praval_tools import Allow
+
+    return Allow()
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory with the module `sums`; modules that are imported of it are forgotten at the end."""
+    (tmp_path / "sums.py").write_text(SUMS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("PRAVAL_TOOLS_CONFIG", raising=False)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")) or name == "src" or name.startswith("src."):
+            del sys.modules[name]
