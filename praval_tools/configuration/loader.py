@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from praval_tools.configuration.declarations import Declarations
 from praval_tools.configuration.functions import find_import_problems
-from praval_tools.configuration.source import ConfigurationSource, Reading, read_configuration
+from praval_tools.configuration.source import ConfigurationSource, Reading, find_source, read_configuration
 from praval_tools.configuration.watcher import watch_files
 from praval_tools.registry.registry import ToolRegistry
 
@@ -18,14 +18,16 @@ Paths = Sequence[str | os.PathLike[str]]
 
 def configure_registry(registry: ToolRegistry, paths: Paths, *, watch: bool = False) -> ConfigurationSource:
     """
-    Put a configuration into force in a registry; see `ToolRegistry.configure_from`.
+    Put a configuration into force in a registry, again if it is that already; see `ToolRegistry.configure_from`.
 
     Raises:
         ConfigError: With every problem; nothing was changed.
     """
-    source = ConfigurationSource(registry, paths)
-    source.load(read_configuration(paths))
-    if watch:
+    reading = read_configuration(paths)
+    known = find_source(registry, reading.files)
+    source = ConfigurationSource(registry, paths) if known is None else known
+    source.load(reading)
+    if watch and not source.is_watched:
         source.set_watcher(watch_files(source))
     return source
 

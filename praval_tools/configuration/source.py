@@ -69,6 +69,11 @@ class Reading:
     declarations: Declarations
     problems: tuple[ConfigProblem, ...]
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files."""
+        return tuple(Path(document.file) for document in self.declarations.documents)
+
 
 def read_configuration(
     paths: Sequence[str | os.PathLike[str]], variables: Mapping[str, str] | None = None
@@ -115,6 +120,11 @@ class ConfigurationSource:
     def files(self) -> tuple[Path, ...]:
         """The files that were read last."""
         return tuple(Path(document.file) for document in self._declarations.documents)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the files are watched."""
+        return self._stop_watching is not None
 
     @property
     def tools(self) -> list[str]:
@@ -195,7 +205,7 @@ class ConfigurationSource:
 
     def _load(self, reading: Reading, connect: bool) -> None:
         declarations, problems = reading.declarations, ProblemCollector(list(reading.problems))
-        label = self._name or f"config:{'+'.join(Path(document.file).name for document in declarations.documents)}"
+        label = self._name or self._build_name(reading.files)
         if not problems.known:
             self._load_plugins(declarations)
         tools = build_tools(declarations, self._in_force, problems)
@@ -218,6 +228,11 @@ class ConfigurationSource:
                 source.close()
         if connect:
             self._connect_servers(change)
+
+    def _build_name(self, files: Sequence[Path]) -> str:
+        """Return a name that no other source has: with the folders of the files, where only these differ."""
+        name = f"config:{'+'.join(path.name for path in files)}"
+        return name if name not in self._runtime.sources else f"config:{'+'.join(map(str, files))}"
 
     def _load_plugins(self, declarations: Declarations) -> None:
         """Load the plugins that have tables, or all of them with `autoload`; again only where that changed."""
@@ -249,6 +264,13 @@ class ConfigurationSource:
             for entry in self._in_force.waiting_grants:
                 text = f"The grant of {entry.value.tool!r} to {entry.value.agent!r} is not made: there is no such tool."
                 self._problems.append(RegistryProblem("grant", entry.value.tool, text, "See what its server lists."))
+
+
+def find_source(registry: ToolRegistry, files: Sequence[Path]) -> ConfigurationSource | None:
+    """Return the source of these files that a registry has, if it has one."""
+    wanted = [path.resolve() for path in files]
+    sources = [source for source in get_runtime(registry).sources.values() if isinstance(source, ConfigurationSource)]
+    return next((source for source in sources if [path.resolve() for path in source.files] == wanted), None)
 
 
 def _get_tables(plugins: PluginsConfig) -> tuple[object, ...]:

@@ -1,0 +1,236 @@
+"""Configurations that are loaded again: all of the change counts, or nothing of it, and what was done since stays."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
+from praval_tools.configuration.source import ConfigurationSource
+
+# Tests of: change, watcher, source
+
+ENTRY = "  - {{name: {}, module: sums, function: add{}}}\n"
+
+
+def text(*tools: str, more: str = "", **fields: str) -> str:
+    """Return a configuration with these tools; fields of a tool by its name."""
+    return "tools:\n" + "".join(ENTRY.format(tool, fields.get(tool, "")) for tool in tools) + more
+
+
+def write(folder: Path, content: str) -> str:
+    """Write the configuration, and return its path."""
+    (folder / "c.yml").write_text(content, encoding="utf-8")
+    return "c.yml"
+
+
+def load(folder: Path, content: str, **options: object) -> tuple[ToolRegistry, ConfigurationSource]:
+    """Return a registry with a configuration, and its source."""
+    registry = ToolRegistry(**options)
+    source = registry.configure_from(write(folder, content))
+    assert isinstance(source, ConfigurationSource)
+    return registry, source
+
+
+def reload(folder: Path, source: ConfigurationSource, content: str) -> None:
+    """Change the file, and load it again."""
+    write(folder, content)
+    source.refresh()
+
+
+class TestReload:
+    def test_what_is_gone_leaves_and_what_is_new_comes(self, folder: Path) -> None:
+        """Tools, agents, blocks, limits and disabled categories follow the file; what is the same is left alone."""
+        registry, source = load(folder, text("a", "b", more="agents: {ann: {tools: [a, b]}, bob: {}}\n"
+            "blocks: [{tool: a, agent: ann}]\nlimits: [{agent: ann, per_minute: 1}]\ncategories: {x: {enabled: false}}\n"))  # fmt: skip
+        kept = registry.get_tool("b")
+        reload(folder, source, text("b", "c", more="agents: {ann: {tools: [b, c]}}\nblocks: [{tool: b, agent: ann}]\n"))
+
+        assert (["b", "c"], ["ann"], ["c"]) == (
+            [tool.name for tool in registry], registry.agents, registry.agent("ann").list_tools()
+        )  # fmt: skip
+        assert kept.implementation is registry.get_tool("b").implementation
+        assert ({}, []) == (dict(registry.state.disabled), registry.limits.all())
+
+    def test_a_changed_entry_replaces_its_tool_in_place(self, folder: Path) -> None:
+        """Grants stay, and owner and sharing follow the file."""
+        registry, source = load(folder, text("a", "b"))
+        registry.grant("a", "ann")
+        reload(folder, source, text("a", "b", a=", shared: true, owned_by: zoe, risk_level: high"))
+        metadata = registry.get_tool("a").metadata
+
+        assert (True, "zoe", "high") == (metadata.shared, metadata.owned_by, metadata.risk_level)
+        assert registry.explain("ann", "a").allowed
+        assert ["a", "b"] == [tool.name for tool in registry]
+
+    @pytest.mark.parametrize(
+        "bad",
+        ["tools: [", "tools: []\nagnts: {}\n", "agents: {ann: {tools: [zz]}}\ngrants: [{tool: zz, agent: ann}]\n"],
+    )
+    def test_a_bad_file_changes_nothing(self, folder: Path, bad: str) -> None:
+        """What was in force stays so, whatever is wrong; the problem is among those of the registry until it is mended."""
+        registry, source = load(folder, text("a", more="agents: {ann: {tools: [a]}}\nexecution: {timeout: 5}\n"))
+        before = registry.state
+        with pytest.raises(ConfigError):
+            reload(folder, source, bad)
+
+        assert before == registry.state
+        assert ["configuration"] == [one.kind for one in registry.problems()]
+        reload(folder, source, text("a", more="agents: {ann: {tools: [a]}}\n"))
+        assert [] == registry.problems()
+
+    def test_registry_refresh_reloads(self, folder: Path) -> None:
+        """`registry.refresh()` asks all sources, configurations among them."""
+        registry, _ = load(folder, text("a"))
+        write(folder, text("b"))
+        registry.refresh()
+
+        assert ["b"] == [tool.name for tool in registry]
+
+    def test_two_configurations_of_one_name_are_told_apart(self, folder: Path) -> None:
+        """What one brings, the other does not take away."""
+        registry, _ = load(folder, text("a", more="grants: [{tool: a, agent: ann}]\n"))
+        (folder / "other").mkdir()
+        (folder / "other" / "c.yml").write_text(text("b", more="grants: [{tool: b, agent: ann}]\n"))
+        registry.configure_from("other/c.yml")
+
+        assert ["a", "b"] == registry.agent("ann").list_tools()
+
+
+class TestActs:
+    def test_what_was_done_beats_what_is_declared(self, folder: Path) -> None:
+        """A revoked grant, a transferred tool, one that is not shared any more and a retired agent stay so."""
+        more = "grants: [{tool: a, agent: bob}]\nagents: {bob: {}, ann: {tools: [b]}, eve: {}}\n"
+        content = text("a", "b", more=more, a=", owned_by: zoe", b=", shared: true")
+        registry, source = load(folder, content)
+        registry.revoke(registry.grants()[0])
+        registry.transfer_ownership("a", "ann")
+        registry.unshare_tool("b")
+        registry.remove_tool_from_agent("b", "ann")
+        registry.retire_agent("eve")
+        reload(
+            folder,
+            source,
+            content.replace("owned_by: zoe", "owned_by: zoe, tags: [t]").replace("true}", "true, tags: [t]}"),
+        )
+        a, b = registry.get_tool("a").metadata, registry.get_tool("b").metadata
+
+        assert [] == registry.grants()
+        assert ("ann", False, ("t",), ("t",)) == (a.owned_by, b.shared, a.tags, b.tags)
+        assert not registry.agent("ann").tool_exists("b")
+        assert registry.state.get_profile("eve").retired
+
+    def test_a_grant_follows_the_file(self, folder: Path) -> None:
+        """One that is taken out ends, one whose terms change is another one, and one that comes back is new."""
+        one, other = (text("a", more=f"grants: [{{tool: a, agent: ann, max_calls: {calls}}}]\n") for calls in (1, 2))
+        registry, source = load(folder, one)
+        outcomes = [registry.execute(ToolCall(None, "a", {"x": 1}, "ann")).outcome for _ in range(2)]
+        assert [Outcome.OK, Outcome.FORBIDDEN] == outcomes
+        source.refresh()
+        assert [] == registry.grants()
+        for content, uses in ((other, [2]), (text("a"), []), (other, [2]), (one, [1])):
+            reload(folder, source, content)
+            assert uses == [registry.uses_left(grant) for grant in registry.grants()]
+
+    def test_grants_follow_the_file_from_start_to_start(self, folder: Path) -> None:
+        """With a journal: what is left stays, what was revoked stays revoked, what is not declared any more ends."""
+        journal = "journal: {path: runs.db}\n"
+        grants = (
+            "grants:\n  - {tool: a, agent: ann, max_calls: 3}\n  - {tool: a, agent: bob}\n  - {tool: a, agent: eve}\n"
+        )
+        with ToolRegistry.from_config(write(folder, text("a", more=journal + grants))) as registry:
+            registry.execute(ToolCall(None, "a", {"x": 1}, "ann"))
+            registry.remove_tool_from_agent("a", "bob")
+        fewer = grants.replace("  - {tool: a, agent: eve}\n", "")
+        with ToolRegistry.from_config(write(folder, text("a", more=journal + fewer))) as registry:
+            assert [("ann", 2)] == [(grant.agent, registry.uses_left(grant)) for grant in registry.grants()]
+        with ToolRegistry.from_config(write(folder, text("a", more=journal + grants))) as registry:
+            assert ["ann", "eve"] == [grant.agent for grant in registry.grants()]
+
+    def test_blocks_follow_the_file_from_start_to_start(self, folder: Path) -> None:
+        """A block that is not declared any more is lifted at the next start; those of others stay."""
+        journal = "journal: {path: runs.db}\n"
+        blocks = "blocks: [{tool: a, agent: ann}]\n"
+        with ToolRegistry.from_config(write(folder, text("a", more=journal + blocks, a=", shared: true"))) as registry:
+            registry.block("a", "bob")
+        with ToolRegistry.from_config(write(folder, text("a", more=journal, a=", shared: true"))) as registry:
+            assert [True, False] == [registry.explain(agent, "a").allowed for agent in ("ann", "bob")]
+
+
+class TestCallers:
+    def test_no_caller_sees_a_mixture(self, folder: Path) -> None:
+        """While a file changes to and fro, each look sees the tools of one version or of the other, never of both."""
+        old, new = ["a", "b", "c"], ["d", "e", "f"]
+        versions = [text(*names, more=f"agents: {{ann: {{tools: [{', '.join(names)}]}}}}\n") for names in (old, new)]
+        registry, source = load(folder, versions[0])
+        seen: set[tuple[str, ...]] = set()
+        stopped = threading.Event()
+
+        def look() -> None:
+            while not stopped.is_set():
+                tools = tuple(registry.agent("ann").tools)
+                seen.add(tools)
+                registry.execute(ToolCall(None, tools[0] if tools else "a", {"x": 1}, "ann"))
+
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for version in range(20):
+            reload(folder, source, versions[(version + 1) % 2])
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+        assert {tuple(old), tuple(new)} == seen
+
+
+class TestWatch:
+    @pytest.fixture
+    def watched(self, folder: Path) -> ToolRegistry:
+        """A registry whose file is watched."""
+        return ToolRegistry.from_config(write(folder, text("a")), watch=True)
+
+    def test_files_that_are_written_or_replaced_are_loaded(self, folder: Path, watched: ToolRegistry) -> None:
+        """Written in place, replaced by another file as editors do, removed and made again: each counts."""
+        with watched:
+            write(folder, text("a", "b"))
+            wait_until(lambda: 2 == len(watched))
+            (folder / "c.yml~").write_text(text("a", "b", "c"))
+            os.replace(folder / "c.yml~", folder / "c.yml")
+            wait_until(lambda: 3 == len(watched))
+            (folder / "c.yml").unlink()
+            time.sleep(0.3)
+            assert 3 == len(watched)
+            write(folder, text("d"))
+            wait_until(lambda: ["d"] == [tool.name for tool in watched])
+
+    def test_a_half_written_file_changes_nothing(self, folder: Path, watched: ToolRegistry) -> None:
+        """It is a problem for as long as it is there, and the whole file is loaded once it is."""
+        whole = text("a", "b", more="agents: {ann: {tools: [a, b]}}\n")
+        with watched:
+            write(folder, whole[:-7])
+            wait_until(lambda: watched.problems() and watched.problems()[-1].kind == "configuration")
+            assert ["a"] == [tool.name for tool in watched]
+            write(folder, whole)
+            wait_until(lambda: ["ann"] == watched.agents)
+            assert [] == watched.problems()
+
+    def test_closing_ends_the_thread(self, folder: Path, watched: ToolRegistry) -> None:
+        """No thread is left of a registry that is closed."""
+        assert [thread for thread in threading.enumerate() if "c.yml" in thread.name]
+        watched.close()
+
+        assert [] == [thread for thread in threading.enumerate() if "c.yml" in thread.name]
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait until something holds that a thread brings about."""
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.01)
