@@ -595,10 +595,6 @@ class JournalWarning(RuntimeWarning):
     """The journal failed, and the operator chose to go on without it."""
 
 
-class ConfigWarning(RuntimeWarning):
-    """A configuration is in force, but for a server that could not be reached."""
-
-
 class UntestedVersionWarning(UserWarning):
     """A framework is installed in another version than this release is tested with."""
 

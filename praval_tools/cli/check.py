@@ -106,7 +106,7 @@ def _join(problem: ConfigProblem) -> str:
 
 
 def _describe_problems(problems: Iterable[RegistryProblem], *, has_agents: bool) -> list[CheckProblem]:
-    """Return problems as they are printed; where no agent is declared, that none reaches a tool is no mistake."""
+    """Return problems as they are printed; where no agent is declared, unreachable tools are expected."""
     return [
         CheckProblem(
             problem.kind, problem.subject, write_as_commands(problem.message), write_as_commands(problem.remedy)

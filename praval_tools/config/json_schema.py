@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin, 
 import attrs
 
 from praval_tools.config.plugins import PluginTable
-from praval_tools.config.system import SystemEntry
+from praval_tools.config.system import SystemConfig
 
 Schema: TypeAlias = dict[str, object]
 
@@ -34,20 +34,20 @@ _NULLABLE_SECTIONS: Final = ("agents", "categories")
 def build_config_schema() -> Schema:
     """Return the JSON Schema of a configuration file: what keys it may have, and of which types."""
     definitions: dict[str, Schema] = {}
-    root = _describe_class(SystemEntry, definitions)
+    root = _describe_class(SystemConfig, definitions)
     properties = root["properties"]
     assert isinstance(properties, dict)
     for name in (*properties,):
         if name not in ("app", "autoload", "name"):
             properties[name] = {"anyOf": [properties[name], {"type": "null"}]}
     properties["plugins"] = {
-        "description": _read_descriptions(SystemEntry)["plugins"],
+        "description": _read_descriptions(SystemConfig)["plugins"],
         "type": ["object", "null"],
         "additionalProperties": _describe_class(PluginTable, definitions),
         "properties": {"autoload": {"type": ["boolean", "object"]}},
     }
     properties["sources"] = {
-        "description": _read_descriptions(SystemEntry)["sources"],
+        "description": _read_descriptions(SystemConfig)["sources"],
         "type": ["array", "null"],
         "items": {"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"}}},
     }

@@ -12,7 +12,7 @@ Json = Mapping[str, object]
 
 
 @frozen(kw_only=True)
-class ToolEntry:
+class ToolConfig:
     """
     A tool: a Python function, or a tool of an MCP server.
 
@@ -86,9 +86,9 @@ class ToolEntry:
 
 
 @frozen(kw_only=True)
-class ServerAuth:
+class AuthConfig:
     """
-    How a server by URL is told who calls.
+    How a server by URL learns who calls.
 
     Args:
         type: `bearer`: the header `Authorization: Bearer …`.
@@ -100,7 +100,7 @@ class ServerAuth:
 
 
 @frozen(kw_only=True)
-class ServerEntry:
+class ServerConfig:
     """
     An MCP server, by its URL or by the command that starts it.
 
@@ -127,10 +127,10 @@ class ServerEntry:
     description: str | None = None
     url: str | None = None
     command: str | tuple[str, ...] | None = None
-    auth: ServerAuth | None = None
+    auth: AuthConfig | None = None
     headers_env: Mapping[str, str] = field(factory=dict)
     env: tuple[str, ...] = ()
-    provides_tools: tuple[ToolEntry, ...] | None = None
+    provides_tools: tuple[ToolConfig, ...] | None = None
     owned_by: str | None = None
     namespace: str | None = None
     include: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class ServerEntry:
 
 
 @frozen(kw_only=True)
-class CategoryEntry:
+class CategoryConfig:
     """
     A category of tools.
 
@@ -155,7 +155,7 @@ class CategoryEntry:
 
 
 @frozen(kw_only=True)
-class ExecutionEntry:
+class ExecutionConfig:
     """
     How calls run, where a tool does not say it for itself.
 
@@ -185,7 +185,7 @@ class ExecutionEntry:
 
 
 @frozen(kw_only=True)
-class StatsEntry:
+class StatsConfig:
     """
     The statistics of tools.
 
@@ -199,7 +199,7 @@ class StatsEntry:
 
 
 @frozen(kw_only=True)
-class JournalEntry:
+class JournalConfig:
     """
     The journal of the registry.
 
@@ -221,7 +221,7 @@ class JournalEntry:
 
 
 @frozen(kw_only=True)
-class AgentEntry:
+class AgentConfig:
     """
     An agent.
 
@@ -237,7 +237,7 @@ class AgentEntry:
 
 
 @frozen(kw_only=True)
-class GrantEntry:
+class GrantConfig:
     """
     A permission with terms: an agent may call a tool.
 
@@ -262,7 +262,7 @@ class GrantEntry:
 
 
 @frozen(kw_only=True)
-class BlockEntry:
+class BlockConfig:
     """
     A refusal that beats every permission.
 
@@ -278,7 +278,7 @@ class BlockEntry:
 
 
 @frozen(kw_only=True)
-class LimitEntry:
+class LimitConfig:
     """
     A limit of the calls of an agent, to a tool, or of one agent to one tool.
 
@@ -298,7 +298,7 @@ class LimitEntry:
 
 
 @frozen(kw_only=True)
-class ApprovalsEntry:
+class ApprovalsConfig:
     """
     Who is asked for approvals.
 
@@ -310,7 +310,7 @@ class ApprovalsEntry:
 
 
 @frozen(kw_only=True)
-class SystemEntry:
+class SystemConfig:
     """
     A whole configuration; its keys may be spread over several files.
 
@@ -336,16 +336,16 @@ class SystemEntry:
     app: str | None = None
     autoload: bool = False
     name: str = ""
-    tools: tuple[ToolEntry, ...] = ()
-    mcp_servers: Mapping[str, ServerEntry] = field(factory=dict)
-    categories: Mapping[str, CategoryEntry] = field(factory=dict)
-    execution: ExecutionEntry | None = None
-    stats: StatsEntry | None = None
-    journal: JournalEntry | None = None
-    agents: Mapping[str, AgentEntry] = field(factory=dict)
-    grants: tuple[GrantEntry, ...] = ()
-    blocks: tuple[BlockEntry, ...] = ()
-    limits: tuple[LimitEntry, ...] = ()
-    approvals: ApprovalsEntry | None = None
+    tools: tuple[ToolConfig, ...] = ()
+    mcp_servers: Mapping[str, ServerConfig] = field(factory=dict)
+    categories: Mapping[str, CategoryConfig] = field(factory=dict)
+    execution: ExecutionConfig | None = None
+    stats: StatsConfig | None = None
+    journal: JournalConfig | None = None
+    agents: Mapping[str, AgentConfig] = field(factory=dict)
+    grants: tuple[GrantConfig, ...] = ()
+    blocks: tuple[BlockConfig, ...] = ()
+    limits: tuple[LimitConfig, ...] = ()
+    approvals: ApprovalsConfig | None = None
     plugins: Json = field(factory=dict)
     sources: tuple[Json, ...] = ()

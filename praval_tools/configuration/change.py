@@ -14,7 +14,7 @@ from praval_tools.access import events
 from praval_tools.access.permissions import Block
 from praval_tools.access.records import AgentProfile, DisabledRecord
 from praval_tools.access.state import AccessState
-from praval_tools.config.system import AgentEntry, GrantEntry, ServerEntry, ToolEntry
+from praval_tools.config.system import AgentConfig, GrantConfig, ServerConfig, ToolConfig
 from praval_tools.configuration.checks import read_expiry
 from praval_tools.configuration.declarations import Declarations, Located, ProblemCollector
 from praval_tools.configuration.functions import build_function_tool
@@ -51,19 +51,19 @@ class InForce:
         waiting_grants: Grants of tools that a server may bring once it is connected.
     """
 
-    tools: dict[str, tuple[ToolEntry, AnyTool]] = field(factory=dict)
+    tools: dict[str, tuple[ToolConfig, AnyTool]] = field(factory=dict)
     servers: dict[str, tuple[ServerDeclaration, ToolSource]] = field(factory=dict)
     agents: dict[str, AgentProfile] = field(factory=dict)
     blocks: set[Block] = field(factory=set)
     disabled: set[str] = field(factory=set)
-    waiting_grants: list[Located[GrantEntry]] = field(factory=list)
+    waiting_grants: list[Located[GrantConfig]] = field(factory=list)
 
 
 def build_tools(
     declarations: Declarations, previous: InForce, problems: ProblemCollector
-) -> dict[str, tuple[ToolEntry, AnyTool]]:
+) -> dict[str, tuple[ToolConfig, AnyTool]]:
     """Return the tools that are functions: those of before where nothing is said differently."""
-    tools = dict[str, tuple[ToolEntry, AnyTool]]()
+    tools = dict[str, tuple[ToolConfig, AnyTool]]()
     for entry in declarations.tools:
         old = previous.tools.get(entry.value.name)
         if old is not None and old[0] == entry.value and not _failed_to_import(*old):
@@ -77,7 +77,7 @@ def build_tools(
     return tools
 
 
-def _failed_to_import(entry: ToolEntry, tool: AnyTool) -> bool:
+def _failed_to_import(entry: ToolConfig, tool: AnyTool) -> bool:
     """Tell whether a tool is a stand-in for a function that the entry needs, and that could not be imported."""
     is_complete = entry.description is not None and (entry.parameters_schema or entry.inputSchema) is not None
     return not is_complete and isinstance(tool.implementation, DeferredImplementation)
@@ -105,7 +105,7 @@ class ConfigurationChange:
         self._new = InForce()
         self._made_sources: list[ToolSource] = []
 
-    def apply(self, tools: dict[str, tuple[ToolEntry, AnyTool]]) -> InForce:
+    def apply(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> InForce:
         """
         Put it all into force at once.
 
@@ -162,7 +162,7 @@ class ConfigurationChange:
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
-    def _replace_tools(self, tools: dict[str, tuple[ToolEntry, AnyTool]]) -> None:
+    def _replace_tools(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> None:
         own = {name for name, (_, tool) in self._previous.tools.items() if self._is_registered(name, tool)}
         for name in own - tools.keys():
             self._registry.unregister_tool(name, reason=f"{self._label} does not declare it any more")
@@ -213,7 +213,7 @@ class ConfigurationChange:
             if tool.value.name not in registered:
                 self._report_left_out(tool)
 
-    def _report_left_out(self, tool: Located[ToolEntry]) -> None:
+    def _report_left_out(self, tool: Located[ToolConfig]) -> None:
         holders = filter(None, map(self._state.names_by_wire_key.get, get_collision_keys(tool.value.name)))
         if (holder := next(holders, None)) is None:
             self.problems.report(tool, "the tool cannot be taken of its server; see its schema")
@@ -244,7 +244,7 @@ class ConfigurationChange:
             if profile.place == known[name].place and not profile.retired:
                 self._registry.retire_agent(name, reason=f"{self._label} does not declare it any more")
 
-    def _build_profile(self, name: str, entry: Located[AgentEntry]) -> AgentProfile:
+    def _build_profile(self, name: str, entry: Located[AgentConfig]) -> AgentProfile:
         value = entry.value
         return AgentProfile(
             name=name, tools=tuple(dict.fromkeys(value.tools)), tool_categories=value.tool_categories,
@@ -287,7 +287,7 @@ class ConfigurationChange:
 
     def _replace_grants(self) -> None:
         """Make the declared grants, and end those that were declared before and are not any more."""
-        requests = dict[str, tuple[Located[GrantEntry], dict[str, object]]]()
+        requests = dict[str, tuple[Located[GrantConfig], dict[str, object]]]()
         self._new.waiting_grants = []
         for entry in self._declarations.grants:
             if not self._has_tool(entry):
@@ -306,7 +306,7 @@ class ConfigurationChange:
         for key, (entry, terms) in requests.items():
             self._make_grant(key, entry, terms)
 
-    def _has_tool(self, entry: Located[GrantEntry]) -> bool:
+    def _has_tool(self, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
         name = entry.value.tool
         if name in self._state.tools:
@@ -324,13 +324,13 @@ class ConfigurationChange:
         record = None if grant_id is None else self._state.grants[grant_id]
         return record is not None and record.end_reason == f"revoked by {self._label!r}"
 
-    def _make_grant(self, key: str, entry: Located[GrantEntry], terms: dict[str, object]) -> None:
+    def _make_grant(self, key: str, entry: Located[GrantConfig], terms: dict[str, object]) -> None:
         grant: Callable[..., object] = self._registry.grant
         with self._collecting(entry, *(("where",) if entry.value.where is not None else ())):
             grant(entry.value.tool, entry.value.agent, key=key, **terms)
 
 
-def _has_variables(server: Located[ServerEntry]) -> bool:
+def _has_variables(server: Located[ServerConfig]) -> bool:
     """Tell whether the address of a server is filled in from the environment; what comes of that may be secret."""
     table: object = server.document.data["mcp_servers"][server.key[-1]]
     return isinstance(table, Mapping) and "${" in f"{table.get('url')}{table.get('command')}"
@@ -342,7 +342,7 @@ def _has_same_terms(first: AgentProfile, second: AgentProfile) -> bool:
     )  # fmt: skip
 
 
-def _read_terms(entry: GrantEntry) -> dict[str, object]:
+def _read_terms(entry: GrantConfig) -> dict[str, object]:
     expires: datetime | timedelta | None
     try:
         expires = read_expiry(entry)
@@ -354,7 +354,7 @@ def _read_terms(entry: GrantEntry) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _compute_digest(entry: GrantEntry) -> str:
+def _compute_digest(entry: GrantConfig) -> str:
     """Return what is equal for equal entries: whoever changes the terms of a grant declares another one."""
     values = [entry.tool, entry.agent, entry.max_calls, str(entry.expires), entry.where, entry.delegable, entry.reason]
     return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from praval_tools.config.system import GrantEntry, LimitEntry, ServerEntry, ToolEntry
+from praval_tools.config.system import GrantConfig, LimitConfig, ServerConfig, ToolConfig
 from praval_tools.config.times import parse_span, parse_time
 from praval_tools.configuration.declarations import Declarations, Located
 from praval_tools.errors import ConfigProblem, InvalidNameError, ToolUsageError
@@ -25,7 +25,7 @@ _INTERNAL_KEYS: Final = ("module", "function", "engine", "concurrency_safe")
 """What only a tool has whose function runs here."""
 METADATA_KEYS: Final = tuple(
     attribute.name
-    for attribute in attrs.fields(ToolEntry)
+    for attribute in attrs.fields(ToolConfig)
     if attribute.name
     not in ("name", "source", "module", "function", "mcp_server_name", "parameters_schema", "inputSchema")
 )
@@ -44,7 +44,7 @@ def check_declarations(declarations: Declarations) -> list[ConfigProblem]:
     ]
 
 
-def list_tools(declarations: Declarations) -> Iterator[Located[ToolEntry]]:
+def list_tools(declarations: Declarations) -> Iterator[Located[ToolConfig]]:
     """Yield the entries of all tools: those with functions first."""
     yield from declarations.tools
     for entries in declarations.provided.values():
@@ -58,7 +58,7 @@ def _assign_to_servers(declarations: Declarations) -> Iterator[ConfigProblem]:
                 Located(entry, server.document, (*server.key, "provides_tools", index))
                 for index, entry in enumerate(entries)
             ]
-    internal: list[Located[ToolEntry]] = []
+    internal: list[Located[ToolConfig]] = []
     for tool in declarations.tools:
         entry = tool.value
         if entry.source != "mcp":
@@ -76,7 +76,7 @@ def _assign_to_servers(declarations: Declarations) -> Iterator[ConfigProblem]:
 
 
 def _check_tools(declarations: Declarations) -> Iterator[ConfigProblem]:
-    holders: dict[str, Located[ToolEntry]] = {}
+    holders: dict[str, Located[ToolConfig]] = {}
     for tool in list_tools(declarations):
         yield from _check_tool_name(tool, holders)
         yield from _check_schema(tool)
@@ -91,7 +91,7 @@ def _check_tools(declarations: Declarations) -> Iterator[ConfigProblem]:
             yield from _check_provided(tool, name)
 
 
-def _check_tool_name(tool: Located[ToolEntry], holders: dict[str, Located[ToolEntry]]) -> Iterator[ConfigProblem]:
+def _check_tool_name(tool: Located[ToolConfig], holders: dict[str, Located[ToolConfig]]) -> Iterator[ConfigProblem]:
     try:
         keys = get_collision_keys(check_tool_name(tool.value.name))
     except InvalidNameError as error:
@@ -107,7 +107,7 @@ def _check_tool_name(tool: Located[ToolEntry], holders: dict[str, Located[ToolEn
         holders.setdefault(key, tool)
 
 
-def _check_schema(tool: Located[ToolEntry]) -> Iterator[ConfigProblem]:
+def _check_schema(tool: Located[ToolConfig]) -> Iterator[ConfigProblem]:
     entry = tool.value
     if entry.parameters_schema is not None and entry.inputSchema is not None:
         yield tool.build_problem("parameters_schema says the same; keep one of the two", "inputSchema")
@@ -117,7 +117,7 @@ def _check_schema(tool: Located[ToolEntry]) -> Iterator[ConfigProblem]:
                 yield tool.build_problem(problem.removeprefix("parameters: "), key)
 
 
-def _find_contradictions(tool: Located[ToolEntry]) -> Iterator[ConfigProblem]:
+def _find_contradictions(tool: Located[ToolConfig]) -> Iterator[ConfigProblem]:
     entry = tool.value
     if entry.read_only and entry.destructive:
         yield tool.build_problem("read_only and destructive contradict each other; drop one of them", "destructive")
@@ -128,7 +128,7 @@ def _find_contradictions(tool: Located[ToolEntry]) -> Iterator[ConfigProblem]:
         yield tool.build_problem("shared and private contradict each other; drop one of them", "private")
 
 
-def _check_internal(tool: Located[ToolEntry]) -> Iterator[ConfigProblem]:
+def _check_internal(tool: Located[ToolConfig]) -> Iterator[ConfigProblem]:
     entry = tool.value
     for key in ("module", "function"):
         if (value := getattr(entry, key)) is None:
@@ -140,7 +140,7 @@ def _check_internal(tool: Located[ToolEntry]) -> Iterator[ConfigProblem]:
         yield tool.build_problem("is for tools with `source: mcp`", "mcp_server_name")
 
 
-def _check_provided(tool: Located[ToolEntry], server: str) -> Iterator[ConfigProblem]:
+def _check_provided(tool: Located[ToolConfig], server: str) -> Iterator[ConfigProblem]:
     entry = tool.value
     for key in _INTERNAL_KEYS:
         if getattr(entry, key) is not None:
@@ -168,7 +168,7 @@ def _check_servers(declarations: Declarations) -> Iterator[ConfigProblem]:
         yield from _check_server_values(server)
 
 
-def _check_server_values(server: Located[ServerEntry]) -> Iterator[ConfigProblem]:
+def _check_server_values(server: Located[ServerConfig]) -> Iterator[ConfigProblem]:
     entry = server.value
     for key in ("timeout", "connect_timeout", "max_message_bytes", "max_tools"):
         if (number := getattr(entry, key)) is not None and not 0 < number < float("inf"):
@@ -216,7 +216,7 @@ def _check_terms(declarations: Declarations) -> Iterator[ConfigProblem]:
             yield grant.build_problem(str(error), "expires")
         if grant.value.max_calls is not None and grant.value.max_calls < 1:
             yield grant.build_problem("expected a whole number from 1 on", "max_calls")
-    places: dict[tuple[str | None, str | None], Located[LimitEntry]] = {}
+    places: dict[tuple[str | None, str | None], Located[LimitConfig]] = {}
     for limit in declarations.limits:
         entry = limit.value
         if entry.agent is None and entry.tool is None:
@@ -232,7 +232,7 @@ def _check_terms(declarations: Declarations) -> Iterator[ConfigProblem]:
             yield limit.build_problem(f"{place} limits the same calls; put the numbers into one entry")
 
 
-def read_expiry(entry: GrantEntry) -> datetime | timedelta | None:
+def read_expiry(entry: GrantConfig) -> datetime | timedelta | None:
     """
     Return when a grant expires: a moment with a time zone, or a time span.
 

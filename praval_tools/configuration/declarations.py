@@ -19,7 +19,7 @@ from praval_tools.names import check_agent_name, check_tool_name, suggest_names
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-TOP_KEYS = tuple(attribute.name for attribute in attrs.fields(system.SystemEntry))
+TOP_KEYS = tuple(attribute.name for attribute in attrs.fields(system.SystemConfig))
 """The keys that a file may have at its top."""
 
 
@@ -111,18 +111,18 @@ class Declarations:
 
     documents: tuple[ConfigDocument, ...] = ()
     scalars: dict[str, Located[object]] = field(factory=dict)
-    tools: list[Located[system.ToolEntry]] = field(factory=list)
-    servers: dict[str, Located[system.ServerEntry]] = field(factory=dict)
-    provided: dict[str, list[Located[system.ToolEntry]]] = field(factory=dict)
-    categories: dict[str, Located[system.CategoryEntry]] = field(factory=dict)
-    agents: dict[str, Located[system.AgentEntry]] = field(factory=dict)
-    grants: list[Located[system.GrantEntry]] = field(factory=list)
-    blocks: list[Located[system.BlockEntry]] = field(factory=list)
-    limits: list[Located[system.LimitEntry]] = field(factory=list)
-    execution: Located[system.ExecutionEntry] | None = None
-    stats: Located[system.StatsEntry] | None = None
-    journal: Located[system.JournalEntry] | None = None
-    approvals: Located[system.ApprovalsEntry] | None = None
+    tools: list[Located[system.ToolConfig]] = field(factory=list)
+    servers: dict[str, Located[system.ServerConfig]] = field(factory=dict)
+    provided: dict[str, list[Located[system.ToolConfig]]] = field(factory=dict)
+    categories: dict[str, Located[system.CategoryConfig]] = field(factory=dict)
+    agents: dict[str, Located[system.AgentConfig]] = field(factory=dict)
+    grants: list[Located[system.GrantConfig]] = field(factory=list)
+    blocks: list[Located[system.BlockConfig]] = field(factory=list)
+    limits: list[Located[system.LimitConfig]] = field(factory=list)
+    execution: Located[system.ExecutionConfig] | None = None
+    stats: Located[system.StatsConfig] | None = None
+    journal: Located[system.JournalConfig] | None = None
+    approvals: Located[system.ApprovalsConfig] | None = None
     plugins: Located[PluginsConfig] | None = None
     names: set[str] = field(factory=set)
     problems: list[ConfigProblem] = field(factory=list)
@@ -147,13 +147,13 @@ class _DocumentReader:
         """Read all sections; of a value that is wrong as YAML, nothing more is said."""
         self._report_unknown_keys()
         self._read_scalars()
-        self._read_named("mcp_servers", system.ServerEntry, self._declarations.servers, check_tool_name)
-        self._read_named("categories", system.CategoryEntry, self._declarations.categories, str)
-        self._read_named("agents", system.AgentEntry, self._declarations.agents, check_agent_name)
-        self._declarations.tools += self._read_list("tools", system.ToolEntry)
-        self._declarations.grants += self._read_list("grants", system.GrantEntry)
-        self._declarations.blocks += self._read_list("blocks", system.BlockEntry)
-        self._declarations.limits += self._read_list("limits", system.LimitEntry)
+        self._read_named("mcp_servers", system.ServerConfig, self._declarations.servers, check_tool_name)
+        self._read_named("categories", system.CategoryConfig, self._declarations.categories, str)
+        self._read_named("agents", system.AgentConfig, self._declarations.agents, check_agent_name)
+        self._declarations.tools += self._read_list("tools", system.ToolConfig)
+        self._declarations.grants += self._read_list("grants", system.GrantConfig)
+        self._declarations.blocks += self._read_list("blocks", system.BlockConfig)
+        self._declarations.limits += self._read_list("limits", system.LimitConfig)
         for name in ("execution", "stats", "journal", "approvals"):
             self._read_table(name)
         self._read_plugins()
@@ -282,8 +282,8 @@ _TABLE_EXAMPLES = {
     "agents": "ann: {tools: [calculator]}",
 }
 _TABLE_KINDS: dict[str, type[object]] = {
-    "execution": system.ExecutionEntry,
-    "stats": system.StatsEntry,
-    "journal": system.JournalEntry,
-    "approvals": system.ApprovalsEntry,
+    "execution": system.ExecutionConfig,
+    "stats": system.StatsConfig,
+    "journal": system.JournalConfig,
+    "approvals": system.ApprovalsConfig,
 }

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 from attrs import define, field
 
-from praval_tools.config.system import ServerEntry
+from praval_tools.config.system import ServerConfig
 from praval_tools.configuration.declarations import Declarations, Located
 from praval_tools.errors import ConfigProblem
 
@@ -25,7 +25,7 @@ class Expansion:
 
     Args:
         variables: The environment.
-        problems: Variables that are not set, and what is no variable.
+        problems: Variables that are not set, and texts that name none.
         secrets: The values that were filled in, which no message repeats.
     """
 
@@ -78,7 +78,7 @@ def expand_declarations(declarations: Declarations, variables: Mapping[str, str]
     return expansion
 
 
-def _expand_server(server: Located[ServerEntry], expansion: Expansion) -> ServerEntry:
+def _expand_server(server: Located[ServerConfig], expansion: Expansion) -> ServerConfig:
     entry = server.value
     if entry.auth is not None:
         expansion.require(server, [(entry.auth.token_env_var, ("auth", "token_env_var"))])

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from attrs import frozen
 
-from praval_tools.config.system import ToolEntry
+from praval_tools.config.system import ToolConfig
 from praval_tools.configuration.checks import METADATA_KEYS
 from praval_tools.configuration.declarations import Located
 from praval_tools.errors import ConfigProblem, ToolDefinitionError
@@ -86,7 +86,7 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {describe_error(error)}"[:400]
 
 
-def build_function_tool(entry: Located[ToolEntry]) -> AnyTool:
+def build_function_tool(entry: Located[ToolConfig]) -> AnyTool:
     """
     Return the tool of an entry of `tools`.
 
@@ -110,7 +110,7 @@ def build_function_tool(entry: Located[ToolEntry]) -> AnyTool:
     return _build_deferred(value, reference, schema, fields, value.description)
 
 
-def _build_eagerly(value: ToolEntry, reference: FunctionReference, fields: dict[str, object]) -> AnyTool:
+def _build_eagerly(value: ToolConfig, reference: FunctionReference, fields: dict[str, object]) -> AnyTool:
     function = reference.find()
     schema = value.parameters_schema if value.parameters_schema is not None else value.inputSchema
     metadata = ToolMetadata(value.name, **fields)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def _build_eagerly(value: ToolEntry, reference: FunctionReference, fields: dict[
 
 
 def _build_deferred(
-    value: ToolEntry, reference: FunctionReference, schema: object, fields: dict[str, object], description: str
+    value: ToolConfig, reference: FunctionReference, schema: object, fields: dict[str, object], description: str
 ) -> AnyTool:
     if not isinstance(schema, dict):
         raise ToolDefinitionError(value.name, ["parameters: it is not a JSON Schema"])
@@ -133,7 +133,7 @@ def _build_deferred(
     return make_deferred_tool(value.name, schema, metadata, reference.load, site)
 
 
-def find_import_problems(entry: Located[ToolEntry]) -> list[ConfigProblem]:
+def find_import_problems(entry: Located[ToolConfig]) -> list[ConfigProblem]:
     """Return why the function of an entry cannot be imported, if it cannot."""
     value = entry.value
     if not value.module or not value.function:

@@ -7,7 +7,7 @@ from typing import cast
 
 from attrs import frozen
 
-from praval_tools.config.system import ServerEntry, ToolEntry
+from praval_tools.config.system import ServerConfig, ToolConfig
 from praval_tools.configuration.checks import METADATA_KEYS
 from praval_tools.configuration.declarations import Located
 from praval_tools.registry.mcp_servers import McpOptions
@@ -25,8 +25,8 @@ class ServerDeclaration:
     """
 
     name: str
-    entry: ServerEntry
-    tools: tuple[ToolEntry, ...] | None
+    entry: ServerConfig
+    tools: tuple[ToolConfig, ...] | None
 
     @property
     def address(self) -> str | Sequence[str]:
@@ -67,19 +67,19 @@ _NO_TOOL = ""
 
 
 def build_server(
-    name: str, server: Located[ServerEntry], provided: Sequence[Located[ToolEntry]] | None
+    name: str, server: Located[ServerConfig], provided: Sequence[Located[ToolConfig]] | None
 ) -> ServerDeclaration:
     """Return the declaration of a server."""
     tools = None if provided is None else tuple(tool.value for tool in provided)
     return ServerDeclaration(name, server.value, tools)
 
 
-def _build_definition(tool: ToolEntry) -> Mapping[str, object]:
+def _build_definition(tool: ToolConfig) -> Mapping[str, object]:
     schema = tool.inputSchema if tool.inputSchema is not None else tool.parameters_schema
     return {"name": tool.name, "description": tool.description or "", "inputSchema": schema}
 
 
-def _build_metadata(tool: ToolEntry) -> dict[str, object]:
+def _build_metadata(tool: ToolConfig) -> dict[str, object]:
     """Return what the configuration says of a tool itself; of its description the server has the last word."""
     values = {name: getattr(tool, name) for name in METADATA_KEYS if name != "description"}
     return {name: value for name, value in values.items() if value is not None}

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import attrs
 from attrs import define, field
-from msgspec.structs import replace
 
-from praval_tools.config.system import JournalEntry
+from praval_tools.config.system import JournalConfig
 from praval_tools.configuration.declarations import Declarations, ProblemCollector
 from praval_tools.configuration.functions import FunctionImportError, FunctionReference
 from praval_tools.execution.limits import Limit
@@ -60,13 +59,19 @@ class RegistrySettings:
 
     def apply(self, declarations: Declarations) -> None:
         """Set everything."""
-        get_runtime(self.registry).set_options(compute_options(self.base_options, declarations))
+        self._set_options(compute_options(self.base_options, declarations))
         self._set_limits(declarations)
         if (entry := declarations.stats) is not None:
             stats, path = self.registry.stats, entry.value.storage_path
             stats.track_usage = entry.value.track_usage
             if path is not None and stats.storage_path != Path(path):
                 stats.storage_path = path
+
+    def _set_options(self, options: RegistryOptions) -> None:
+        runtime = get_runtime(self.registry)
+        if options != runtime.options:
+            runtime.options, runtime.exclusive_gate.timeout = options, options.timeout
+            runtime.access_store.invalidate_snapshots()  # fast paths look again
 
     def _set_limits(self, declarations: Declarations) -> None:
         entries = [entry.value for entry in declarations.limits]
@@ -94,10 +99,10 @@ def compute_options(base: RegistryOptions, declarations: Declarations) -> Regist
     if (journal := declarations.journal) is not None:
         options |= {name: getattr(journal.value, name) for name in _RUN_OPTIONS}
     given = {name: value for name, value in options.items() if value is not None}
-    return replace(base, **given)
+    return RegistryOptions(**{name: getattr(base, name) for name in base.__struct_fields__} | given)
 
 
-def _get_fixed(entry: JournalEntry) -> tuple[object, ...]:
+def _get_fixed(entry: JournalConfig) -> tuple[object, ...]:
     """Return what a journal has for good."""
     return entry.path, entry.durability, entry.errors, entry.secrets
 

@@ -25,14 +25,7 @@ from praval_tools.configuration.checks import check_declarations, sort_problems
 from praval_tools.configuration.declarations import TOP_KEYS, Declarations, ProblemCollector, read_declarations
 from praval_tools.configuration.environment import expand_declarations
 from praval_tools.configuration.settings import RegistrySettings
-from praval_tools.errors import (
-    ConfigError,
-    ConfigProblem,
-    ConfigWarning,
-    ToolError,
-    ToolUsageError,
-    get_user_stacklevel,
-)
+from praval_tools.errors import ConfigError, ConfigProblem, ToolError, ToolUsageError, get_user_stacklevel
 from praval_tools.execution.approvals import ApprovalHandler
 from praval_tools.execution.context import resolve_actor
 from praval_tools.plugins.loader import load_plugins
@@ -54,6 +47,10 @@ def read_files(paths: Sequence[str | os.PathLike[str]]) -> list[ConfigDocument]:
         names = "praval_tools.toml, [tool.praval_tools] in pyproject.toml, tools.yml, config.yml or mcp.yml"
         raise ConfigError([ConfigProblem("", f"there is no configuration here: {names}")])
     return documents
+
+
+class ConfigWarning(RuntimeWarning):
+    """A configuration is in force, but for a server that could not be reached."""
 
 
 @frozen

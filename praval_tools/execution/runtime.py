@@ -128,12 +128,6 @@ class Runtime:
         if is_closing:
             self.closing_event.set()
 
-    def set_options(self, options: RegistryOptions) -> None:
-        """Use *options* for the calls that begin from now on."""
-        if options != self.options:
-            self.options, self.exclusive_gate.timeout = options, options.timeout
-            self.access_store.invalidate_snapshots()
-
     def get_timeout(self, tool: AnyTool) -> float | None:
         """Return the seconds that a call of *tool* may take: its own, for an async tool else the registry's."""
         own = tool.metadata.timeout

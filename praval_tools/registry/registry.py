@@ -24,6 +24,7 @@ from praval_tools.execution.executor import Executor
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.protocols import ToolSource
 from praval_tools.execution.runtime import RegistryOptions, Runtime, list_foreign_problems
+from praval_tools.lazy_import import load
 from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
 from praval_tools.names import get_agent_name, get_name
 from praval_tools.registry.agents import Agent
@@ -383,6 +384,12 @@ class ToolRegistry(ToolCatalogue):
     ) -> list[dict[str, Any]]:
         """Return an agent's tools in a provider's format; see `Toolset.schemas`, which has the same options."""
         return self._dispatcher.get_agent_toolset(agent).schemas(api_format, **options)
+
+    def schemas_for_model(
+        self, agent: str | Agent, model: str, **options: Unpack[ExportOptions]
+    ) -> list[dict[str, Any]]:
+        """Return an agent's tools in the format of a model's provider, by the model's name: `gpt-4o`, `claude-…`."""
+        return self.schemas(agent, load("praval_tools.formats.model_names").find_format_of_model(model), **options)
 
     def schemas_json(
         self, agent: str | Agent, api_format: str | Format = "openai-chat", **options: Unpack[ExportOptions]

@@ -10,7 +10,7 @@ import pytest
 
 from praval_tools import Agent, ConfigError, Outcome, ToolCall, ToolExecutionError, ToolRegistry, ToolUsageError
 
-# Tests of: functions, settings, servers, tools/deferred, registry/from_files
+# Tests of: functions, settings, servers, tools/deferred, registry/from_files, config/times
 
 TOOLS = """
 tools:
@@ -79,7 +79,7 @@ class TestTools:
         assert 3 == ann.call("add", x=1, y=2)
         assert "sums" in sys.modules
 
-    def test_sync_and_async_functions_are_told_apart_at_the_first_call(self, folder: Path) -> None:
+    def test_sync_and_async_functions_are_distinguished_at_the_first_call(self, folder: Path) -> None:
         """A tool is as async as its function, also where that is not known yet."""
         schema = "parameters_schema: {type: object, properties: {x: {type: number}}, required: [x]}"
         text = f"tools:\n  - {{name: t, description: D., module: sums, function: later, {schema}, shared: true}}\n"

@@ -73,7 +73,7 @@ class TestReload:
         ["tools: [", "tools: []\nagnts: {}\n", "agents: {ann: {tools: [zz]}}\ngrants: [{tool: zz, agent: ann}]\n"],
     )
     def test_a_bad_file_changes_nothing(self, folder: Path, bad: str) -> None:
-        """What was in force stays so, whatever is wrong; the problem is among those of the registry until it is mended."""
+        """What was in force stays so, whatever is wrong; the problem is among those of the registry until it is corrected."""
         registry, source = load(folder, text("a", more="agents: {ann: {tools: [a]}}\nexecution: {timeout: 5}\n"))
         before = registry.state
         with pytest.raises(ConfigError):
@@ -92,7 +92,7 @@ class TestReload:
 
         assert ["b"] == [tool.name for tool in registry]
 
-    def test_two_configurations_of_one_name_are_told_apart(self, folder: Path) -> None:
+    def test_two_configurations_of_one_name_are_distinguished(self, folder: Path) -> None:
         """What one brings, the other does not take away."""
         registry, _ = load(folder, text("a", more="grants: [{tool: a, agent: ann}]\n"))
         (folder / "other").mkdir()
@@ -102,7 +102,7 @@ class TestReload:
         assert ["a", "b"] == registry.agent("ann").list_tools()
 
 
-class TestActs:
+class TestChangesAtRunTime:
     def test_what_was_done_beats_what_is_declared(self, folder: Path) -> None:
         """A revoked grant, a transferred tool, one that is not shared any more and a retired agent stay so."""
         more = "grants: [{tool: a, agent: bob}]\nagents: {bob: {}, ann: {tools: [b]}, eve: {}}\n"

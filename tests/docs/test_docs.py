@@ -30,7 +30,7 @@ from praval_tools.cli import main
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 RUN = ("python", "console")
-SHOWN = ("text", "toml", "ini", "sh", "json")
+SHOWN = ("text", "toml", "yaml", "ini", "sh", "json")
 
 _SITE = ".site"
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from praval_tools import ToolRegistry, ToolUsageError, load_plugins
+from praval_tools import ToolRegistry, ToolUsageError
 
-SEARCH = {"name": "search", "inputSchema": {"type": "object", "properties": {"query": {"type": "string"}}}}
 CONFIGURATION = """
 mcp_servers:
   web:
     url: "http://localhost:9/mcp"
-    declared_tools: [{name: search}]
+    provides_tools:
+      - {name: perform_web_search, inputSchema: {type: object, properties: {query: {type: string}}}}
 """
 
 
@@ -28,27 +28,18 @@ class TestNoServersByWebSocket:
             registry.register_mcp(f"{scheme}://localhost:9/mcp")
 
 
-class TestServersAreNamedInPython:
+class TestBothNamesOfTheFileAreRead:
     """MCP servers and the tools that they declare are listed in `mcp.yml`, or in `config.yml` under `mcp_servers`."""
 
-    def test_no_file_names_them(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("name", ["mcp.yml", "config.yml"])
+    def test_declared_tools_are_there_at_once(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """
-        Such files are not read.
-        """
-        monkeypatch.chdir(tmp_path)
-        for name in ("mcp.yml", "config.yml"):
-            (tmp_path / name).write_text(CONFIGURATION, encoding="utf-8")
-        with ToolRegistry() as registry:
-            load_plugins(registry)
-
-            assert [] == [tool for tool in registry if tool.namespace == "web"]
-
-    def test_declared_tools_are_registered_at_once(self) -> None:
-        """
-        What such a file says is said to `register_mcp`: the tools are there before the server is.
+        Either is found, and what it declares is there before the server is.
         """
         pytest.importorskip("mcp", reason="needs the SDK of MCP")
-        with ToolRegistry() as registry:
-            registry.register_mcp("http://localhost:9/mcp", namespace="web", tools=[SEARCH])
-
-            assert ["web-search"] == [tool.name for tool in registry]
+        pytest.importorskip("yaml", reason="needs PyYAML")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("PRAVAL_TOOLS_CONFIG", raising=False)
+        (tmp_path / name).write_text(CONFIGURATION, encoding="utf-8")
+        with ToolRegistry.from_config() as registry:
+            assert ["perform_web_search"] == [tool.name for tool in registry]

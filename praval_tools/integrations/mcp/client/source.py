@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from praval_tools.access.commands import require_operator
 from praval_tools.access.problems import RegistryProblem
-from praval_tools.errors import RetryableToolError, ToolUsageError
+from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolUsageError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.integrations.mcp.client.address import parse_address
@@ -60,6 +60,7 @@ class McpSource:
         self._owner, self._timeout = options.get("owned_by"), options.get("timeout")
         self._runtime, self._version = get_runtime(registry), ""
         self._changes = ToolChanges(registry, settings.name, self._make_tool, pin is True, pins)
+        self._declared: dict[str, str] = {}
         self._connection: ServerConnection | None = None
         self._closed = False
         self._reset_after_fork()
@@ -114,7 +115,9 @@ class McpSource:
 
     def declare(self, tools: Iterable[Mapping[str, object]]) -> None:
         """Take definitions in that the operator gives, in place of those of the server until that is connected."""
-        self._changes.apply(read_definitions(tools, self._settings.selection))
+        listing = read_definitions(tools, self._settings.selection)
+        self._changes.apply(listing)
+        self._declared = {name: definition.digest for name, definition in listing.definitions.items()}
 
     def refresh(self) -> None:
         """
@@ -230,7 +233,7 @@ class McpSource:
         """Send a call, once, and return the value of its answer; on the loop of the connection."""
         session, name = await connection.get_session(), definition.name
         known = None if name in self._changes.held_back else self._changes.definitions.get(name)
-        if known is None or known.parameters != definition.parameters:
+        if known is None or not (known.parameters == definition.parameters or self._fits(known, definition, arguments)):
             text = f"Tool {name!r} was not called: {DEFINITION_CHANGED}, or its server does not list it any more."
             raise RetryableToolError(text)
 
@@ -239,6 +242,25 @@ class McpSource:
 
         result = await session.call(definition.remote_name, arguments, report_progress, context.log)
         return read_result(result, definition.result_schema)
+
+
+    def _fits(
+        self, known: McpToolDefinition, definition: McpToolDefinition, arguments: Mapping[str, object]
+    ) -> bool:
+        """
+        Tell whether a call of a tool that the operator declared may be sent, now that its server is connected.
+
+        It may if the server's own definition, which has taken the place of the declared one, allows its arguments.
+        """
+        tool = self._changes.registry.get_tool(known.name)
+        is_declared = self._declared.get(definition.name) == definition.digest
+        if not is_declared or tool is None or tool.parameters != known.parameters:
+            return False
+        try:
+            tool.implementation.coerce_arguments(dict(arguments), strict=True)
+        except ToolArgumentsError:
+            return False
+        return True
 
 
 _MAX_PROGRESS_CHARACTERS: Final = 1_000
