@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from types import ModuleType
 from typing import Final
 
@@ -77,9 +76,11 @@ def _find_line_of_bad_character(text: str) -> int:
 
 def _import_yaml() -> ModuleType:
     try:
-        return import_module("yaml")
+        import yaml
     except ModuleNotFoundError as error:
         raise MissingExtraError("A configuration in YAML", "yaml") from error
+    module: ModuleType = yaml
+    return module
 
 
 class _TooDeepError(Exception):

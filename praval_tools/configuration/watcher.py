@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +30,7 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
         MissingExtraError: watchfiles is not installed.
     """
     try:
-        watch: Callable[..., object] = import_module("watchfiles").watch
+        from watchfiles import watch
     except ModuleNotFoundError as error:
         raise MissingExtraError("Watching a configuration", "watch") from error
     stopped = threading.Event()
@@ -40,11 +39,11 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
     def follow() -> None:
         known = before
         folders = sorted({str(path.absolute().parent) for path in source.files})
-        changes: object = watch(
+        changes = watch(
             *folders, stop_event=stopped, step=_STEP_MILLISECONDS, debounce=4 * _STEP_MILLISECONDS, recursive=False,
             rust_timeout=_LOOK_MILLISECONDS, yield_on_timeout=True, raise_interrupt=False, watch_filter=None,
         )  # fmt: skip
-        for _ in changes:  # type: ignore[attr-defined]
+        for _ in changes:
             if (now := _read_signature(source)) == known:
                 continue
             known = now

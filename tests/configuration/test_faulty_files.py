@@ -16,7 +16,8 @@ from praval_tools.cli.check import check_command
 from praval_tools.config.files import read_document
 from praval_tools.config.json_schema import build_config_schema
 
-# Tests of: checks, declarations, environment, config/yaml_reader, config/toml_lines, config/system, config/json_schema, cli/check, cli/config_option
+# Tests of: checks, declarations, environment, config/yaml_reader
+# Tests of: config/toml_lines, config/system, config/json_schema, cli/check, cli/config_option
 
 HERE = Path(__file__).parent
 SECRET = "sk-SECRET-1"

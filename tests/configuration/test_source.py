@@ -46,8 +46,11 @@ def reload(folder: Path, source: ConfigurationSource, content: str) -> None:
 class TestReload:
     def test_what_is_gone_leaves_and_what_is_new_comes(self, folder: Path) -> None:
         """Tools, agents, blocks, limits and disabled categories follow the file; what is the same is left alone."""
-        registry, source = load(folder, text("a", "b", more="agents: {ann: {tools: [a, b]}, bob: {}}\n"
-            "blocks: [{tool: a, agent: ann}]\nlimits: [{agent: ann, per_minute: 1}]\ncategories: {x: {enabled: false}}\n"))  # fmt: skip
+        more = (
+            "agents: {ann: {tools: [a, b]}, bob: {}}\nblocks: [{tool: a, agent: ann}]\n"
+            "limits: [{agent: ann, per_minute: 1}]\ncategories: {x: {enabled: false}}\n"
+        )
+        registry, source = load(folder, text("a", "b", more=more))
         kept = registry.get_tool("b")
         reload(folder, source, text("b", "c", more="agents: {ann: {tools: [b, c]}}\nblocks: [{tool: b, agent: ann}]\n"))
 
@@ -73,7 +76,7 @@ class TestReload:
         ["tools: [", "tools: []\nagnts: {}\n", "agents: {ann: {tools: [zz]}}\ngrants: [{tool: zz, agent: ann}]\n"],
     )
     def test_a_bad_file_changes_nothing(self, folder: Path, bad: str) -> None:
-        """What was in force stays so, whatever is wrong; the problem is among those of the registry until it is corrected."""
+        """What was in force stays so; the problem is among those of the registry until it is corrected."""
         registry, source = load(folder, text("a", more="agents: {ann: {tools: [a]}}\nexecution: {timeout: 5}\n"))
         before = registry.state
         with pytest.raises(ConfigError):
