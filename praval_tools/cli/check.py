@@ -83,7 +83,7 @@ def _check(ctx: click.Context) -> tuple[ToolRegistry | None, list[CheckProblem]]
         add_working_folder()
         try:
             with redirect_stdout(sys.stderr):
-                registry = check_selected_config(config)
+                registry = check_selected_config(config, has_app=find_app_spec(ctx) is not None)
         except ConfigError as error:
             problems += map(_describe_config_problem, error.problems)
             if config.paths or find_app_spec(ctx) is None:

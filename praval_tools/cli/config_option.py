@@ -88,14 +88,18 @@ def build_configured_registry(config: SelectedConfig) -> ToolRegistry:
     return build_registry(ToolRegistry, config.paths, open_journal=False)
 
 
-def check_selected_config(config: SelectedConfig) -> ToolRegistry:
+def check_selected_config(config: SelectedConfig, *, has_app: bool) -> ToolRegistry:
     """
     Return a registry for a look at the configuration: everything is imported, nothing connected or opened.
+
+    Args:
+        config: The configuration.
+        has_app: Whether an app brings tools too.
 
     Raises:
         ConfigError: With every problem.
     """
-    return check_configuration(config.paths)
+    return check_configuration(config.paths, is_whole=not has_app)
 
 
 def configure_app_registry(registry: ToolRegistry, config: SelectedConfig) -> ConfigurationSource:

@@ -40,7 +40,7 @@ class ConfigDocument:
         problems: What is wrong with the file itself, whatever its tables say.
     """
 
-    data: Mapping[str, Any] = field(factory=dict)
+    data: Mapping[str, Any] = field(factory=dict, repr=False)
     file: str = ""
     table_path: tuple[str, ...] = ()
     text: str = field(default="", repr=False)

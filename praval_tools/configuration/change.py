@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from hashlib import sha256
+from weakref import ref
 
 from attrs import define, field
 
@@ -69,8 +70,11 @@ def build_tools(
         if old is not None and old[0] == entry.value and not _failed_to_import(*old):
             tools[entry.value.name] = old
             continue
+        if problems.known and entry.has_problem(problems.known):
+            continue
         try:
-            tools[entry.value.name] = (entry.value, build_function_tool(entry))
+            tool = build_function_tool(entry, declarations.schemas.get(entry.value.name))
+            tools[entry.value.name] = (entry.value, tool)
         except ToolDefinitionError as error:
             for problem in error.problems:
                 problems.report(entry, problem, "function")
@@ -167,14 +171,24 @@ class ConfigurationChange:
         for name in own - tools.keys():
             self._registry.unregister_tool(name, reason=f"{self._label} does not declare it any more")
         entries = {entry.value.name: entry for entry in self._declarations.tools}
+        changes: list[events.AnyStateEvent] = []
         for name, (_, tool) in tools.items():
-            old = self._previous.tools.get(name)
-            if name not in own:
-                with self._collecting(entries[name], "name"):
-                    self._registry.register_tool(tool)
-            elif old is None or old[1] is not tool:
-                self._commit(events.ToolRegistered(tool=tool, replaces=True, redeclares=True))
+            if name in own:
+                if self._previous.tools[name][1] is not tool:
+                    changes.append(events.ToolRegistered(tool=tool, replaces=True, redeclares=True))
+            elif (holder := self._find_holder(name)) is not None:
+                self.problems.report(entries[name], str(_make_duplicate_error(holder, name)), "name")
+            else:
+                tool.implementation.home = ref(self._store)
+                changes.append(events.ToolRegistered(tool=tool))
+        self._commit(*changes)
         self._new.tools = tools
+
+    def _find_holder(self, name: str) -> AnyTool | None:
+        """Return the tool that has a name already, or one that is the same on the wire."""
+        holders = filter(None, map(self._state.names_by_wire_key.get, get_collision_keys(name)))
+        holder = next(holders, None)
+        return None if holder is None else self._state.tools[holder].tool
 
     def _is_registered(self, name: str, tool: AnyTool) -> bool:
         record = self._state.tools.get(name)
@@ -214,13 +228,11 @@ class ConfigurationChange:
                 self._report_left_out(tool)
 
     def _report_left_out(self, tool: Located[ToolConfig]) -> None:
-        holders = filter(None, map(self._state.names_by_wire_key.get, get_collision_keys(tool.value.name)))
-        if (holder := next(holders, None)) is None:
+        holder = self._find_holder(tool.value.name)
+        if holder is None:
             self.problems.report(tool, "the tool cannot be taken of its server; see its schema")
-            return
-        old = self._state.tools[holder].tool.metadata
-        error = DuplicateToolError(holder, old.owned_by, str(old.source or "code"), None, "", tool.value.name)
-        self.problems.report(tool, str(error), "name")
+        else:
+            self.problems.report(tool, str(_make_duplicate_error(holder, tool.value.name)), "name")
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
@@ -328,6 +340,11 @@ class ConfigurationChange:
         grant: Callable[..., object] = self._registry.grant
         with self._collecting(entry, *(("where",) if entry.value.where is not None else ())):
             grant(entry.value.tool, entry.value.agent, key=key, **terms)
+
+
+def _make_duplicate_error(holder: AnyTool, name: str) -> DuplicateToolError:
+    source = str(holder.metadata.source or "code")
+    return DuplicateToolError(holder.name, holder.metadata.owned_by, source, None, "", name)
 
 
 def _has_variables(server: Located[ServerConfig]) -> bool:

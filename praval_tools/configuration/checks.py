@@ -79,7 +79,7 @@ def _check_tools(declarations: Declarations) -> Iterator[ConfigProblem]:
     holders: dict[str, Located[ToolConfig]] = {}
     for tool in list_tools(declarations):
         yield from _check_tool_name(tool, holders)
-        yield from _check_schema(tool)
+        yield from _check_schema(tool, declarations)
         values = {name: getattr(tool.value, name) for name in METADATA_KEYS}
         for name, problem in iter_invalid_values(values):
             yield tool.build_problem(problem, name)
@@ -107,13 +107,15 @@ def _check_tool_name(tool: Located[ToolConfig], holders: dict[str, Located[ToolC
         holders.setdefault(key, tool)
 
 
-def _check_schema(tool: Located[ToolConfig]) -> Iterator[ConfigProblem]:
+def _check_schema(tool: Located[ToolConfig], declarations: Declarations) -> Iterator[ConfigProblem]:
     entry = tool.value
     if entry.parameters_schema is not None and entry.inputSchema is not None:
         yield tool.build_problem("parameters_schema says the same; keep one of the two", "inputSchema")
     for key in ("parameters_schema", "inputSchema"):
         if (schema := getattr(entry, key)) is not None:
-            for problem in check_supplied_schema(schema)[1]:
+            checked, problems = check_supplied_schema(schema)
+            declarations.schemas.setdefault(entry.name, checked)
+            for problem in problems:
                 yield tool.build_problem(problem.removeprefix("parameters: "), key)
 
 

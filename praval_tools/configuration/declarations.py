@@ -15,6 +15,7 @@ from praval_tools.config.plugins import PluginsConfig, decode_plugins_config
 from praval_tools.config.toml_lines import KeyPath
 from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError
 from praval_tools.names import check_agent_name, check_tool_name, suggest_names
+from praval_tools.schema.schema_tree import JsonSchema
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -105,6 +106,7 @@ class Declarations:
         journal: The journal.
         approvals: Who is asked.
         plugins: What is said of plugins; None: nothing.
+        schemas: The schemas of tools that can be used, as they are used, by the names of the tools.
         names: Every name of a tool that stands somewhere, also in an entry that is wrong.
         problems: What is wrong.
     """
@@ -124,8 +126,23 @@ class Declarations:
     journal: Located[system.JournalConfig] | None = None
     approvals: Located[system.ApprovalsConfig] | None = None
     plugins: Located[PluginsConfig] | None = None
+    schemas: dict[str, JsonSchema] = field(factory=dict)
     names: set[str] = field(factory=set)
     problems: list[ConfigProblem] = field(factory=list)
+
+
+def iter_tool_references(
+    declarations: Declarations,
+) -> Iterator[tuple[Located[object], str, tuple[str | int, ...]]]:
+    """Yield each entry that names a tool which may come later, with the name, and its key in the entry."""
+    for agent in declarations.agents.values():
+        for index, name in enumerate(agent.value.tools):
+            yield agent, name, ("tools", index)
+    for block in declarations.blocks:
+        yield block, block.value.tool, ("tool",)
+    for limit in declarations.limits:
+        if limit.value.tool is not None:
+            yield limit, limit.value.tool, ("tool",)
 
 
 def read_declarations(documents: Iterable[ConfigDocument]) -> Declarations:

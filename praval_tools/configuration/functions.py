@@ -12,14 +12,15 @@ from attrs import frozen
 from praval_tools.config.system import ToolConfig
 from praval_tools.configuration.checks import METADATA_KEYS
 from praval_tools.configuration.declarations import Located
-from praval_tools.errors import ConfigProblem, ToolDefinitionError
+from praval_tools.errors import ConfigProblem
 from praval_tools.names import describe_error, suggest_names
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.deferred import make_deferred_tool
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import DeclarationSite, Source
 from praval_tools.tools.tool import AnyTool, Tool
 
-OPEN_SCHEMA = {"type": "object", "properties": {}}
+OPEN_SCHEMA: JsonSchema = {"type": "object", "properties": {}}
 """The schema of a tool whose function, of which it would be derived, cannot be imported."""
 
 
@@ -86,33 +87,37 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {describe_error(error)}"[:400]
 
 
-def build_function_tool(entry: Located[ToolConfig]) -> AnyTool:
+def build_function_tool(entry: Located[ToolConfig], schema: JsonSchema | None) -> AnyTool:
     """
     Return the tool of an entry of `tools`.
 
     With a description and a schema, its module is imported at the first call; else now, for what they leave open.
+
+    Args:
+        entry: The entry.
+        schema: Its schema, checked; None where it has none.
 
     Raises:
         ToolDefinitionError: The function has problems, such as a parameter without a type hint.
     """
     value = entry.value
     reference = FunctionReference(str(value.module), str(value.function))
-    schema = value.parameters_schema if value.parameters_schema is not None else value.inputSchema
     fields: dict[str, object] = {
         name: field for name in METADATA_KEYS if (field := getattr(value, name)) is not None and name != "description"
     }
     fields["source"] = Source(kind="config", file=entry.document.file, line=entry.line)
-    if value.description is None or schema is None:
-        try:
-            return _build_eagerly(value, reference, fields)
-        except FunctionImportError as error:
-            return _build_deferred(value, reference, schema or OPEN_SCHEMA, fields, value.description or str(error))
-    return _build_deferred(value, reference, schema, fields, value.description)
+    if value.description is not None and schema is not None:
+        return _build_deferred(value, reference, schema, fields, value.description)
+    try:
+        return _build_eagerly(value, reference, schema, fields)
+    except FunctionImportError as error:
+        return _build_deferred(value, reference, schema or OPEN_SCHEMA, fields, value.description or str(error))
 
 
-def _build_eagerly(value: ToolConfig, reference: FunctionReference, fields: dict[str, object]) -> AnyTool:
+def _build_eagerly(
+    value: ToolConfig, reference: FunctionReference, schema: JsonSchema | None, fields: dict[str, object]
+) -> AnyTool:
     function = reference.find()
-    schema = value.parameters_schema if value.parameters_schema is not None else value.inputSchema
     metadata = ToolMetadata(value.name, **fields)  # type: ignore[arg-type]
     if schema is not None:
         tool: AnyTool = Tool(value.name, value.description, schema, function, metadata=metadata)
@@ -123,10 +128,8 @@ def _build_eagerly(value: ToolConfig, reference: FunctionReference, fields: dict
 
 
 def _build_deferred(
-    value: ToolConfig, reference: FunctionReference, schema: object, fields: dict[str, object], description: str
+    value: ToolConfig, reference: FunctionReference, schema: JsonSchema, fields: dict[str, object], description: str
 ) -> AnyTool:
-    if not isinstance(schema, dict):
-        raise ToolDefinitionError(value.name, ["parameters: it is not a JSON Schema"])
     metadata = ToolMetadata(value.name, description=description, **fields)  # type: ignore[arg-type]
     source = metadata.source or Source()
     site = DeclarationSite(source, None, reference.module, reference.name, False, reference.module)

@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from praval_tools.configuration.checks import sort_problems
 from praval_tools.configuration.declarations import Declarations
 from praval_tools.configuration.functions import find_import_problems
 from praval_tools.configuration.source import ConfigurationSource, Reading, find_source, read_configuration
 from praval_tools.configuration.watcher import watch_files
+from praval_tools.errors import ConfigError
 from praval_tools.registry.registry import ToolRegistry
 
 RegistryT = TypeVar("RegistryT", bound=ToolRegistry)
@@ -75,9 +77,13 @@ def _build_options(declarations: Declarations, *, open_journal: bool) -> dict[st
     return options
 
 
-def check_configuration(paths: Paths) -> ToolRegistry:
+def check_configuration(paths: Paths, *, is_whole: bool = True) -> ToolRegistry:
     """
     Return a registry with a configuration, of which everything was imported, and nothing connected or opened.
+
+    Args:
+        paths: The files.
+        is_whole: Whether no other tools come from a program: a tool that an agent lists is to be there.
 
     Raises:
         ConfigError: With every problem.
@@ -89,4 +95,6 @@ def check_configuration(paths: Paths) -> ToolRegistry:
     for tool in reading.declarations.tools:
         problems += find_import_problems(tool)
     source.load(Reading(reading.declarations, tuple(problems)), connect=False)
+    if is_whole and (unknown := sort_problems(source.find_unknown_tools())):
+        raise ConfigError(unknown)
     return registry

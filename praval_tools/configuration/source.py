@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -22,12 +22,26 @@ from praval_tools.config.files import (
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.configuration.change import ConfigurationChange, InForce, build_tools
 from praval_tools.configuration.checks import check_declarations, sort_problems
-from praval_tools.configuration.declarations import TOP_KEYS, Declarations, ProblemCollector, read_declarations
+from praval_tools.configuration.declarations import (
+    TOP_KEYS,
+    Declarations,
+    ProblemCollector,
+    iter_tool_references,
+    read_declarations,
+)
 from praval_tools.configuration.environment import expand_declarations
 from praval_tools.configuration.settings import RegistrySettings
-from praval_tools.errors import ConfigError, ConfigProblem, ToolError, ToolUsageError, get_user_stacklevel
+from praval_tools.errors import (
+    ConfigError,
+    ConfigProblem,
+    ToolError,
+    ToolUsageError,
+    UnknownToolError,
+    get_user_stacklevel,
+)
 from praval_tools.execution.approvals import ApprovalHandler
 from praval_tools.execution.context import resolve_actor
+from praval_tools.names import find_similar_names
 from praval_tools.plugins.loader import load_plugins
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 
@@ -181,6 +195,14 @@ class ConfigurationSource:
         """Have *stop* called when the source or its registry is closed."""
         self._stop_watching = stop
 
+    def find_unknown_tools(self) -> Iterator[ConfigProblem]:
+        """Yield a problem for each name that agents list, and blocks and limits are about, and that no tool has."""
+        known = self._registry.state.tools
+        servers = [declaration for declaration, _ in self._in_force.servers.values()]
+        for entry, name, key in iter_tool_references(self._declarations):
+            if name not in known and not any(server.may_have(name) for server in servers):
+                yield entry.build_problem(str(UnknownToolError(name, find_similar_names(name, known))), *key)
+
     # ── loading ──────────────────────────────────────────────────────────────────────────────────
 
     def load(self, reading: Reading, *, connect: bool = True) -> None:
@@ -240,7 +262,9 @@ class ConfigurationSource:
         if not (takes_all or named or plugins.sources or self._plugins is not None):
             return
         if self._plugins is None or _get_tables(self._plugins) != _get_tables(plugins):
-            load_plugins(self._registry, only=None if takes_all else named, config=plugins)
+            left_out = [] if self._plugins is None or takes_all else sorted(self._plugins.plugins.keys() - set(named))
+            only = None if takes_all else [*named, *left_out]
+            load_plugins(self._registry, only=only, exclude=left_out, config=plugins)
         self._plugins = plugins
 
     def _connect_servers(self, change: ConfigurationChange) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, cast
 
-from praval_tools.errors import ToolDefinitionError
 from praval_tools.schema.docstrings import find_docstring
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import read_signature
-from praval_tools.schema.supplied_schema import check_supplied_schema
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
@@ -37,17 +36,9 @@ class DeferredImplementation(ToolImplementation):
 
 
 def make_deferred_tool(
-    name: str, parameters: Mapping[str, object], metadata: ToolMetadata, load: FunctionLoader, site: DeclarationSite
+    name: str, schema: JsonSchema, metadata: ToolMetadata, load: FunctionLoader, site: DeclarationSite
 ) -> AnyTool:
-    """
-    Return a tool that calls *load* at its first use, with arguments as *parameters* says.
-
-    Raises:
-        ToolDefinitionError: The schema cannot be used.
-    """
-    schema, problems = check_supplied_schema(parameters)
-    if problems:
-        raise ToolDefinitionError(name, problems)
+    """Return a tool that calls *load* at its first use; *schema* is what `check_supplied_schema` made of its own."""
     unknown: Any = None
     implementation = DeferredImplementation(
         unknown, name, metadata, unknown, site, supplied_schema=schema, discoverable=False, load=load
