@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 
 import click
-from attrs import frozen
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.common import get_config_option
 from praval_tools.config.app import AppConfig, read_app_config
 from praval_tools.config.files import ConfigDocument, find_documents, list_config_paths, read_document
-from praval_tools.configuration.declarations import TOP_KEYS
 from praval_tools.configuration.environment import fill_variables
 from praval_tools.configuration.loader import build_registry, check_configuration, configure_registry
 from praval_tools.configuration.source import ConfigurationSource
@@ -22,18 +21,21 @@ _APP_KEYS = ("app", "autoload", "plugins", "sources")
 """What a configuration says to a program; anything else declares a registry."""
 
 
-@frozen
 class SelectedConfig:
     """
     The configuration of a command.
 
     Args:
         paths: The files that the user names; empty: those of the working directory.
-        documents: What they hold.
     """
 
-    paths: tuple[Path, ...]
-    documents: tuple[ConfigDocument, ...]
+    def __init__(self, paths: tuple[Path, ...]) -> None:
+        self.paths = paths
+
+    @cached_property
+    def documents(self) -> list[ConfigDocument]:
+        """What the files hold; read when it is first asked for."""
+        return [read_document(path) for path in self.paths] if self.paths else find_documents(Path())
 
     @property
     def declares_registry(self) -> bool:
@@ -64,16 +66,10 @@ class SelectedConfig:
 
 
 def select_config(ctx: click.Context) -> SelectedConfig:
-    """
-    Return the configuration of a command.
-
-    Raises:
-        ConfigError: The files of the working directory exclude each other.
-    """
+    """Return the configuration of a command."""
     if _SELECTION_KEY not in ctx.meta:
         paths = tuple(map(Path, get_config_option(ctx))) or tuple(list_config_paths())
-        documents = [read_document(path) for path in paths] if paths else find_documents(Path(), TOP_KEYS)
-        ctx.meta[_SELECTION_KEY] = SelectedConfig(paths, tuple(documents))
+        ctx.meta[_SELECTION_KEY] = SelectedConfig(paths)
     selected: SelectedConfig = ctx.meta[_SELECTION_KEY]
     return selected
 

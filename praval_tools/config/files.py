@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,9 @@ OWN_FILE: Final = "praval_tools.toml"
 SHARED_FILE: Final = "pyproject.toml"
 YAML_FILES: Final = ("tools.yml", "config.yml", "mcp.yml")
 """Found in the working directory; other programs have files of these names too."""
+_YAML_MARKS: Final = ("tools", "mcp_servers", "agents", "grants")
+"""The keys of which a YAML file that is found has one at its top, if it is for praval_tools."""
+_YAML_MARK: Final = re.compile(rf"^(['\"]?)({'|'.join(_YAML_MARKS)})\1[ \t]*:", re.MULTILINE)
 CONFIG_VARIABLE: Final = "PRAVAL_TOOLS_CONFIG"
 _YAML_SUFFIXES: Final = (".yml", ".yaml")
 _TABLE_PATH: Final = ("tool", "praval_tools")
@@ -92,22 +95,27 @@ def read_config(path: Path) -> ConfigDocument:
     return document
 
 
-def find_documents(folder: Path, known_keys: Sequence[str]) -> list[ConfigDocument]:
+def find_documents(folder: Path) -> list[ConfigDocument]:
     """
     Return every configuration that *folder* holds: what `find_config` finds, and the files of `YAML_FILES`.
 
-    A YAML file with none of the *known_keys* at its top is another program's, and is left out.
+    A YAML file without `tools`, `mcp_servers`, `agents` or `grants` at its top is another program's, and is left out.
 
     Raises:
         ConfigError: `find_config` raises it.
+        MissingExtraError: There is a YAML file, and PyYAML is not installed.
     """
-    documents = [find_config(folder)]
-    for path in (folder / name for name in YAML_FILES):
-        if path.is_file():
-            document = read_document(path)
-            if document.problems or not document.data.keys().isdisjoint(known_keys):
-                documents.append(document)
+    paths = [path for path in (folder / name for name in YAML_FILES) if path.is_file() and _has_mark(path)]
+    documents = [find_config(folder), *map(read_document, paths)]
     return [document for document in documents if document.file]
+
+
+def _has_mark(path: Path) -> bool:
+    """Tell whether a YAML file is for praval_tools, by its text: it need not be right, nor its reader installed."""
+    try:
+        return path.stat().st_size <= MAX_BYTES and _YAML_MARK.search(path.read_text("utf-8", "replace")) is not None
+    except OSError:
+        return False
 
 
 def list_config_paths(environment: Mapping[str, str] | None = None) -> list[Path]:

@@ -23,7 +23,6 @@ from praval_tools.config.plugins import PluginsConfig
 from praval_tools.configuration.change import ConfigurationChange, InForce, build_tools
 from praval_tools.configuration.checks import check_declarations, sort_problems
 from praval_tools.configuration.declarations import (
-    TOP_KEYS,
     Declarations,
     ProblemCollector,
     iter_tool_references,
@@ -56,7 +55,7 @@ def read_files(paths: Sequence[str | os.PathLike[str]]) -> list[ConfigDocument]:
     named = [Path(path) for path in paths] or list_config_paths()
     if named:
         return [read_document(path) for path in named]
-    documents = find_documents(Path(), TOP_KEYS)
+    documents = find_documents(Path())
     if not documents:
         names = "praval_tools.toml, [tool.praval_tools] in pyproject.toml, tools.yml, config.yml or mcp.yml"
         raise ConfigError([ConfigProblem("", f"there is no configuration here: {names}")])

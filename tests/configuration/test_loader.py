@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from praval_tools import Agent, ConfigError, Outcome, ToolCall, ToolExecutionError, ToolRegistry, ToolUsageError
+from praval_tools import (
+    Agent,
+    ConfigError,
+    MissingExtraError,
+    Outcome,
+    ToolCall,
+    ToolExecutionError,
+    ToolRegistry,
+    ToolUsageError,
+)
 
 # Tests of: functions, settings, servers, tools/deferred, registry/from_files, config/times
 
@@ -271,12 +280,12 @@ expires = 2030-01-31T18:00:00Z
         """
         Without a path: the files of the variable, else those of the working directory.
 
-        A `config.yml` with no key of ours is another program's.
+        A `config.yml` without tools, servers, agents or grants is another program's, whatever it holds.
         """
         with pytest.raises(ConfigError, match="there is no configuration here"):
             ToolRegistry.from_config()
         write(folder, TOOLS)
-        write(folder, "database: {host: localhost}\n", "config.yml")
+        write(folder, "name: x\nplugins: &all [a]\nmore: *all\n", "config.yml")
         assert 3 == len(ToolRegistry.from_config())
         write(folder, "mcp_servers: {}\ndatabase: {}\n", "config.yml")
         with pytest.raises(ConfigError, match=r"config\.yml, line 2: database: unknown key"):
@@ -295,3 +304,17 @@ expires = 2030-01-31T18:00:00Z
             (".", "is not a regular file"),
             ("bytes.yml", "cannot be read (UnicodeDecodeError)"),
         } == {(one.file, one.expected) for one in caught.value.problems}
+
+    def test_extras_are_named(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without PyYAML, or watchfiles, the error says what to install; TOML and other programs' YAML need neither."""
+        write(folder, TOOLS)
+        write(folder, "[agents.ann]\n", "praval_tools.toml")
+        monkeypatch.setitem(sys.modules, "yaml", None)
+        monkeypatch.setitem(sys.modules, "watchfiles", None)
+        with pytest.raises(MissingExtraError, match=r"praval-tools\[yaml\]"):
+            ToolRegistry.from_config()
+        with pytest.raises(MissingExtraError, match=r"praval-tools\[watch\]"):
+            ToolRegistry.from_config("praval_tools.toml", watch=True)
+
+        write(folder, "name: x\n")
+        assert ["ann"] == ToolRegistry.from_config().agents
