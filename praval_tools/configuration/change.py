@@ -32,8 +32,8 @@ from praval_tools.errors import (
 )
 from praval_tools.execution.protocols import ToolSource
 from praval_tools.names import find_similar_names, get_collision_keys
-from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.mcp_servers import make_mcp_source
+from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.deferred import DeferredImplementation
 from praval_tools.tools.tool import AnyTool
 
@@ -179,7 +179,7 @@ class ConfigurationChange:
             elif (holder := self._find_holder(name)) is not None:
                 self.problems.report(entries[name], str(_make_duplicate_error(holder, name)), "name")
             else:
-                tool.implementation.home = ref(self._store)
+                tool.implementation.find_store = ref(self._store)
                 changes.append(events.ToolRegistered(tool=tool))
         self._commit(*changes)
         self._new.tools = tools

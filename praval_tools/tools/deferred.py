@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from praval_tools.schema.docstrings import find_docstring
 from praval_tools.schema.schema_tree import JsonSchema
-from praval_tools.schema.signature import read_signature
+from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
@@ -39,9 +39,8 @@ def make_deferred_tool(
     name: str, schema: JsonSchema, metadata: ToolMetadata, load: FunctionLoader, site: DeclarationSite
 ) -> AnyTool:
     """Return a tool that calls *load* at its first use; *schema* is what `check_supplied_schema` made of its own."""
-    unknown: Any = None
     implementation = DeferredImplementation(
-        unknown, name, metadata, unknown, site, supplied_schema=schema, discoverable=False, load=load
+        load, name, metadata, cast("Signature", None), site, supplied_schema=schema, discoverable=False, load=load
     )
     for field in _DEFERRED_FIELDS:
         delattr(implementation, field)
