@@ -36,6 +36,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR, has_type, shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import copy_containers, copy_json
+from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.context import choose_deps
@@ -199,6 +200,9 @@ def _review_call(
         if tool.metadata.requires_approval and approval is None:
             approval = Ask(tool.metadata.approval_reason)
     progress.shown_arguments = shown
+    if approved is not None and progress.approved_text is None and not _is_read_back(runtime, run, shown):
+        reason = "A class of its parameters makes other values of what an approver is shown, so nobody can write them."
+        return _refuse_approved(runtime, progress, run, reason, "Approve the arguments as they are, or deny the call.")
     if approval is None or (approved is not None and progress.is_approved_for(shown)):
         return run, None
     if progress.failure is not None:  # what ran is not asked about again
@@ -206,8 +210,28 @@ def _review_call(
     if approved is None:
         return run, approval
     reason = "What the tool would get was changed after it had been approved, by a default or by another definition."
-    changed = Decision(False, "forbidden", "policy", call.agent, tool.name, reason, "Make the call again.")
-    return build_refused_result(runtime, call, principal, changed, bound, progress.sent_name)
+    return _refuse_approved(runtime, progress, run, reason, "Make the call again.")
+
+
+def _refuse_approved(
+    runtime: Runtime, progress: CallProgress, run: RunTool, reason: str, remedy: str
+) -> ToolResult:
+    decision = Decision(False, "forbidden", "policy", run.call.agent, run.tool.name, reason, remedy)
+    return build_refused_result(runtime, run.call, run.principal, decision, run.bound_arguments, progress.sent_name)
+
+
+def _is_read_back(runtime: Runtime, run: RunTool, shown: Arguments) -> bool:
+    """Tell whether the tool gets what *shown* says where it is written as arguments, as an approver writes them."""
+    implementation = run.tool.implementation
+    if not implementation.runs_user_code:
+        return True
+    text = write_exactly(shown)
+    try:
+        with _activate_caller(runtime, run.principal):
+            again = bind_arguments(runtime, run.tool, text)
+        return write_exactly(implementation.render_for_review(again)) == text
+    except (ToolArgumentsError, Unencodable):
+        return False
 
 
 def _acquire_limits(runtime: Runtime, progress: CallProgress, run: RunTool) -> ToolResult | None:
