@@ -55,7 +55,8 @@ class _ChatAssembler:
             raise ModelError(get_text(error, "message") or "its stream says that it failed", retryable=True)
         self._usage = to_plain_data(get_member(chunk, "usage")) or self._usage
         choice = get_first_candidate(get_items(chunk, "choices"))
-        self._finish_reason = get_member(choice, "finish_reason") or self._finish_reason
+        if self._finish_reason not in _CUT_REASONS:  # some servers say "stop" once more
+            self._finish_reason = get_member(choice, "finish_reason") or self._finish_reason
         delta = to_plain_data(get_member(choice, "delta"))
         for position, call_delta in enumerate(get_items(delta, "tool_calls")):
             call = add_call_delta(self._calls, position, call_delta)
@@ -73,6 +74,9 @@ class _ChatAssembler:
         message = {**self._message, "tool_calls": calls}
         return {"choices": [{"message": message, "finish_reason": self._finish_reason}], "usage": self._usage}
 
+
+_CUT_REASONS: Final = ("length", "content_filter")
+"""Why a reply ended that is not whole, whatever its stream says after that."""
 
 _UNASSEMBLED_MEMBERS: Final = frozenset(("role", "tool_calls", "function_call"))
 """The members of a chat delta that are not simply joined."""

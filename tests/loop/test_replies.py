@@ -167,6 +167,18 @@ class TestSeveralAnswers:
         assert [(0, 0)] == RAN
 
 
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_a_stream_that_was_cut_and_then_stops(reason: str, registry: ToolRegistry) -> None:
+    """Broken promise: a reply that was cut off counted as whole where its stream said "stop" after that."""
+    call = {"index": 0, "id": "1", "function": {"name": "add", "arguments": '{"x": 1}'}}
+    deltas = [({"tool_calls": [call]}, None), ({}, reason), ({}, "stop")]
+    chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": why}]} for delta, why in deltas]
+
+    ToolLoop(registry.agent("ann"), fake_model(lambda _: _Chunks(chunks), "Done.")).run("Go.")
+
+    assert [] == RAN
+
+
 class _Chunks:
     """The chunks of a stream."""
 
