@@ -4,9 +4,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from praval_tools.access.permissions import Block, Grant
+from praval_tools.access.permissions import Grant
 from praval_tools.access.problems import RegistryProblem
-from praval_tools.access.records import AgentProfile, Principal
+from praval_tools.access.records import AgentProfile, Block, Principal
 from praval_tools.errors import (
     AccessWarning,
     ConfigError,
@@ -72,10 +72,11 @@ from praval_tools.schema.type_hints import Secret
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compatibility import compare
 from praval_tools.tools.content import Content
-from praval_tools.tools.context import ToolContext, ToolLog, ToolProgress
+from praval_tools.tools.context import ToolContext
 from praval_tools.tools.decision import Allow, ApprovalRequest, Ask, Decision, Deny, Tried
 from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.reports import ToolLog, ToolProgress
 from praval_tools.tools.tool import AsyncTool, Tool
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from praval_tools.access import events
-from praval_tools.access.permissions import Block, SwitchTarget
-from praval_tools.access.records import AgentProfile, DisabledRecord, ToolRecord
+from praval_tools.access.permissions import SwitchTarget
+from praval_tools.access.records import AgentProfile, Block, DisabledRecord, ToolRecord
 from praval_tools.access.state import AccessState
 from praval_tools.errors import (
     DuplicateAgentError,

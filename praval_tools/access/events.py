@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from praval_tools.access.drift import ToolSnapshot
-from praval_tools.access.permissions import Block, Grant
-from praval_tools.access.records import AgentProfile, Origin
+from praval_tools.access.permissions import Grant
+from praval_tools.access.records import AgentProfile, Block, Origin
 from praval_tools.names import OPERATOR, to_plain_text
 from praval_tools.tools.tool import AnyTool
 

@@ -1,4 +1,4 @@
-"""The records `Grant` and `Block`: a permission, or a refusal, of one tool for one agent."""
+"""`Grant`: the recorded permission of one agent to call one tool, with its terms as keywords for type checkers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import msgspec
 from attrs import field, frozen
 from attrs.converters import optional
 
 from praval_tools.lazy_import import load
-from praval_tools.misuse import ExplainedStructType, explain_misuse
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, HasName, to_plain_text
 
 if TYPE_CHECKING:
@@ -78,18 +77,6 @@ def list_request_keys(grant: Grant) -> list[RequestKey]:
 
 def _get_terms_besides_expiry(grant: Grant) -> tuple[object, ...]:
     return grant.by, grant.reason, grant.max_calls, grant.delegable, grant.parent, grant.bounds
-
-
-class Block(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
-    """A refusal that beats every permission: *agent* may not call *tool*."""
-
-    tool: str
-    agent: str
-    by: str = OPERATOR
-    reason: str = ""
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "reason", to_plain_text(self.reason))
 
 
 class GrantTerms(TypedDict, total=False):

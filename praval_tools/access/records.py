@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from praval_tools.access.permissions import Block, Grant, RequestKey
+from praval_tools.access.permissions import Grant, RequestKey
 from praval_tools.errors import InvalidNameError
-from praval_tools.names import OPERATOR, check_agent_name, shorten_repr
+from praval_tools.misuse import ExplainedStructType
+from praval_tools.names import OPERATOR, check_agent_name, shorten_repr, to_plain_text
 from praval_tools.persistent_map import PersistentMap
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ MIN_PRUNE_SIZE: Final = 8
 
 MetadataOverrides = tuple[tuple[str, object], ...]
 """Fields of a tool's metadata that the operator overrode, with their values."""
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
+    """A refusal that beats every permission: *agent* may not call *tool*."""
+
+    tool: str
+    agent: str
+    by: str = OPERATOR
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "reason", to_plain_text(self.reason))
 
 
 class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

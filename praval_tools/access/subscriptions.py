@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from praval_tools.access.events import AnyStateEvent
 from praval_tools.errors import SubscriberWarning, get_user_stacklevel
 from praval_tools.names import shorten_repr
-from praval_tools.tools.context import ToolReport
+from praval_tools.tools.reports import ToolReport
 
 Subscriber = Callable[[AnyStateEvent | ToolReport], object]
 SubscriberContext = Callable[[], AbstractContextManager[object]]

@@ -16,8 +16,8 @@ from praval_tools.demo.resume import ReplayFilter, resolve_doubts
 from praval_tools.demo.run_report import build_run_report
 from praval_tools.demo.steps import SceneStep, StepCallback
 from praval_tools.demo.tools import Report, declare_fair_comparison
-from praval_tools.tools.context import ToolLog, ToolProgress
 from praval_tools.tools.decision import Allow, ApprovalRequest
+from praval_tools.tools.reports import ToolLog, ToolProgress
 
 RUN_ID = "demo"
 """The id of the run in the journal."""

@@ -18,18 +18,11 @@ from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.context import (
-    LogLevel,
-    ToolContext,
-    ToolLog,
-    ToolProgress,
-    ToolReport,
-    choose_deps,
-    report_listener,
-)
+from praval_tools.tools.context import ToolContext, choose_deps
 from praval_tools.tools.decision import ApprovalRequest
 from praval_tools.tools.frames import await_in_frame
 from praval_tools.tools.implementation import MISS, BoundArguments
+from praval_tools.tools.reports import LogLevel, ToolLog, ToolProgress, ToolReport, report_listener
 from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.tool import AnyTool
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from praval_tools.access.permissions import Block, Grant
-from praval_tools.access.records import AgentProfile, Delegation
+from praval_tools.access.permissions import Grant
+from praval_tools.access.records import AgentProfile, Block, Delegation
 from praval_tools.tools.decision import Decision
 
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from praval_tools.access import events
 from praval_tools.access.drift import take_snapshot
-from praval_tools.access.permissions import Block, Grant
+from praval_tools.access.permissions import Grant
+from praval_tools.access.records import Block
 from praval_tools.access.restore import to_portable_overrides
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
 from praval_tools.journal.codec import from_json, to_json

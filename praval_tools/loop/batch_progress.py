@@ -10,7 +10,7 @@ from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.names import has_type
 from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.context import ToolReport, report_listener
+from praval_tools.tools.reports import ToolReport, report_listener
 
 
 def has_context_parameter(toolset: Toolset, name: object) -> bool:

@@ -17,7 +17,7 @@ from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pau
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
 from praval_tools.registry.toolset import Toolset, refuse_call, refuse_call_async
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.context import ToolLog, ToolProgress
+from praval_tools.tools.reports import ToolLog, ToolProgress
 
 LoopEffects: TypeAlias = Generator[LoopEffect, Any, LoopResult]
 

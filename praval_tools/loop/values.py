@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.context import ToolReport
+from praval_tools.tools.reports import ToolReport
 
 
 class StopReason(StrEnum):

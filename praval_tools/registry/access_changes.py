@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from praval_tools.access import commands, grants
 from praval_tools.access.events import AnyStateEvent, PolicyAdded, ToolDisabled
 from praval_tools.access.other_registry import describe_other_registry, note_foreign_tool
-from praval_tools.access.permissions import Block, Grant, GrantTerms, SwitchTarget
-from praval_tools.access.records import Principal
+from praval_tools.access.permissions import Grant, GrantTerms, SwitchTarget
+from praval_tools.access.records import Block, Principal
 from praval_tools.access.rules import get_end_reason, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore

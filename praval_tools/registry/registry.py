@@ -10,9 +10,10 @@ from weakref import WeakValueDictionary
 
 from praval_tools.access import commands
 from praval_tools.access.grants import get_grant_id, get_grant_record, list_grants, plan_revocation
-from praval_tools.access.permissions import Block, Grant, GrantTerms
+from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.problems import RegistryProblem, find_problems
 from praval_tools.access.queries import describe_tool, list_callable_tools, list_enabled_tools
+from praval_tools.access.records import Block
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.access.subscriptions import Subscriber
@@ -55,9 +56,8 @@ class ToolRegistry(ToolCatalogue):
     """
     The catalogue of tools, and who may call them.
 
-    Thread-safe; a change counts from the next call on. Every changing verb takes `by=` and `reason=`:
-    left out, `by` is who is running, and outside any agent the operator. Wherever an agent or a tool
-    is asked for, its name or the object will do.
+    Thread-safe; a change counts from the next call on. Every changing verb takes `by=` (left out: who is running,
+    outside any agent the operator) and `reason=`. Agents and tools are given by name or as objects.
 
     Args:
         name: For messages; an empty one is none.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic
 
-import msgspec
 from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.misuse import ExplainedStructType, explain_misuse
+from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_union, unwrap_hint
+from praval_tools.tools.reports import LOG_LEVELS, LogLevel
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -25,63 +24,6 @@ else:
 
 NO_DEPS: Final[Any] = type("NO_DEPS", (), {"__repr__": lambda self: "NO_DEPS", "__slots__": ()})()
 """The deps of a context that has none."""
-
-
-class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
-    """
-    What a tool said of its progress: *done* of *total*, in its own unit.
-
-    Args:
-        tool: The tool's name.
-        agent: Who called; None for the operator.
-        tool_call_id: The id of the call.
-        run_id: The journaled run, if there is one.
-        done: How much is done.
-        total: How much there is; None: unknown.
-        message: What is being done.
-    """
-
-    tool: str
-    agent: str | None
-    tool_call_id: str
-    run_id: str | None = None
-    done: float
-    total: float | None = None
-    message: str = ""
-
-
-LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-"""How serious a log message is, the least serious first."""
-
-LOG_LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
-
-
-class ToolLog(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
-    """
-    What a tool wrote by `ToolContext.log`, for whoever called it.
-
-    Args:
-        tool: The tool's name.
-        agent: Who called; None for the operator.
-        tool_call_id: The id of the call.
-        run_id: The journaled run, if there is one.
-        level: How serious it is.
-        text: What was written.
-    """
-
-    tool: str
-    agent: str | None
-    tool_call_id: str
-    run_id: str | None = None
-    level: LogLevel = "info"
-    text: str
-
-
-ToolReport: TypeAlias = ToolProgress | ToolLog
-"""What a tool says of its call while it runs."""
-
-report_listener: ContextVar[Callable[[ToolReport], None] | None] = ContextVar("praval_tools_report", default=None)
-"""Takes the reports of the calls that begin in a context, such as those of one loop; None where nobody listens."""
 
 
 def _ignore_progress(done: float, total: float | None, message: str) -> None:

@@ -226,7 +226,7 @@ class TestLocks:
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.Call)
             and (name := ast.unparse(node.func)).rpartition(".")[2] in LOCKS
-            and not name.startswith("asyncio.")
+            and not name.startswith(("asyncio.", "anyio."))
         }
         cached = {
             str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "cached_property" in path.read_text()

@@ -42,7 +42,7 @@ from praval_tools.integrations.mcp.client.server_requests import limit_requests
 from praval_tools.integrations.mcp.client.stdio_transport import open_stdio
 from praval_tools.integrations.mcp.client.transport import Delivery
 from praval_tools.schema.json_values import iter_json_problems, to_canonical_json
-from praval_tools.tools.context import LogLevel
+from praval_tools.tools.reports import LogLevel
 
 _NO_ANSWER: Final = (CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT)
 """Codes of errors that say nothing of what the server did."""

@@ -16,7 +16,7 @@ from praval_tools.access.records import Principal
 from praval_tools.errors import RegistryClosedError
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
-from praval_tools.tools.context import ToolReport
+from praval_tools.tools.reports import ToolReport
 
 _POLL_SECONDS: Final = 0.5
 """How often the lists are compared without a reported change: grants expire, and other processes change the store."""

@@ -15,7 +15,7 @@ from mcp.server.connection import Connection, allowed_log_levels
 
 from praval_tools.integrations.mcp.serving.list_notifier import ToolListNotifier
 from praval_tools.schema.json_values import replace_surrogates
-from praval_tools.tools.context import LOG_LEVELS, LogLevel, ToolLog, ToolReport, report_listener
+from praval_tools.tools.reports import LOG_LEVELS, LogLevel, ToolLog, ToolReport, report_listener
 
 RequestContext: TypeAlias = ServerRequestContext[ToolListNotifier]
 
