@@ -12,8 +12,7 @@ from weakref import ref
 from attrs import define, field
 
 from praval_tools.access import events
-from praval_tools.access.permissions import Block
-from praval_tools.access.records import AgentProfile, DisabledRecord
+from praval_tools.access.records import AgentProfile, Block, DisabledRecord
 from praval_tools.access.state import AccessState
 from praval_tools.config.system import AgentConfig, GrantConfig, ServerConfig, ToolConfig
 from praval_tools.configuration.checks import read_expiry
