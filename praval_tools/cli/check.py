@@ -90,7 +90,12 @@ def _check(ctx: click.Context) -> tuple[ToolRegistry | None, list[CheckProblem]]
                 return None, problems
     if registry is None or find_app_spec(ctx) is not None:
         registry = open_selected_registry(ctx)
-    return registry, [*problems, *_describe_problems(registry.problems(), has_agents=bool(registry.agents))]
+        expected = set[str]()
+    else:
+        expected = {"unknown-tool"}  # looked for already, with its line; of a server without tools, it may come
+        if not registry.agents:
+            expected.add("unreachable")  # a program declares the agents
+    return registry, [*problems, *_describe_problems(registry.problems(), expected)]
 
 
 def _describe_config_problem(problem: ConfigProblem) -> CheckProblem:
@@ -105,14 +110,14 @@ def _join(problem: ConfigProblem) -> str:
     return f"{problem.key}: {problem.expected}" if problem.key else problem.expected
 
 
-def _describe_problems(problems: Iterable[RegistryProblem], *, has_agents: bool) -> list[CheckProblem]:
-    """Return problems as they are printed; where no agent is declared, unreachable tools are expected."""
+def _describe_problems(problems: Iterable[RegistryProblem], expected: set[str]) -> list[CheckProblem]:
+    """Return problems as they are printed, without those of the *expected* kinds."""
     return [
         CheckProblem(
             problem.kind, problem.subject, write_as_commands(problem.message), write_as_commands(problem.remedy)
         )
         for problem in problems
-        if has_agents or problem.kind != "unreachable"
+        if problem.kind not in expected
     ]
 
 

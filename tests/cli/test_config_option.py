@@ -92,7 +92,8 @@ class TestCheck:
         """A server, a journal and a file of statistics are left alone."""
         pytest.importorskip("mcp", reason="needs the SDK of MCP")
         (folder / "tools.yml").write_text(
-            TOOLS + "journal: {path: mine.db}\nmcp_servers:\n  s: {command: [touch, started]}\n"
+            TOOLS.replace("[add]", "[add, s-thing]")
+            + "journal: {path: mine.db}\nmcp_servers:\n  s: {command: [touch, started]}\n"
             "grants: [{tool: s-anything, agent: ann}]\n"
         )
 
