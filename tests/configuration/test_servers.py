@@ -1,0 +1,140 @@
+"""MCP servers of configurations: declared or asked for their tools, kept over a reload, replaced and taken out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
+from praval_tools.configuration.source import ConfigurationSource, ConfigWarning
+from praval_tools.registry.registry import get_runtime
+
+pytest.importorskip("mcp", reason="needs the SDK of MCP")
+
+# Tests of: servers
+
+from mcp_client_rig import SUPPORT, list_notes
+
+SERVER = f"""
+mcp_servers:
+  s:
+    command: ["{sys.executable}", "{SUPPORT / "mcp_official_server.py"}", stdio, notes]
+    owned_by: ops
+"""
+DECLARED = (
+    SERVER
+    + """
+    provides_tools:
+      - name: lookup
+        description: Look it up.
+        inputSchema: {type: object, properties: {city: {type: string}, days: {type: string}}, required: [city]}
+        category: weather
+        speed: fast
+"""
+)
+GRANT = "grants: [{tool: s-say, agent: ann, where: {text: {const: hello}}}]\n"
+
+
+def load(folder: Path, text: str) -> tuple[ToolRegistry, ConfigurationSource]:
+    """Return a registry with a configuration, and its source."""
+    (folder / "c.yml").write_text(text, encoding="utf-8")
+    registry = ToolRegistry()
+    source = registry.configure_from("c.yml")
+    assert isinstance(source, ConfigurationSource)
+    return registry, source
+
+
+def call(registry: ToolRegistry, tool: str, agent: str = "ops", **arguments: object) -> Outcome:
+    """Return how a call ends."""
+    return registry.execute(ToolCall(None, tool, arguments, agent)).outcome
+
+
+class TestDeclaredTools:
+    def test_are_there_before_the_server_is(self, folder: Path) -> None:
+        """They have the names and the metadata that the file gives them; nothing is started before the first call."""
+        registry, _ = load(folder, DECLARED)
+        with registry:
+            (tool,) = registry
+            assert ("lookup", "weather", "fast", "external", "ops") == (
+                tool.name, tool.metadata.category, tool.metadata.speed, tool.metadata.safety, tool.metadata.owned_by
+            )  # fmt: skip
+            assert [] == list_notes(folder / "notes")
+            assert Outcome.OK is call(registry, "lookup", city="Oslo")
+            assert ["lookup Oslo"] == list_notes(folder / "notes")
+
+    def test_take_what_the_server_allows_from_the_first_call_on(self, folder: Path) -> None:
+        """
+        The server's own definition takes the place of the declared one, with the metadata of the file.
+
+        A call that came with the declared one is sent where the server's allows its arguments, and only there.
+        """
+        registry, _ = load(folder, DECLARED)
+        with registry:
+            assert Outcome.TOOL_ERROR is call(registry, "lookup", city="Oslo", days="two")
+            assert [] == list_notes(folder / "notes")
+            assert "integer" == registry.get_tool("lookup").parameters["properties"]["days"]["type"]
+            assert ["lookup"] == [tool.name for tool in registry]
+            assert "fast" == registry.get_tool("lookup").metadata.speed
+            assert Outcome.OK is call(registry, "lookup", city="Oslo", days=2)
+
+
+class TestListedTools:
+    def test_come_as_the_file_is_loaded(self, folder: Path) -> None:
+        """All that the server lists, with its name before theirs, and the grants of them."""
+        registry, _ = load(folder, SERVER + "    include: [say, pay]\n" + GRANT)
+        with registry:
+            assert {"s-say", "s-pay"} == {tool.name for tool in registry}
+            assert [Outcome.OK, Outcome.FORBIDDEN] == [
+                call(registry, "s-say", "ann", text=text) for text in ("hello", "bye")
+            ]
+
+    def test_a_server_that_is_down_keeps_nothing_from_loading(self, folder: Path) -> None:
+        """It is warned of, and among the problems; once it is there, a refresh brings its tools and their grants."""
+        text = "tools:\n  - {name: add, module: sums, function: add, shared: true}\n" + GRANT
+        with pytest.warns(ConfigWarning):
+            registry, source = load(folder, text + "mcp_servers:\n  s: {command: [no-such-program]}\n")
+        with registry:
+            assert Outcome.OK is call(registry, "add", "ann", x=1)
+            assert {"mcp-server", "grant"} <= {problem.kind for problem in registry.problems()}
+
+            (folder / "c.yml").write_text(text + SERVER)
+            source.refresh()
+            assert Outcome.OK is call(registry, "s-say", "ann", text="hello")
+            assert [] == [one for one in registry.problems() if one.kind in ("mcp-server", "grant")]
+
+
+class TestReload:
+    def test_a_server_of_which_nothing_changes_is_kept(self, folder: Path) -> None:
+        """Its connection goes on; one that changes is replaced, and one that is gone is closed with its tools."""
+        registry, source = load(folder, DECLARED)
+        with registry:
+            call(registry, "lookup", city="Oslo")
+            sources = get_runtime(registry).sources
+            kept = sources["s"]
+            (folder / "c.yml").write_text(DECLARED + "agents: {ops: {}}\n")
+            source.refresh()
+            assert kept is sources["s"]
+
+            changed = DECLARED.replace("name: lookup", "name: say").replace("city", "text")
+            (folder / "c.yml").write_text(changed + "agents: {ops: {}}\n")
+            source.refresh()
+            assert ["say"] == [tool.name for tool in registry]
+            assert Outcome.OK is call(registry, "say", text="hello")
+
+            (folder / "c.yml").write_text("agents: {}\n")
+            source.refresh()
+            assert ([], {"config:c.yml"}) == ([tool.name for tool in registry], set(sources))
+
+    def test_a_bad_file_leaves_the_server_alone(self, folder: Path) -> None:
+        """Neither is the old one closed nor a new one left behind."""
+        registry, source = load(folder, DECLARED)
+        with registry:
+            call(registry, "lookup", city="Oslo")
+            before = dict(get_runtime(registry).sources)
+            (folder / "c.yml").write_text(SERVER + "  t: {url: 'ws://localhost:1'}\n")
+            with pytest.raises(ConfigError, match="WebSocket"):
+                source.refresh()
+            assert before == get_runtime(registry).sources
+            assert Outcome.OK is call(registry, "lookup", city="Rome")
