@@ -77,6 +77,8 @@ class TestAddresses:
         ("options", "error", "text"),
         [
             ({"headers_env": HEADERS}, ToolUsageError, "headers_env= is for a URL"),
+            ({"bearer_env": VARIABLE}, ToolUsageError, "bearer_env= is for a URL"),
+            ({"names": {"work": "a b"}}, ValueError, "'a b' is not a valid tool name"),
             ({"timeuot": 3}, TypeError, "timeout"),
             ({"max_tools": 0}, ToolUsageError, "a positive number as max_tools="),
             ({"connect_timeout": "3"}, ToolUsageError, "a positive number as connect_timeout="),
@@ -130,6 +132,21 @@ class TestHeaders:
         with ToolRegistry() as registry:
             registry.register_mcp(faulty.url, namespace="bank", owned_by=OPERATOR, headers_env=HEADERS)
             call(registry, "bank-work", x=1)
+
+        assert {f"Bearer {SECRET}"} == {headers["authorization"] for headers in faulty.seen}
+
+    def test_a_bearer_token_is_the_value_of_a_variable(
+        self, faulty: FaultyServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`bearer_env` names it; the token is kept out of what the server answers, and goes beside no other one."""
+        monkeypatch.setenv("TOKEN_OF_MINE", SECRET)
+        with ToolRegistry() as registry:
+            options = {"namespace": "bank", "owned_by": OPERATOR, "bearer_env": "TOKEN_OF_MINE"}
+            with pytest.raises(ToolUsageError, match="both give the header Authorization"):
+                registry.register_mcp(faulty.url, headers_env=HEADERS, **options)  # type: ignore[arg-type]
+            source = registry.register_mcp(faulty.url, **options)  # type: ignore[arg-type]
+            assert SECRET not in str(call(registry, "bank-work", x=1))
+            assert SECRET not in repr(source)
 
         assert {f"Bearer {SECRET}"} == {headers["authorization"] for headers in faulty.seen}
 
