@@ -1,4 +1,4 @@
-"""Finds likely mistakes in an access state: unknown names, tools that nobody can call, changed definitions."""
+"""Finds likely mistakes in an access state: unknown names, tools that nobody can call, stored changes that wait."""
 
 from __future__ import annotations
 

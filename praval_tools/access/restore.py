@@ -1,4 +1,4 @@
-"""Applies the access changes that the journal has stored, as soon as their tool is registered."""
+"""Decides which stored access changes still count for the tool that is registered now, and says why others wait."""
 
 from __future__ import annotations
 
@@ -126,14 +126,6 @@ def _has_effect(record: ToolRecord, change: events.ToolChange) -> bool:
         overrides = dict(record.overrides)
         return any(name not in overrides or overrides[name] != value for name, value in change.changes.items())
     return meta.shared != isinstance(change, events.ToolShared)
-
-
-def to_portable_overrides(changes: Mapping[str, object]) -> dict[str, object]:
-    """Return *changes* of a tool's metadata as they can be stored: classes by their names."""
-    kinds = changes.get("retry_on")
-    if not isinstance(kinds, tuple):
-        return dict(changes)
-    return {**changes, "retry_on": tuple(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds)}
 
 
 def _select_usable_overrides(tool: AnyTool, changes: Mapping[str, object]) -> dict[str, object]:

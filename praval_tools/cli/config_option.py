@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
 from pathlib import Path
 
 import click
@@ -15,6 +14,7 @@ from praval_tools.config.files import ConfigDocument, find_documents, list_confi
 from praval_tools.configuration.environment import fill_variables
 from praval_tools.configuration.loader import build_registry, check_configuration, configure_registry
 from praval_tools.configuration.source import ConfigurationSource
+from praval_tools.forks import first_use_property
 
 _SELECTION_KEY = "praval_tools.cli.config"
 _APP_KEYS = ("app", "autoload", "plugins", "sources")
@@ -32,7 +32,7 @@ class SelectedConfig:
     def __init__(self, paths: tuple[Path, ...]) -> None:
         self.paths = paths
 
-    @cached_property
+    @first_use_property
     def documents(self) -> list[ConfigDocument]:
         """What the files hold; read when it is first asked for."""
         return [read_document(path) for path in self.paths] if self.paths else find_documents(Path())

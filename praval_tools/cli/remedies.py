@@ -1,4 +1,4 @@
-"""Rewrites the remedies in refusals, which name methods of a registry, as commands of the command line."""
+"""Rewrites the remedies in messages, which name methods of a registry, as commands of the command line."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ from praval_tools.errors import (
 )
 from praval_tools.execution.approvals import ApprovalHandler
 from praval_tools.execution.context import resolve_actor
+from praval_tools.forks import handle_forks
 from praval_tools.names import find_similar_names
 from praval_tools.plugins.loader import load_plugins
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -112,11 +113,16 @@ class ConfigurationSource:
         self._in_force, self._declarations = InForce(), Declarations()
         self._settings = RegistrySettings(registry, self._runtime.options, has_journal)
         self._plugins: PluginsConfig | None = None
-        self._lock = threading.Lock()
+        self._make_lock()
+        handle_forks(self, in_child=ConfigurationSource._make_lock)
         self._problems: list[RegistryProblem] = []
         self._reload_error: ToolError | None = None
         self._stop_watching: Callable[[], None] | None = None
         self._name = ""
+
+    def _make_lock(self) -> None:
+        """Make the lock that lets one thread reload; a forked child has its own, since its parent may be reloading."""
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<ConfigurationSource {self._name!r}: {len(self.tools)} tools>"

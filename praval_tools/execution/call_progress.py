@@ -10,7 +10,7 @@ import msgspec
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState, RegisteredPolicy
 from praval_tools.execution.approvals import describe_approved_tool, write_exactly
-from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.limits import LimitPlace, Limits
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall, ToolResult

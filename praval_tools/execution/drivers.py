@@ -15,8 +15,9 @@ from praval_tools.execution.effects import (
     Sleep,
     WaitForCall,
 )
+from praval_tools.execution.engines.jobs import Job, wait_for_job
 from praval_tools.execution.engines.selection import EngineError, resolve_engine, submit_call
-from praval_tools.execution.engines.threads import Job, NoFreeThreadError, wait_for_job
+from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.event_loops import (
     DeadlineExpiredError,
     is_event_loop_running,

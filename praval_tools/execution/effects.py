@@ -13,7 +13,7 @@ from praval_tools.access.rules import AccessPath, AccessResolution, RecordsBefor
 from praval_tools.access.state import AccessState
 from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.deps import get_deps
-from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from praval_tools.access.records import Principal
-from praval_tools.execution.executor import Executor, FastFunctionCache
+from praval_tools.execution.executor import Executor
+from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.execution.fast_path import FastFunction, FastPath
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.tools.call import ToolCall, ToolResult

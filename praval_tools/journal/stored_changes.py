@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -12,7 +12,6 @@ from praval_tools.access import events
 from praval_tools.access.drift import take_snapshot
 from praval_tools.access.permissions import Grant
 from praval_tools.access.records import Block
-from praval_tools.access.restore import to_portable_overrides
 from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import StoredAccessEvent
@@ -110,7 +109,7 @@ def _iter_other_rows(before: AccessState, after: AccessState, event: StoredAcces
         body = to_json(event) if isinstance(event, events.ToolDisabled) else None
         yield StateRow("disabled", to_compact_json([event.kind, event.name]), "", body)
     elif isinstance(event, events.ToolConfigured):
-        changes = to_portable_overrides(dict(after.tools[event.tool].overrides))
+        changes = _to_portable_overrides(dict(after.tools[event.tool].overrides))
         body = to_json(replace(event, changes=changes))
         yield StateRow("configured", event.tool, _get_tool_source(after, event.tool), body)
 
@@ -181,3 +180,11 @@ def _iter_name_events(row: StateRow, event: events.StateEvent | None) -> Iterato
     elif row.kind == "disabled":
         kind, name = msgspec.json.decode(row.key)
         yield events.ToolEnabled(kind=kind, name=name, stored=True)
+
+
+def _to_portable_overrides(changes: Mapping[str, object]) -> dict[str, object]:
+    """Return *changes* of a tool's metadata as they can be stored: classes by their names."""
+    kinds = changes.get("retry_on")
+    if not isinstance(kinds, tuple):
+        return dict(changes)
+    return {**changes, "retry_on": tuple(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds)}

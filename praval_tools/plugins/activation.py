@@ -17,7 +17,13 @@ from praval_tools.names import get_collision_keys
 from praval_tools.plugins.admission import Admission
 from praval_tools.plugins.contents import EXTENSION_KINDS, PluginContents
 from praval_tools.plugins.discovery import InstalledPlugin
-from praval_tools.plugins.hook_caller import HOOK_PREFIX, ApprovalHook, AuthorizationHook, FailureReporter, ObserverHook
+from praval_tools.plugins.plugin_hooks import (
+    HOOK_PREFIX,
+    ApprovalHook,
+    AuthorizationHook,
+    FailureReporter,
+    ObserverHook,
+)
 from praval_tools.registry.agents import adopt_agent
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.execution.plugin_code import bind_function
 from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
-from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
+from praval_tools.plugins.plugin_hooks import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.report import CONTAINED_ERRORS, PluginReport, build_failure_report
 from praval_tools.plugins.selection import PluginSelection
 from praval_tools.plugins.staging import PluginModules, StagingRegistry, import_plugin, run_as_plugin

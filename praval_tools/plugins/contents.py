@@ -12,13 +12,13 @@ import attrs
 from attrs import define, field, frozen
 
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.plugin_code import PluginObject, bind_function, bind_opener
 from praval_tools.formats import FORMATS, Format
 from praval_tools.names import shorten_repr
 from praval_tools.plugins.admission import REGISTER_TOOLS_HOOK, extract_tools
 from praval_tools.plugins.discovery import InstalledPlugin
-from praval_tools.plugins.hook_caller import HOOK_PREFIX, PluginHook, collect_hooks
+from praval_tools.plugins.plugin_hooks import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.settings import build_settings
 from praval_tools.plugins.staging import PluginModules, RequestedAgent, StagingRegistry, import_plugin, run_as_plugin
 from praval_tools.schema.json_input import copy_json

@@ -37,7 +37,7 @@ from praval_tools.plugins.contents import (
     run_with_timeout,
 )
 from praval_tools.plugins.discovery import InstalledPlugin, find_plugins, read_allow_list
-from praval_tools.plugins.hook_caller import HOOK_PREFIX
+from praval_tools.plugins.plugin_hooks import HOOK_PREFIX
 from praval_tools.plugins.report import CONTAINED_ERRORS, LEFT_OUT, PluginReport, build_failure_report
 from praval_tools.plugins.report_store import PluginReportStore
 from praval_tools.plugins.selection import PluginSelection

@@ -14,7 +14,7 @@ from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AnyTool, Tool
 
 if TYPE_CHECKING:
-    from praval_tools.execution.executor import FastFunctionCache
+    from praval_tools.execution.fast_function_cache import FastFunctionCache
 
 P = ParamSpec("P")
 R = TypeVar("R")

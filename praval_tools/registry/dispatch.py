@@ -12,7 +12,8 @@ from praval_tools.errors import InvalidNameError
 from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.context import SCOPE, Frame, current_frame, get_current_principal
 from praval_tools.execution.deps import take_deps, use_deps
-from praval_tools.execution.executor import Executor, FastFunctionCache, get_value
+from praval_tools.execution.executor import Executor, get_value
+from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.execution.results import build_no_agent_result
 from praval_tools.execution.scoped_calls import Scope, ScopedDispatcher, ScopedExecutor
 from praval_tools.lazy_import import load

@@ -18,7 +18,8 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.deps import take_deps, use_deps
-from praval_tools.execution.executor import Executor, FastFunctionCache
+from praval_tools.execution.executor import Executor
+from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.execution.fast_path import FastPathMiss
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import find_policy_refusal

@@ -1,4 +1,4 @@
-"""Writes the start and the end of a call to the journal: started, ended, refused, interrupted, or ended late."""
+"""Makes the start of a call durable, if its decision still holds, and its end, and returns the result that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-# Tests of: threads, event_loops, selection, context
+# Tests of: threads, jobs, event_loops, selection, context
 """The thread engine and the background loop: nothing hangs, whatever waits for what."""
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class TestDeadlines:
 class TestFastFunctions:
     def test_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Plans and verdicts are kept for so many tools, and what is forgotten is made again."""
-        monkeypatch.setattr("praval_tools.execution.executor._MAX_FAST_FUNCTIONS", 4)
+        monkeypatch.setattr("praval_tools.execution.fast_function_cache._MAX_FAST_FUNCTIONS", 4)
         monkeypatch.setattr("praval_tools.execution.pipeline._MAX_CACHED_VERDICTS", 4)
         with ToolRegistry() as registry:
             mine, kept = registry.toolset("ann"), list[int]()

@@ -1,4 +1,4 @@
-# Tests of: executor, pipeline, failures, policies, results, runtime
+# Tests of: executor, fast_function_cache, pipeline, failures, policies, results, runtime
 """Calls: every outcome by each method, on the fast path and in the pipeline; errors, interrupts, policies, closing."""
 
 from __future__ import annotations

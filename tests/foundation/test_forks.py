@@ -27,7 +27,10 @@ LOCKS = {"Barrier", "Condition", "Event", "Lock", "RLock", "Semaphore", "SimpleQ
 MODULES_WITH_LOCKS = {
     "access/store.py": "renewed with its runtime",
     "access/subscriptions.py": "renewed with its runtime",
-    "execution/engines/threads.py": "the engine renews its own; those of a job end with the job's thread",
+    "configuration/source.py": "renewed by its own handler",
+    "configuration/watcher.py": "belongs to the thread that watches, which a child does not have",
+    "execution/engines/threads.py": "the engine renews its own",
+    "execution/engines/jobs.py": "those of a job end with the thread that runs it",
     "execution/event_loops.py": "renewed by its own handler",
     "execution/exclusive.py": "renewed with its runtime",
     "execution/in_flight.py": "renewed with its runtime",

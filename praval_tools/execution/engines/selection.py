@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.engines.threads import Job
+from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.plugin_code import run_as_owner
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import describe_error, shorten_repr

@@ -1,4 +1,4 @@
-"""The thread engine: runs sync tools in daemon threads, so that callers can stop waiting at a deadline."""
+"""The thread engine: daemon threads for jobs that callers may give up; it refuses jobs that no thread can ever run."""
 
 from __future__ import annotations
 
@@ -6,93 +6,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import copy_context
-from typing import Any, Final
+from typing import Final
 
+from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.forks import handle_forks
 
 _IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
-
-
-class Job:
-    """Work for a thread: claimed once, by the thread that runs it or by the caller that gives it up."""
-
-    __slots__ = ("_claimed", "_context", "_done", "_lock", "_callbacks", "error", "value", "work")
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work, self.value = work, None
-        self.error: BaseException | None = None
-        self._context = copy_context()
-        self._done = threading.Event()
-        self._claimed = False
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
-
-    def claim(self) -> bool:
-        """Claim the job; return False where it was claimed before."""
-        with self._lock:
-            is_first, self._claimed = not self._claimed, True
-            return is_first
-
-    def run(self) -> None:
-        """Do the work in the context of the caller; what it raises is kept for the caller."""
-        try:
-            self.value = self._context.run(self.work)
-        except BaseException as error:  # handed to the caller, who raises it
-            self.error = error
-        self._finish()
-
-    def refuse(self, error: BaseException) -> None:
-        """End the job with *error* and without doing its work, unless it was claimed before."""
-        if self.claim():
-            self.error = error
-            self._finish()
-
-    def _finish(self) -> None:
-        with self._lock:
-            self._done.set()
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception as error:  # isolation: reported, and the others are called all the same
-                details = (type(error), error, error.__traceback__, threading.current_thread())
-                threading.excepthook(threading.ExceptHookArgs(details))
-
-    def wait(self, timeout: float | None) -> bool:
-        """Wait at most *timeout* seconds; True when it is done."""
-        return self._done.wait(timeout)
-
-    def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call *callback* once the job is done, at once where it is."""
-        with self._lock:
-            if not self._done.is_set():
-                self._callbacks.append(callback)
-                return
-        callback()
-
-
-async def wait_for_job(job: Job) -> None:
-    """Wait until *job* is done, without blocking the loop."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def set_done() -> None:
-        if not done.done():
-            done.set_result(None)
-
-    def notify_loop() -> None:
-        try:
-            loop.call_soon_threadsafe(set_done)
-        except RuntimeError:  # the loop was closed meanwhile: nobody waits any more
-            return
-
-    job.add_done_callback(notify_loop)
-    await done
 
 
 class NoFreeThreadError(Exception):
@@ -123,7 +44,7 @@ class ThreadEngine:
         self._threads = self._idle = self._blocked = 0
         self._thread_local = threading.local()
 
-    def submit(self, work: Callable[[], Any]) -> Job:
+    def submit(self, work: Callable[[], object]) -> Job:
         """Queue *work*; its job ends in `NoFreeThreadError` or `StaleDecisionError` where no thread can run it."""
         job = Job(work)
         with self._condition:

@@ -1,4 +1,4 @@
-"""Makes a registry of `praval_tools` the one that Praval uses, and undoes it."""
+"""Makes a registry of `praval_tools` the one that Praval uses, with the tools it had, and undoes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer thread, one per process: it takes the requests that wait, and commits them as a group."""
+"""The writer thread of an open store: it takes the requests that wait, and commits them as a group."""
 
 from __future__ import annotations
 

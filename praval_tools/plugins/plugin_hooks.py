@@ -1,4 +1,4 @@
-"""Checks the hooks of one plugin against their specifications, and calls them in the plugin's name."""
+"""Collects and checks the hooks of one plugin, and calls them in its name; a failed policy or approver denies."""
 
 from __future__ import annotations
 
