@@ -17,7 +17,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.config.system import AgentConfig, GrantConfig, ServerConfig, ToolConfig
 from praval_tools.configuration.checks import read_expiry
 from praval_tools.configuration.declarations import Declarations, Located, ProblemCollector
-from praval_tools.configuration.functions import build_function_tool
+from praval_tools.configuration.functions import build_function_tool, is_missing_function
 from praval_tools.configuration.servers import ServerDeclaration, build_server
 from praval_tools.errors import (
     ConfigError,
@@ -81,9 +81,10 @@ def build_tools(
 
 
 def _failed_to_import(entry: ToolConfig, tool: AnyTool) -> bool:
-    """Tell whether a tool is a stand-in for a function that the entry needs, and that could not be imported."""
+    """Tell whether the function of a tool could not be imported, when it was called or as the file was loaded."""
     is_complete = entry.description is not None and (entry.parameters_schema or entry.inputSchema) is not None
-    return not is_complete and isinstance(tool.implementation, DeferredImplementation)
+    is_deferred = isinstance(tool.implementation, DeferredImplementation)
+    return is_missing_function(tool) or (is_deferred and not is_complete)
 
 
 class ConfigurationChange:

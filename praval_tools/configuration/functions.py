@@ -76,11 +76,26 @@ class FunctionReference:
         except FunctionImportError as error:
             text = str(error)
 
-        def fail(**arguments: object) -> object:
-            """Fail: the function cannot be imported."""
-            raise FunctionImportError(text)
+        return _MissingFunction(text)
 
-        return fail
+
+@frozen
+class _MissingFunction:
+    """Stands in for a function that cannot be imported; its calls fail and say why."""
+
+    reason: str
+
+    def __call__(self, **arguments: object) -> object:
+        raise FunctionImportError(self.reason)
+
+
+def is_missing_function(tool: AnyTool) -> bool:
+    """Tell whether a tool was used, or was to be read, and its function could not be imported."""
+    try:
+        function: object = object.__getattribute__(tool.implementation, "function")  # without an import
+    except AttributeError:
+        return False
+    return isinstance(function, _MissingFunction)
 
 
 def _describe(error: BaseException) -> str:

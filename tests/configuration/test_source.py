@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from importlib import invalidate_caches
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,22 @@ class TestReload:
         assert ["configuration"] == [one.kind for one in registry.problems()]
         reload(folder, source, text("a", more="agents: {ann: {tools: [a]}}\n"))
         assert [] == registry.problems()
+
+    @pytest.mark.parametrize("schema", ["", "    parameters_schema: {type: object, properties: {x: {type: number}}}\n"])
+    def test_a_function_that_was_missing_is_looked_for_again(self, folder: Path, schema: str) -> None:
+        """Once its module is there, loading the same file again brings it."""
+        module = f"later_{len(schema)}"
+        fields = f"    description: D.\n    shared: true\n    module: {module}\n    function: f\n{schema}"
+        registry, source = load(folder, f"tools:\n  - name: t\n{fields}")
+        before = registry.execute(ToolCall(None, "t", {}, "ann")).outcome
+        (folder / f"{module}.py").write_text("def f(x: float = 1) -> float:\n    return x\n")
+        invalidate_caches()
+        source.refresh()
+
+        assert [Outcome.TOOL_ERROR, Outcome.OK] == [
+            before,
+            registry.execute(ToolCall(None, "t", {"x": 1}, "ann")).outcome,
+        ]
 
     def test_registry_refresh_reloads(self, folder: Path) -> None:
         """`registry.refresh()` asks all sources, configurations among them."""
