@@ -17,7 +17,8 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.journal.journal import Journal
 from praval_tools.journal.storage.protocol import TokenRow, TokenStorage
 from praval_tools.journal.token_file import TokenFile
-from praval_tools.names import check_agent_name, shorten_repr
+from praval_tools.names import check_agent_name, get_agent_name, shorten_repr
+from praval_tools.tools.frames import refuse_others_than_operator
 
 DEFAULT_FILE: Final = "praval_tools.tokens"
 """The file in which tokens are kept where no journal keeps them, in the working directory."""
@@ -73,13 +74,15 @@ class Tokens:
         Return a new token for an agent; this is the only time that it can be read.
 
         Args:
-            agent: The agent or its name; it need not be declared.
+            agent: The agent or its name; it need not be declared, and acts for nobody else.
             expires: When it expires, or after how long; None: never.
 
         Raises:
+            NotOwnerError: Somebody else than the operator runs.
             ToolUsageError: It would have expired already, or the time has no time zone.
         """
-        name, now = check_agent_name(getattr(agent, "name", agent)), self._clock.now()
+        refuse_others_than_operator("give out a token")
+        name, now = check_agent_name(get_agent_name(agent)), self._clock.now()
         try:
             end = now + expires if isinstance(expires, timedelta) else expires
         except OverflowError:
@@ -104,8 +107,10 @@ class Tokens:
         End a token, given by its id; a server refuses it from the next message on.
 
         Raises:
+            NotOwnerError: Somebody else than the operator runs.
             ToolUsageError: There is no such token.
         """
+        refuse_others_than_operator("revoke a token")
         if not self._storage.delete_token(token_id):
             raise ToolUsageError(f"There is no token {shorten_repr(token_id)}; see the list.", "unknown-token")
 

@@ -84,8 +84,6 @@ class Agent:
         ToolUsageError: *function* is a method without its object.
     """
 
-    registry: Any
-
     def __init__(
         self,
         name: str,
@@ -123,7 +121,7 @@ class Agent:
         return agent
 
     def _initialize(self, registry: AgentRegistry, principal: Principal, function: Callable[..., Any] | None) -> None:
-        self.registry, self._principal, self.name = registry, principal, principal.agent
+        self._registry, self._principal = registry, principal
         self._toolset = registry.toolset(self)
         for method in ("call", "acall"):  # the toolset's own, without a frame in between: agents mostly call
             setattr(self, method, getattr(self._toolset, method))
@@ -155,6 +153,16 @@ class Agent:
     @property
     def _runtime(self) -> Runtime:
         return get_executor(self._toolset).runtime
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._principal.agent
+
+    @property
+    def registry(self) -> Any:
+        """Where its tools are."""
+        return self._registry
 
     @property
     def principal(self) -> Principal:

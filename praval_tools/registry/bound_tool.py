@@ -28,25 +28,25 @@ class BoundTool(Generic[P, R]):
     Raises what `Toolset.call` raises.
     """
 
-    __slots__ = ("_fast_cache", "_implementation", "_principal", "_sync_functions", "name", "tool")
+    __slots__ = ("_fast_cache", "_implementation", "_name", "_principal", "_sync_functions", "_tool")
 
     def __init__(self, principal: Principal, tool: Tool[P, R], cache: FastFunctionCache) -> None:
         self._principal = principal
         self._fast_cache, self._sync_functions = cache, cache.sync_functions
-        self.tool, self.name, self._implementation = _ToolDescription(tool), tool.name, tool.implementation
+        self._tool, self._name, self._implementation = _ToolDescription(tool), tool.name, tool.implementation
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         arguments: dict[str, object] = self._to_keywords(args, kwargs) if args else kwargs
         try:
-            function = self._sync_functions[self.name]
+            function = self._sync_functions[self._name]
         except KeyError:
-            function = self._fast_cache.find_function(self.name)
+            function = self._fast_cache.find_function(self._name)
         return function(arguments, None)  # type: ignore[no-any-return]
 
     async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
         arguments = self._to_keywords(args, kwargs) if args else kwargs
-        return await self._fast_cache.find_function(self.name, is_async=True)(arguments, None)
+        return await self._fast_cache.find_function(self._name, is_async=True)(arguments, None)
 
     def _to_keywords(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         names = _list_positional_names(self._implementation)
@@ -56,6 +56,16 @@ class BoundTool(Generic[P, R]):
         if repeated:
             raise ToolUsageError(f"Tool {self.name!r} got {repeated[0]!r} twice: by its position and by its name.")
         return {**dict(zip(names, args, strict=False)), **kwargs}
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self._name
+
+    @property
+    def tool(self) -> _ToolDescription:
+        """What is shown of the tool."""
+        return self._tool
 
     @property
     def description(self) -> str:

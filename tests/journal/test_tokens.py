@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from clocks import HandClock
 
-from praval_tools import JournalError, ToolUsageError
+from praval_tools import Agent, JournalError, NotOwnerError, ToolRegistry, ToolUsageError
 from praval_tools.errors import InvalidNameError
+from praval_tools.execution.plugin_code import bind_function
 from praval_tools.journal import open_journal
 from praval_tools.journal.tokens import Tokens, open_tokens
 
@@ -105,6 +106,24 @@ class TestTokens:
         with pytest.raises(InvalidNameError):
             tokens.add("plugin:x")
         assert [] == tokens.list()
+
+    def test_stand_for_no_delegate(self, tokens: Tokens) -> None:
+        """A delegate may less than its agent, which a token would speak for: the name alone says that it is meant."""
+        with pytest.raises(InvalidNameError, match="acts for 'boss'"):
+            tokens.add(Agent("boss", registry=ToolRegistry()).delegate("analyst"))
+        assert [] == tokens.list()
+
+    @pytest.mark.parametrize("actor", ["agent", "plugin"])
+    def test_come_from_the_operator_alone(self, tokens: Tokens, actor: str) -> None:
+        """No code of an agent or plugin makes itself a token of another agent, or ends one."""
+        tokens.add("boss")
+        (before,) = tokens.list()
+        for change in (lambda: tokens.add("boss"), lambda: tokens.revoke(before.id)):
+            with pytest.raises(NotOwnerError, match="token"):
+                bind_function(change, "plugin:acme")() if actor == "plugin" else Agent(
+                    "mallory", registry=ToolRegistry(), function=change
+                )()
+        assert [before] == tokens.list()
 
 
 class TestStorage:

@@ -7,7 +7,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Mu
 from typing import Any, Final
 
 from praval_tools.compat.praval.catalogue import get_catalogue
-from praval_tools.compat.praval.conversion import get_registration, refresh_praval_tool
+from praval_tools.compat.praval.conversion import get_praval_name, get_registration, refresh_praval_tool
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
 from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
@@ -40,7 +40,13 @@ class AgentTools:
 
     def names(self) -> dict[str, str]:
         """Return the tools that the agent may call now: declared name and name in the registry."""
-        return {_get_declared_name(self.registry.get_tool(name)) or name: name for name in self.agent.tools}
+        return {self._find_declared_name(name): name for name in self.agent.tools}
+
+    def _find_declared_name(self, name: str) -> str:
+        """Return the name under which Praval knows a tool, where that leads to no other tool; else *name* itself."""
+        tool, catalogue = self.registry.get_tool(name), get_catalogue(self.registry)
+        declared_name = name if tool is None else get_praval_name(tool)
+        return declared_name if catalogue.find_declared_tool(declared_name) is tool else name
 
     def entries(self, only: Iterable[str] | None = None) -> list[ToolEntry]:
         """Return the entries of the tools that may be called now, of all or of those *only*."""
@@ -168,10 +174,6 @@ class AgentTools:
     def remove_tool(self, name: str) -> bool:
         """Take a tool from the agent and tell whether the agent could call it before."""
         return bool(self.registry.remove_tool_from_agent(self.names().get(name, name), self.agent.name))
-
-
-def _get_declared_name(tool: AnyTool | None) -> str | None:
-    return None if tool is None else tool.metadata.extra.get("declared_as")
 
 
 def _get_extra_fields(tool: AnyTool) -> dict[str, object]:

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp_http_rig import connect, serve
 from mcp_rig import ERAS, get_text, run
 
-from praval_tools import Allow, Ask, Deny, ToolRegistry
+from praval_tools import Agent, Allow, Ask, Deny, NotOwnerError, ToolRegistry
 from praval_tools.integrations.mcp import http_app, server
 
 
@@ -54,6 +54,15 @@ YES = types.ElicitResult(action="accept", content={"approve": True})
 NO = types.ElicitResult(action="accept", content={"approve": False})
 DECLINE = types.ElicitResult(action="decline")
 CANCEL = types.ElicitResult(action="cancel")
+
+
+@pytest.mark.parametrize("make", [server, http_app])
+def test_an_agent_leaves_no_approvals_to_clients(make: Callable[..., Any], registry: ToolRegistry) -> None:
+    """Code of an agent makes no server whose client, which may be its own, approves the agent's calls."""
+    work = Agent("mallory", registry=registry, function=lambda **options: make(registry, agent="analyst", **options))
+    work()
+    with pytest.raises(NotOwnerError, match="approve"):
+        work(elicit_approvals=True)
 
 
 @pytest.mark.parametrize("era", ERAS)

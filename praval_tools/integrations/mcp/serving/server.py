@@ -41,6 +41,7 @@ from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest
+from praval_tools.tools.frames import refuse_others_than_operator
 
 _Capabilities: TypeAlias = "dict[str, WireObject] | None"
 
@@ -91,6 +92,8 @@ class ToolServer(Server[ToolListNotifier]):
         self._registry, self._get_toolset, self._elicits_approvals = registry, get_toolset, elicit_approvals
         self._make_guard, self._thread_shares = make_guard, thread_shares
         self._listings = ListingCache()
+        if elicit_approvals:
+            refuse_others_than_operator("let the users of clients approve calls")
         super().__init__(
             name, version=version("praval-tools"), lifespan=_run_notifier,
             on_subscriptions_listen=self._listen, get_tool_input_schema=self._find_input_schema,
