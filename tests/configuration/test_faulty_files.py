@@ -12,7 +12,7 @@ from attrs import frozen
 from click.testing import CliRunner
 
 from praval_tools import ConfigError, ToolRegistry
-from praval_tools.cli.check import check_command
+from praval_tools.cli.entry import root_command
 from praval_tools.config.files import read_document
 from praval_tools.config.json_schema import build_config_schema
 
@@ -89,7 +89,7 @@ class TestFaultyFiles:
         """Neither the error nor what the command line prints of it holds a value that may be a secret."""
         with pytest.raises(ConfigError) as caught:
             ToolRegistry.from_config(f"c.{case.suffix}")
-        printed = CliRunner().invoke(check_command, ["--config", f"c.{case.suffix}"])
+        printed = CliRunner().invoke(root_command, ["--config", f"c.{case.suffix}", "check"])
 
         assert 1 == printed.exit_code
         assert SECRET not in f"{caught.value}{caught.value!r}{printed.output}"
