@@ -12,11 +12,12 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
 from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
-from praval_tools.names import fold_name, to_wire_name
+from praval_tools.names import OPERATOR, fold_name, to_wire_name
 from praval_tools.registry.agents import Agent, AgentTool
 from praval_tools.registry.catalogue import Collisions
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow
+from praval_tools.tools.frames import get_current_actor
 from praval_tools.tools.tool import AnyTool
 
 _EXTRA_FIELDS: Final = ("strict", "metadata", "async_only")
@@ -133,12 +134,13 @@ class AgentTools:
         return build_entry_function(wire_name, call, acall, signature=signature, is_async=awaited)
 
     def _forward_approval(self, result: ToolResult) -> bool:
-        """Give the approval of a person in Praval to the registry, where the call waits for one."""
+        """Give the approval of a person in Praval to the registry, where the call waits and the host resumes it."""
         if result.outcome is not Outcome.APPROVAL_REQUIRED or result.approval_id is None:
             return False
-        with self.registry.as_operator():
-            approval = Allow(by="Praval", reason="a person approved the intervention in Praval")
-            self.registry.approvals.answer(result.approval_id, approval)
+        if get_current_actor() != OPERATOR:  # whose code could as well have decided for the person
+            return False
+        approval = Allow(by="Praval", reason="a person approved the intervention in Praval")
+        self.registry.approvals.answer(result.approval_id, approval)
         return True
 
     def _to_praval_result(self, result: ToolResult) -> object:

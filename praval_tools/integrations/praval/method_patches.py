@@ -15,6 +15,8 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.agent_tools import AgentTools
 from praval_tools.integrations.praval.entries import LiveList, ToolEntry
 from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, import_praval_module
+from praval_tools.registry.agent_function import AgentFunction
+from praval_tools.tools.frames import FrameScope, refuse_others_than_operator
 
 Method = Callable[..., Any]
 
@@ -37,6 +39,8 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
     call, resume = replacements.replace_tool_call, replacements.replace_resume
     patches: list[tuple[PravalObject, str, Callable[[Method], Method]]] = [
         (praval_agent, "_runtime_call_options", replacements.replace_call_options),
+        (praval_agent, "approve_intervention", replacements.replace_approval),
+        (praval_agent, "set_spore_handler", replacements.replace_handler_setter),
         (runtime, "_build_request", replacements.replace_request),
         (runtime, "_restore_runtime_request", replacements.replace_request),
         (runtime, "_execute_runtime_tool_call", partial(call, is_async=False)),
@@ -53,6 +57,8 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
             f"praval {version} has no {', '.join(missing)}, which attach() needs; it is made for praval {TESTED}.",
             "untested-version",
         )
+    if getattr(praval_agent, "spore_handler", None) is not None:  # the Reef keeps the method that calls it
+        patches.append((praval_agent, "_custom_spore_handler", replacements.run_as_agent))
     patched = [_PatchedMethod(owner, name, replace) for owner, name, replace in patches]
     added = {name: getattr(tools, name) for name in ADDED_METHODS if not hasattr(praval_agent, name)}
     praval_agent.__dict__.update(added)
@@ -114,6 +120,30 @@ class _Replacements:
             except KeyError as error:  # removed since Praval looked
                 raise ValueError(f"Unknown allowed tools: {list(error.args)}") from error
             return dataclasses.replace(call_options, tools=LiveList(lambda: self._tools.entries(names), names))
+
+        return wrapper
+
+    def run_as_agent(self, original: Method) -> Method:
+        """Let what the agent does with a spore be done in its name, and not as the host program."""
+        agent = self._tools.agent
+        return AgentFunction(original, FrameScope(agent.registry, agent.principal, agent.name), agent.tools)
+
+    def replace_handler_setter(self, original: Method) -> Method:
+        """Let a handler that is set later run as the agent, too."""
+
+        @wraps(original)
+        def wrapper(handler: Method) -> PravalObject:
+            return original(self.run_as_agent(handler))
+
+        return wrapper
+
+    def replace_approval(self, original: Method) -> Method:
+        """Let the host program alone hand on what a person decided."""
+
+        @wraps(original)
+        def wrapper(*args: Any, **options: Any) -> PravalObject:
+            refuse_others_than_operator("approve an intervention")
+            return original(*args, **options)
 
         return wrapper
 
