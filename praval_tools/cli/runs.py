@@ -1,4 +1,4 @@
-"""The command `runs`, with `show`, `resolve` and `replay`, a preview: recorded runs, and calls in doubt."""
+"""The command `runs`: lists recorded runs; `show` and `replay` print one, `resolve` settles a call in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `stats`: how often each tool is used, how long its calls take, and how they end."""
+"""The command `stats`: how often each tool is used, how long its calls take, and how they end, by the journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the plugin and source tables of a configuration: what the operator allows and sets for each plugin."""
+"""Reads the tables `plugins` and `sources` of a configuration: which plugins are allowed, and their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the line of each value of a TOML text, which `tomllib` does not tell."""
+"""Finds the line of each key of a TOML text, which `tomllib` does not tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of the demo, as values: the scenario emits them, a terminal and a report render them."""
+"""The steps of the demo, as values: the scenario emits them, a terminal and a report render them."""
 
 from __future__ import annotations
 

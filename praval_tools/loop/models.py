@@ -1,5 +1,5 @@
 """
-Ready-made models for `ToolLoop`, over the clients of the `openai` and `anthropic` SDKs, sync and async.
+Models for `ToolLoop` over clients of the `openai` and `anthropic` SDKs, and which of their errors to retry.
 
 The client is yours: its key, its base URL (any server that speaks the protocol), its time-outs. Its own retries are
 switched off; the loop's are bounded, and honour what the provider says.

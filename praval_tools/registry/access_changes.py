@@ -1,4 +1,4 @@
-"""Makes the registry's changes to who may call what, each in somebody's name: grants, removals, blocks, policies."""
+"""Makes changes to agents, grants, blocks, policies and settings in somebody's name, and warns of what is doubtful."""
 
 from __future__ import annotations
 

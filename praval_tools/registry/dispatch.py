@@ -1,4 +1,4 @@
-"""Dispatches the calls of a registry to the toolsets of the agents that make them, which it caches."""
+"""Finds out who makes each call of a registry and has it run as theirs; keeps the toolsets of agents."""
 
 from __future__ import annotations
 

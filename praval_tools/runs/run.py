@@ -1,4 +1,4 @@
-"""The `Run` that users open: its calls are recorded together, and replayed when it is opened again."""
+"""The `Run` that users open: its calls are recorded under its id, and replayed when it is opened again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts Python values to JSON: by the declared hint where there is one, else by the value's own type."""
+"""Converts Python values to JSON values: by the declared hint where there is one, else by the value's own type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Redaction: secrets in arguments, results and messages are replaced by markers before anything is written.
+Replaces secrets in arguments, results and messages by markers before they are written or compared.
 
 What is stored is `[secret 5f0c…]`, a digest under a key that is not in the journal: equal secrets have equal markers,
 so that a replay compares them, and nothing can be read back or guessed from the journal alone.

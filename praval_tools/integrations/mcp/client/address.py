@@ -1,4 +1,4 @@
-"""The address of an MCP server: the command that starts it, or its URL for streamable HTTP."""
+"""The address of an MCP server: its command, or its URL for streamable HTTP; and the variables with its secrets."""
 
 from __future__ import annotations
 
