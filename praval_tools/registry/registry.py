@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, Unpack, overload
 from weakref import WeakValueDictionary
 
@@ -32,7 +31,7 @@ from praval_tools.registry.agents import Agent
 from praval_tools.registry.catalogue import ToolCatalogue
 from praval_tools.registry.dispatch import CallDispatcher
 from praval_tools.registry.export_cache import ExportOptions
-from praval_tools.registry.from_files import build_registry, configure_registry
+from praval_tools.registry.from_files import ConfiguredByFiles
 from praval_tools.registry.journal_attachment import JournalAttachment
 from praval_tools.registry.mcp_servers import McpOptions, connect_mcp, refresh_sources
 from praval_tools.registry.toolset import ToolDeps, Toolset
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @explain_misuse
-class ToolRegistry(ToolCatalogue):
+class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
     """
     The catalogue of tools, and who may call them.
 
@@ -111,20 +110,6 @@ class ToolRegistry(ToolCatalogue):
         if journal is not None:
             self.journal = journal
 
-    @classmethod
-    def from_config(cls, *paths: str | PathLike[str], watch: bool = False) -> Self:
-        """
-        Return a registry that files declare: its tools, servers, agents, grants, limits, options and journal.
-
-        Args:
-            paths: YAML or TOML files; none: those of `PRAVAL_TOOLS_CONFIG`, else of the working directory.
-            watch: Load them again when they change; one with mistakes changes nothing.
-
-        Raises:
-            ConfigError: With every problem of all files, each with its line, key and what is expected.
-        """
-        return build_registry(cls, paths, watch)
-
     def _initialize(self, name: str, clock: Clock, options: RegistryOptions, state: AccessState | None = None) -> None:
         super().__init__(StateStore(name, state), clock)
         self._runtime = Runtime(self._access_store, clock, options, self)
@@ -154,10 +139,6 @@ class ToolRegistry(ToolCatalogue):
     def refresh(self) -> None:
         """Ask the servers of `register_mcp` for their tools, and take over what changed; see `refresh_sources`."""
         refresh_sources(self._runtime)
-
-    def configure_from(self, *paths: str | PathLike[str], watch: bool = False) -> ToolSource:
-        """Put what files declare into force here, all of it or nothing; takes and raises what `from_config` does."""
-        return configure_registry(self, paths, watch)
 
     # ── who may call ─────────────────────────────────────────────────────────────────────────────
 
@@ -270,11 +251,7 @@ class ToolRegistry(ToolCatalogue):
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
     def agent(self, name: str | Agent) -> Agent:
-        """
-        Return a handle on an agent, declared or not.
-
-        In work that the agent does on behalf of others, the handle acts for them too.
-        """
+        """Return a handle on an agent, declared or not; in work that the agent does for others, for them too."""
         if isinstance(name, Agent) and name.registry is self:
             return name
         principal = self._dispatcher.get_principal(name)
@@ -401,11 +378,7 @@ class ToolRegistry(ToolCatalogue):
 
     @property
     def journal(self) -> Journal | None:
-        """
-        The record of all events, or None if nothing is recorded.
-
-        Set it to a path, `memory` or a store, before tools and agents are declared: changes are stored from then on.
-        """
+        """The record of all events, or None; set it to a path, `memory` or a store before anything is declared."""
         return self._journal.journal
 
     @journal.setter
