@@ -131,7 +131,7 @@ def _import_mcp_client() -> ModuleType:
 
 
 def _import_configuration() -> ModuleType:
-    from praval_tools.configuration import loader
+    from praval_tools.config_loading import loader
 
     return loader
 

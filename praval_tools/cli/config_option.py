@@ -11,9 +11,9 @@ from praval_tools import ToolRegistry
 from praval_tools.cli.common import get_config_option
 from praval_tools.config.app import AppConfig, read_app_config
 from praval_tools.config.files import ConfigDocument, find_documents, list_config_paths, read_document
-from praval_tools.configuration.environment import fill_variables
-from praval_tools.configuration.loader import build_registry, check_configuration, configure_registry
-from praval_tools.configuration.source import ConfigurationSource
+from praval_tools.config_loading.environment import fill_variables
+from praval_tools.config_loading.loader import build_registry, check_configuration, configure_registry
+from praval_tools.config_loading.source import ConfigurationSource
 from praval_tools.forks import first_use_property
 
 _SELECTION_KEY = "praval_tools.cli.config"

@@ -1,1 +1,1 @@
-"""Configuration: reads and checks `praval_tools.toml`, or `[tool.praval_tools]` in `pyproject.toml`."""
+"""Reads and checks the files of a configuration, such as `praval_tools.toml` and `pyproject.toml`; loads nothing."""

@@ -27,8 +27,8 @@ LOCKS = {"Barrier", "Condition", "Event", "Lock", "RLock", "Semaphore", "SimpleQ
 MODULES_WITH_LOCKS = {
     "access/store.py": "renewed with its runtime",
     "access/subscriptions.py": "renewed with its runtime",
-    "configuration/source.py": "renewed by its own handler",
-    "configuration/watcher.py": "belongs to the thread that watches, which a child does not have",
+    "config_loading/source.py": "renewed by its own handler",
+    "config_loading/watcher.py": "belongs to the thread that watches, which a child does not have",
     "execution/engines/threads.py": "the engine renews its own",
     "execution/engines/jobs.py": "those of a job end with the thread that runs it",
     "execution/event_loops.py": "renewed by its own handler",

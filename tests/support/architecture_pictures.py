@@ -20,7 +20,7 @@ JOBS = {
     "demo": "Four agents answer a question about data",
     "testing": "Fixtures and helpers for users' tests",
     "integrations": "Adapters for agent frameworks",
-    "configuration": "A system that files declare, in a registry",
+    "config_loading": "Loads a system that files declare",
     "plugins": "Find, admit and activate plugins",
     "loop": "Between a model and an agent's tools",
     "compat": "Praval's interface on this registry",

@@ -11,7 +11,7 @@ import attrs
 
 from praval_tools.config.system import GrantConfig, LimitConfig, ServerConfig, ToolConfig
 from praval_tools.config.times import parse_span, parse_time
-from praval_tools.configuration.declarations import Declarations, Located
+from praval_tools.config_loading.declarations import Declarations, Located
 from praval_tools.errors import ConfigProblem, InvalidNameError, ToolUsageError
 from praval_tools.execution.runtime import RegistryOptions
 from praval_tools.names import check_agent_name, check_tool_name, get_collision_keys, suggest_names

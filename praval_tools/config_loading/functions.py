@@ -10,8 +10,8 @@ from importlib import import_module
 from attrs import frozen
 
 from praval_tools.config.system import ToolConfig
-from praval_tools.configuration.checks import METADATA_KEYS
-from praval_tools.configuration.declarations import Located
+from praval_tools.config_loading.checks import METADATA_KEYS
+from praval_tools.config_loading.declarations import Located
 from praval_tools.errors import ConfigProblem
 from praval_tools.names import describe_error, suggest_names
 from praval_tools.schema.schema_tree import JsonSchema

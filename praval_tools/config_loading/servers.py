@@ -8,8 +8,8 @@ from typing import cast
 from attrs import frozen
 
 from praval_tools.config.system import ServerConfig, ToolConfig
-from praval_tools.configuration.checks import METADATA_KEYS
-from praval_tools.configuration.declarations import Located
+from praval_tools.config_loading.checks import METADATA_KEYS
+from praval_tools.config_loading.declarations import Located
 from praval_tools.registry.mcp_servers import McpOptions
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
-from praval_tools.configuration.source import ConfigurationSource
+from praval_tools.config_loading.source import ConfigurationSource
 
 # Tests of: change, watcher, source
 

@@ -20,16 +20,16 @@ from praval_tools.config.files import (
     read_document,
 )
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.configuration.change import ConfigurationChange, InForce, build_tools
-from praval_tools.configuration.checks import check_declarations, sort_problems
-from praval_tools.configuration.declarations import (
+from praval_tools.config_loading.change import ConfigurationChange, InForce, build_tools
+from praval_tools.config_loading.checks import check_declarations, sort_problems
+from praval_tools.config_loading.declarations import (
     Declarations,
     ProblemCollector,
     iter_tool_references,
     read_declarations,
 )
-from praval_tools.configuration.environment import expand_declarations
-from praval_tools.configuration.settings import RegistrySettings
+from praval_tools.config_loading.environment import expand_declarations
+from praval_tools.config_loading.settings import RegistrySettings
 from praval_tools.errors import (
     ConfigError,
     ConfigProblem,

@@ -9,8 +9,8 @@ import attrs
 from attrs import define, field
 
 from praval_tools.config.system import JournalConfig
-from praval_tools.configuration.declarations import Declarations, ProblemCollector
-from praval_tools.configuration.functions import FunctionImportError, FunctionReference
+from praval_tools.config_loading.declarations import Declarations, ProblemCollector
+from praval_tools.config_loading.functions import FunctionImportError, FunctionReference
 from praval_tools.execution.limits import Limit
 from praval_tools.execution.runtime import RegistryOptions
 from praval_tools.registry.registry import ToolRegistry, get_runtime

@@ -9,7 +9,7 @@ from contextvars import Context
 from pathlib import Path
 from typing import Final
 
-from praval_tools.configuration.source import ConfigurationSource
+from praval_tools.config_loading.source import ConfigurationSource
 from praval_tools.errors import MissingExtraError, RegistryClosedError, ToolError
 
 _STEP_MILLISECONDS: Final = 50

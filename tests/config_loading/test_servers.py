@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
-from praval_tools.configuration.source import ConfigurationSource, ConfigWarning
+from praval_tools.config_loading.source import ConfigurationSource, ConfigWarning
 from praval_tools.registry.registry import get_runtime
 
 pytest.importorskip("mcp", reason="needs the SDK of MCP")

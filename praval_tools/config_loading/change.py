@@ -15,10 +15,10 @@ from praval_tools.access import events
 from praval_tools.access.records import AgentProfile, Block, DisabledRecord
 from praval_tools.access.state import AccessState
 from praval_tools.config.system import AgentConfig, GrantConfig, ServerConfig, ToolConfig
-from praval_tools.configuration.checks import read_expiry
-from praval_tools.configuration.declarations import Declarations, Located, ProblemCollector
-from praval_tools.configuration.functions import build_function_tool, is_missing_function
-from praval_tools.configuration.servers import ServerDeclaration, build_server
+from praval_tools.config_loading.checks import read_expiry
+from praval_tools.config_loading.declarations import Declarations, Located, ProblemCollector
+from praval_tools.config_loading.functions import build_function_tool, is_missing_function
+from praval_tools.config_loading.servers import ServerDeclaration, build_server
 from praval_tools.errors import (
     ConfigError,
     ConfigProblem,

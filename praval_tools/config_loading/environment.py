@@ -10,7 +10,7 @@ import attrs
 from attrs import define, field
 
 from praval_tools.config.system import ServerConfig
-from praval_tools.configuration.declarations import Declarations, Located
+from praval_tools.config_loading.declarations import Declarations, Located
 from praval_tools.errors import ConfigProblem
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

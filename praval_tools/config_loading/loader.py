@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from praval_tools.configuration.checks import sort_problems
-from praval_tools.configuration.declarations import Declarations
-from praval_tools.configuration.functions import find_import_problems
-from praval_tools.configuration.source import ConfigurationSource, Reading, find_source, read_configuration
-from praval_tools.configuration.watcher import watch_files
+from praval_tools.config_loading.checks import sort_problems
+from praval_tools.config_loading.declarations import Declarations
+from praval_tools.config_loading.functions import find_import_problems
+from praval_tools.config_loading.source import ConfigurationSource, Reading, find_source, read_configuration
+from praval_tools.config_loading.watcher import watch_files
 from praval_tools.errors import ConfigError
 from praval_tools.registry.registry import ToolRegistry
 
