@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from source_tree import PACKAGE, Function
+from source_tree import PACKAGE, find_tests
 
 TESTS = Path(__file__).parents[1]
 MAX_TEST_LINES = 500
@@ -70,14 +71,12 @@ def find_wrong_entries(entries: list[str], present: set[str]) -> list[str]:
     ]
 
 
-def find_tests(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of the tests of a module, each after that of its class, and the classes."""
-    for node in tree.body:
-        if isinstance(node, Function):
-            yield node.name
-        elif isinstance(node, ast.ClassDef):
-            yield node.name
-            yield from (f"{node.name}::{test.name}" for test in node.body if isinstance(test, Function))
+def find_repeated_tests(files: Mapping[str, str]) -> Mapping[str, list[str]]:
+    """Return the tests and classes that a file defines more than once; the first of them never runs."""
+    counts = {name: Counter(find_tests(ast.parse(text))) for name, text in files.items()}
+    return {
+        name: repeated for name, tests in counts.items() if (repeated := [test for test, n in tests.items() if n > 1])
+    }
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +100,20 @@ class TestFiles:
     def test_a_planted_long_file_is_seen(self) -> None:
         """The check fails at the first line too many."""
         assert {"b.py": 501} == find_long_files({"a.py": "x\n" * 500, "b.py": "x\n" * 501})
+
+    def test_no_test_hides_another(self, files: dict[str, str]) -> None:
+        """Every test that is written is run: no class or test of a file has the name of one before it."""
+        assert {} == find_repeated_tests({name: text for name, text in files.items() if "/test_" in name})
+
+    def test_planted_repetitions_are_seen(self) -> None:
+        """The check sees a class, a test of a class and a test of the file that stand twice, and no others."""
+        files = {
+            "a.py": "class A:\n    def test(self): ...\nclass B:\n    def test(self): ...\ndef test(): ...",
+            "b.py": "class A:\n    def test(self): ...\n    def test(self): ...\nclass B: ...\nclass B: ...",
+            "c.py": "def test(): ...\ndef test(): ...",
+        }
+
+        assert {"b.py": ["A::test", "B"], "c.py": ["test"]} == find_repeated_tests(files)
 
     def test_folders_mirror_the_packages(self) -> None:
         """Each folder of tests is named after a package, or is one of the few that cross them."""

@@ -8,6 +8,7 @@ registry; one with a `title` is a file, which is saved and not run by itself. `c
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -23,6 +24,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+from source_tree import find_tests
 
 from praval_tools import ToolRegistry, use_registry
 from praval_tools.cli import main
@@ -270,4 +272,4 @@ class TestThreatModel:
 
     def _exists(self, file: str, *names: str) -> bool:
         path = ROOT / file
-        return path.is_file() and all(re.search(rf"(class|def) {name}\b", path.read_text("utf-8")) for name in names)
+        return path.is_file() and "::".join(names) in find_tests(ast.parse(path.read_text("utf-8")))

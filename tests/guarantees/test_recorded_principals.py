@@ -195,7 +195,7 @@ class TestItsOwnResult:
         assert [5] == bank.ran
 
 
-class TestLoops:
+class TestConversations:
     def test_a_conversation_belongs_to_its_principal(self, bank: Bank) -> None:
         """A model's recorded replies are used again by the principal whose tools it was offered, and by no other."""
 

@@ -68,3 +68,13 @@ def find_texts(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
+
+
+def find_tests(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the tests of a module, each after that of its class, and the classes."""
+    for node in tree.body:
+        if isinstance(node, Function):
+            yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield node.name
+            yield from (f"{node.name}::{test.name}" for test in node.body if isinstance(test, Function))
