@@ -52,6 +52,8 @@ class CallWriter:
         was_executed = write_state.last_execution is not None
         if write_state.start_written and run.attempts == 0 and was_executed and not has_unspent:
             return True
+        if write_state.run is not None:
+            write_state.run.lease.check()
         attempt = None if write_state.start_written or run.attempts else INTENT
         record = call_records.build_start_record(write_state.builder, run, attempt)
         if self._is_intent_only and run.tool.metadata.read_only is True and not has_unspent and run.attempts == 0:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 from journal_rig import NOON, intent, note, record, result
 
+from praval_tools import ToolRegistry
 from praval_tools.errors import JournalClosedError, JournalError, RunBusyError
 from praval_tools.journal import Item, MemoryStore, Store, open_store
+from praval_tools.journal.storage.leases import FileRunLeases
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -263,3 +266,38 @@ class TestClosing:
 
 async def _awaited(store: Store) -> object:
     return await store.aappend([note()])
+
+
+class TestDeletedLock:
+    @pytest.mark.parametrize("what", ["folder", "file"])
+    @pytest.mark.parametrize("is_opened_again", [False, True])
+    def test_no_call_starts(self, tmp_path: Path, what: str, is_opened_again: bool) -> None:
+        """Where a run's lock was deleted, its holder starts nothing more, also where another process has opened it."""
+        registry, ran = ToolRegistry(journal=tmp_path / "runs.db"), list[int]()
+
+        @registry.tool("note", owned_by="ann")
+        def note_down(number: int) -> None:
+            """Note a number."""
+            ran.append(number)
+
+        ann, folder = registry.agent("ann"), tmp_path / "runs.db-locks"
+        other = FileRunLeases(folder, "another process")
+        with registry.run("r"):
+            ann.call("note", number=1)
+            (lock,) = [file for file in folder.iterdir() if file.name != "open.lock"]
+            if what == "folder":
+                shutil.rmtree(folder)
+            else:
+                lock.unlink()
+            if is_opened_again:
+                other.open("r")
+            with pytest.raises(JournalError, match="the lock of run 'r' was deleted.*Open the run anew"):
+                ann.call("note", number=2)
+        assert [1] == ran
+        assert lock.exists() is is_opened_again  # what another process holds is not deleted
+        other.close()
+        with registry.run("r"):
+            ann.call("note", number=1)
+            ann.call("note", number=2)
+        registry.close()
+        assert [1, 2] == ran

@@ -44,9 +44,10 @@ def try_lock(path: Path) -> int | None:
 
 
 def remove_lock(path: Path, descriptor: int) -> None:
-    """Remove the file while it is still locked, then unlock it."""
+    """Remove the file while it is still locked, then unlock it; a file of another holder at its place stays."""
     with suppress(OSError):
-        path.unlink()
+        if get_file_identity(path) == get_file_identity(descriptor):
+            path.unlink()
     os.close(descriptor)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from praval_tools.errors import JournalError, RunBusyError
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import get_process_name
-from praval_tools.journal.storage.file_locks import read_holder, remove_lock, try_lock
+from praval_tools.journal.storage.file_locks import get_file_identity, read_holder, remove_lock, try_lock
 
 _NO_FILE: Final = -1
 
@@ -22,6 +22,15 @@ class RunLease:
 
     def __init__(self, run_id: str, leases: RunLeases, descriptor: int) -> None:
         self.run_id, self._leases, self.descriptor = run_id, leases, descriptor
+
+    def check(self) -> None:
+        """
+        Make sure that nobody else can have opened the run.
+
+        Raises:
+            JournalError: The file of its lock is gone, or is another one.
+        """
+        self._leases.check(self)
 
     def release(self) -> None:
         """Release the run; safe to call twice, and without effect in a process that was forked since."""
@@ -61,6 +70,9 @@ class RunLeases:
             if self._open_leases.get(lease.run_id) is lease:
                 del self._open_leases[lease.run_id]
                 self._unlock_run(lease)
+
+    def check(self, lease: RunLease) -> None:
+        """Make sure that *lease* still keeps others out."""
 
     def is_open(self, run_id: str) -> bool:
         """Tell whether this process has the run open."""
@@ -112,6 +124,12 @@ class FileRunLeases(RunLeases):
         except OSError:  # a full disk: the lock holds without the holder's name
             pass
         return descriptor
+
+    def check(self, lease: RunLease) -> None:
+        path = self._get_lock_path(lease.run_id)
+        if get_file_identity(path) != get_file_identity(lease.descriptor):
+            problem = f"the lock of run {lease.run_id!r} was deleted, so that another process may have opened the run"
+            raise JournalError(self._store, problem, f"Open the run anew, and leave {str(self._folder)!r} alone.")
 
     def _unlock_run(self, lease: RunLease) -> None:
         remove_lock(self._get_lock_path(lease.run_id), lease.descriptor)

@@ -194,6 +194,9 @@ class Lease(Protocol):
     def run_id(self) -> str:
         """The run."""
 
+    def check(self) -> None:
+        """Raise `JournalError` where others can have opened the run meanwhile; asked before each call starts."""
+
     def release(self) -> None:
         """Release the run; safe to call twice."""
 
