@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from praval_tools import (
     Agent,
+    Allow,
     Ask,
     Outcome,
     ToolCall,
@@ -27,7 +28,7 @@ from praval_tools import (
     ToolResult,
     tool,
 )
-from praval_tools.execution.fast_path import make_fast_path
+from praval_tools.execution.fast_path import FastPath, make_fast_path
 from praval_tools.execution.hooks import CallHooks
 from praval_tools.registry.registry import get_runtime
 
@@ -243,6 +244,26 @@ class TestChangesBeforeACall:
 
         assert ["{'x': 2.0, 'by': None, 'unit': 'm'}"] * 2 == shown
         assert [(2.0, None, "m")] == got
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_that_calls_need_the_pipeline_is_remembered(monkeypatch: pytest.MonkeyPatch, *, is_async: bool) -> None:
+    """Whether calls of a tool can take the fast path is looked up once in each state, also where they cannot."""
+    registry, lookups, ann = registry_with_add(is_async=is_async)
+    registry.add_policy(lambda agent, tool, arguments: None)
+    registry.set_approval_handler(lambda request: Allow())
+    registry.configure("add", requires_approval=True)
+
+    def make_path(*arguments: Any) -> FastPath:
+        lookups.append(arguments)
+        return make_fast_path(*arguments)
+
+    monkeypatch.setattr("praval_tools.execution.executor.make_fast_path", make_path)
+    for changes in range(1, 4):
+        registry.block("add", f"agent{changes}")
+        for _ in range(3):
+            call_add(ann, is_async=is_async)
+        assert changes == len(lookups)
 
 
 def registry_with_add(*, is_async: bool) -> tuple[ToolRegistry, list[Any], Agent]:

@@ -1,5 +1,7 @@
 """A stored change counts for the tool from the same source, and what waits for its tool is reported."""
 
+# Tests of: access/restore
+
 from __future__ import annotations
 
 import os

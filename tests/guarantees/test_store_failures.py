@@ -1,5 +1,7 @@
 """Nothing starts without its durable event, and whatever stops a call or its journal, the journal says so."""
 
+# Tests of: runs/event_writer
+
 from __future__ import annotations
 
 import asyncio

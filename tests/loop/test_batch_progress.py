@@ -1,5 +1,7 @@
 """What tools report of their progress reaches the subscribers of the registry and the readers of a loop's stream."""
 
+# Tests of: tools/reports
+
 from __future__ import annotations
 
 import asyncio

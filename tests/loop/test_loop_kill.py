@@ -1,5 +1,7 @@
 """Loops that are killed with SIGKILL go on: no effect happens twice, and no recorded reply is asked for again."""
 
+# Tests of: runs/model_log
+
 from __future__ import annotations
 
 import json

@@ -1,6 +1,6 @@
 """Discovery, `problems()`, and the arguments and checks of declarations."""
 
-# Tests of: discovery, decorator_arguments, default, collection, catalogue, registry
+# Tests of: discovery, decorator_arguments, default, collection, catalogue, registry, access/problems
 
 from __future__ import annotations
 
