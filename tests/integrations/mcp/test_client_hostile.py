@@ -7,17 +7,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 from mcp_client_rig import SUPPORT, call, read_notes, register_plain, wait_until
 
 from praval_tools import Outcome, ToolRegistry
-from praval_tools.integrations.mcp.client import McpServerError
-from praval_tools.integrations.mcp.client.address import parse_address
+from praval_tools.integrations.mcp.client import McpServerError, dispatcher
 from praval_tools.integrations.mcp.client.foreign_text import clean_schema, clean_text, repair_name
 from praval_tools.integrations.mcp.client.session import ServerSettings
 
@@ -171,32 +170,24 @@ class TestAnswers:
 
         assert (outcome, True) == (result.outcome, text in (result.error or "")), result.error
 
-    def test_a_large_answer_holds_up_no_other_server(self, registry: ToolRegistry, tmp_path: Path) -> None:
-        """
-        While an answer of millions of values is checked, calls of other servers are answered.
-
-        All servers share one event loop, on which such an answer took seconds.
-        """
+    def test_a_large_answer_holds_up_no_other_server(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """While an answer of millions of values is checked for seconds, calls of other servers are answered."""
         register_plain(registry, "many values", tmp_path / "notes")
-        register_plain(registry, "normal", tmp_path / "notes", namespace="other")
-        done, times = threading.Event(), list[float]()
+        register_plain(registry, "normal", tmp_path / "notes", namespace="other", timeout=20)
+        meanwhile, check = list[Outcome](), dispatcher.iter_json_problems
 
-        def call_others() -> None:
-            while not done.is_set():
-                began = time.monotonic()
-                call(registry, "other-work", x=1)
-                times.append(time.monotonic() - began)
+        def check_after_a_call(raw: Any) -> Iterator[Any]:
+            if not meanwhile and raw.get("structuredContent", {}).get("values"):
+                meanwhile.append(Outcome.IN_DOUBT)
+                meanwhile[0] = call(registry, "other-work", x=1).outcome
+            return check(raw)
 
-        thread = threading.Thread(target=call_others)
-        thread.start()
-        began = time.monotonic()
+        monkeypatch.setattr(dispatcher, "iter_json_problems", check_after_a_call)
         result = call(registry, "plain-work", x=1)
-        taken = time.monotonic() - began
-        done.set()
-        thread.join()
 
-        assert Outcome.IN_DOUBT is result.outcome
-        assert max(times) < taken / 2, (max(times), taken)
+        assert (Outcome.IN_DOUBT, [Outcome.OK]) == (result.outcome, meanwhile)
 
     def test_a_result_that_breaks_its_promise_is_an_error(
         self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,10 +219,10 @@ class TestAnswers:
         """Without options a message has 16 MiB, a listing 10,000 tools, and a server 30 seconds to list them."""
         register_plain(registry, "too large answer", tmp_path / "notes")
         result = call(registry, "plain-work", x=1)
-        settings = ServerSettings(name="plain", address=parse_address("plain", None, ()))
+        defaults = {field.name: field.default for field in attrs.fields(ServerSettings)}
 
         assert (Outcome.IN_DOUBT, True) == (result.outcome, "more than 16,777,216 bytes" in (result.error or ""))
-        assert (10_000, 30.0) == (settings.max_tools, settings.connect_timeout)
+        assert (10_000, 30.0) == (defaults["max_tools"], defaults["connect_timeout"])
 
 
 class TestTexts:
