@@ -21,7 +21,7 @@ from praval_tools.access.permissions import (
 from praval_tools.access.records import MAX_CHAIN_LENGTH, GrantRecord, Principal, ToolRecord
 from praval_tools.access.redeclaration import plan_redeclaration
 from praval_tools.access.rules import can_satisfy_all, list_lineage, list_live_lineage, resolve_access
-from praval_tools.access.state import AccessState, find_pending_grants_ended_by
+from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
 from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
 
@@ -40,7 +40,30 @@ class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssignmentDeclined(Exception):
-    """The operator assigns what is blocked, or was taken away: nothing happens, and the caller says so."""
+    """The operator's code assigns what is blocked, or was taken away: nothing happens, and the caller says so."""
+
+
+def decline_if_transferred(state: AccessState, tool: str, actor: str) -> None:
+    """
+    Decline what *actor*, the declared owner, may not grant because the tool was transferred in an earlier process.
+
+    Start-up code does not know of that; for everybody else, and later transfers, the refusal stands.
+    """
+    record = get_tool_record(state, tool)
+    declared, owner = record.declared_metadata, record.tool.metadata.owned_by
+    if declared is None or declared.owned_by != actor or owner == actor:
+        return
+    origin = get_tool_origin(record.tool)
+    for stored in state.list_stored_changes(tool):
+        change = stored.change
+        if not isinstance(change, events.OwnershipTransferred) or stored.source != origin:
+            continue
+        if change.to == owner and change.origin == "earlier":
+            raise AssignmentDeclined(
+                f"{tool!r} was transferred from {actor!r} to {owner!r} before this process looked; the assignment by "
+                f"{actor!r} changes nothing. Assign it by {owner!r}, or give it back: "
+                f"transfer_ownership({tool!r}, {actor!r})."
+            )
 
 
 def plan_grant(

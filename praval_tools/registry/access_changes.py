@@ -18,8 +18,15 @@ from praval_tools.access.rules import get_end_reason, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
-from praval_tools.errors import AccessWarning, GrantError, UnknownToolError, UnknownToolWarning, get_user_stacklevel
-from praval_tools.execution.context import list_change_delegators, resolve_actor
+from praval_tools.errors import (
+    AccessWarning,
+    GrantError,
+    NotOwnerError,
+    UnknownToolError,
+    UnknownToolWarning,
+    get_user_stacklevel,
+)
+from praval_tools.execution.context import get_current_principal, list_change_delegators, resolve_actor
 from praval_tools.execution.policies import takes_principal
 from praval_tools.misuse import describe_unknown_keyword
 from praval_tools.names import (
@@ -178,11 +185,16 @@ class AccessChanges:
         new_id = self._clock.new_id()
         known = self._access_store.get_current_state()
         planned: list[tuple[Grant, str]] = []
-        has_returned = False
+        has_returned, is_host = False, get_current_principal() is None
 
         def plan_grant(state: AccessState, lender: str) -> commands.EventList:
             try:
-                events, grant, warning = grants.plan_grant(state, request, lender, now, new_id, known)
+                try:
+                    events, grant, warning = grants.plan_grant(state, request, lender, now, new_id, known)
+                except NotOwnerError:
+                    if is_host:
+                        grants.decline_if_transferred(state, tool, lender)
+                    raise
             except grants.AssignmentDeclined as declined:
                 if has_returned:  # planned again at the end of a `change()`, which is all or nothing
                     raise GrantError(tool, [str(declined)]) from None

@@ -156,7 +156,8 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
 
         Returns:
             Whether the assignment stands. If not, a warning says why: there is no such tool, the agent is blocked or
-            retired, or the same grant was made before and has ended, which start-up code does not bring back.
+            retired, the same grant was made before and has ended, which start-up code does not bring back, or
+            *by* owns the tool no more, since it was transferred before this process started.
 
         Raises:
             NotOwnerError: *by* is neither operator nor owner nor holder of a delegable grant.

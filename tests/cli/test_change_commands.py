@@ -245,6 +245,22 @@ class TestOtherVerbs:
 
         assert (code, err) == (2, "Error: Category 'price' not found. Did you mean 'prices'?\n")
 
+    @pytest.mark.filterwarnings("ignore::praval_tools.AccessWarning")
+    def test_a_transfer_is_taken_back(self, run: Run, app: App) -> None:
+        """
+        An app that assigns in the name of the owner starts after a transfer, too, so that `transfer` takes it back.
+        """
+        source = BANK.replace('name="bank"', 'name="bank", journal="work.db"')
+        start = 'registry.assign_tool_to_agent("wire_money", "intern", by="treasurer", max_calls=3, key="k")\n'
+        at = app_at(app, f"{source}\n{start}")
+        assert run("transfer", "wire_money", "zed", *at)[0] == 0
+
+        code, _, err = run("why", "treasurer", "wire_money", *at)
+        assert code == 3 and "NotOwnerError" not in err
+
+        assert run("transfer", "wire_money", "treasurer", *at)[0] == 0
+        assert run("why", "treasurer", "wire_money", *at)[0] == 0
+
     def test_transfer_is_seen(self, run: Run, app: App) -> None:
         """
         The new owner owns it in the next listing.
