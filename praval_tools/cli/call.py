@@ -22,11 +22,10 @@ from praval_tools.cli.common import (
     F,
     JsonObject,
     UsageError,
-    get_journal_option,
     json_option,
     sanitize_text,
 )
-from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.journal_option import names_journal, open_selected_registry
 from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import (
     build_grid,
@@ -191,7 +190,7 @@ def call_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str,
     Exits with 0, with 1 where the tool failed, with 2 where there is no such tool or the
     arguments do not fit, with 3 where it is refused.
     """
-    registry = open_selected_registry(ctx, is_change=True, create_journal=get_journal_option(ctx) is not None)
+    registry = open_selected_registry(ctx, is_change=True, create_journal=names_journal(ctx))
     warn_if_undeclared(registry, agent)
     call = ToolCall(name=tool, arguments=parse_words(words, registry.get_tool(tool)), agent=agent)
     with registry, redirect_stdout(sys.stderr):  # what the tool itself prints must not mix with the result

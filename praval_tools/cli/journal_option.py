@@ -70,6 +70,11 @@ def locate_journal(ctx: click.Context) -> JournalLocation:
     return JournalLocation(path, option is not None)
 
 
+def names_journal(ctx: click.Context) -> bool:
+    """Tell whether `--journal` or the configuration names a journal, which then is made where there is none yet."""
+    return get_journal_option(ctx) is not None or select_config(ctx).journal_path is not None
+
+
 def open_selected_registry(
     ctx: click.Context, *, is_change: bool = False, create_journal: bool = False
 ) -> ToolRegistry:

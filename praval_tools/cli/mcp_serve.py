@@ -16,8 +16,8 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import CommandError, UsageError, get_journal_option
-from praval_tools.cli.journal_option import open_selected_registry
+from praval_tools.cli.common import CommandError, UsageError
+from praval_tools.cli.journal_option import names_journal, open_selected_registry
 from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
@@ -91,7 +91,7 @@ def _serve_stdio(ctx: click.Context, agent: str, *, elicit_approvals: bool) -> N
 
 def _open_registry(ctx: click.Context) -> ToolRegistry:
     """Return the registry to serve; a journal that `--journal` names is created, since clients start in any folder."""
-    return open_selected_registry(ctx, is_change=True, create_journal=get_journal_option(ctx) is not None)
+    return open_selected_registry(ctx, is_change=True, create_journal=names_journal(ctx))
 
 
 async def _run_to_end(registry: ToolRegistry, serving: Coroutine[object, object, None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import tomllib
@@ -23,6 +24,7 @@ YAML_FILES: Final = ("tools.yml", "config.yml", "mcp.yml")
 _YAML_MARKS: Final = ("tools", "mcp_servers", "agents", "grants")
 """The keys of which a YAML file that is found has one at its top, if it is for praval_tools."""
 _YAML_MARK: Final = re.compile(rf"^(['\"]?)({'|'.join(_YAML_MARKS)})\1[ \t]*:", re.MULTILINE)
+_UTF_16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 CONFIG_VARIABLE: Final = "PRAVAL_TOOLS_CONFIG"
 _YAML_SUFFIXES: Final = (".yml", ".yaml")
 _TABLE_PATH: Final = ("tool", "praval_tools")
@@ -105,17 +107,27 @@ def find_documents(folder: Path) -> list[ConfigDocument]:
         ConfigError: `find_config` raises it.
         MissingExtraError: There is a YAML file, and PyYAML is not installed.
     """
-    paths = [path for path in (folder / name for name in YAML_FILES) if path.is_file() and _has_mark(path)]
+    paths = [path for path in (folder / name for name in YAML_FILES) if os.path.lexists(path) and _may_be_own(path)]
     documents = [find_config(folder), *map(read_document, paths)]
     return [document for document in documents if document.file]
 
 
-def _has_mark(path: Path) -> bool:
-    """Tell whether a YAML file is for praval_tools, by its text: it need not be right, nor its reader installed."""
-    try:
-        return path.stat().st_size <= MAX_BYTES and _YAML_MARK.search(path.read_text("utf-8", "replace")) is not None
-    except OSError:
+def _may_be_own(path: Path) -> bool:
+    """
+    Tell whether a YAML file is for praval_tools, by its text: it need not be right, nor its reader installed.
+
+    One whose text cannot be read may be: what it refuses is not to be lost without a word.
+    """
+    if path.exists() and not path.is_file():
         return False
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError:
+        return True
+    if len(content) > MAX_BYTES or content.startswith(_UTF_16_MARKS) or b"\0" in content:
+        return True
+    return _YAML_MARK.search(content.decode("utf-8-sig", "replace")) is not None
 
 
 def list_config_paths(environment: Mapping[str, str] | None = None) -> list[Path]:
@@ -133,7 +145,7 @@ def read_document(path: Path) -> ConfigDocument:
         if path.stat().st_size > MAX_BYTES:
             return _with_problem(document, f"is longer than {MAX_BYTES:,} bytes")
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a ValueError: bytes that are no UTF-8, a path with a NUL
         return _with_problem(document, f"cannot be read ({type(error).__name__})")
     return parse_document(document, text)
 
@@ -161,7 +173,9 @@ def _parse_toml(document: ConfigDocument, text: str) -> ConfigDocument:
         return evolve(document, data=tomllib.loads(text), text=text)
     except RecursionError:
         return _with_problem(document, "is nested too deeply")
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
+        if not isinstance(error, tomllib.TOMLDecodeError):
+            return _with_problem(document, "holds a number or a date that cannot be read, as one of too many digits")
         match = _TOML_PLACE.search(str(error))
         line = int(match[1]) if match is not None and match[1] else text.count("\n") + 1
         return _with_problem(document, f"is not valid TOML: {_TOML_PLACE.sub('', str(error))}", line)

@@ -58,11 +58,15 @@ class FunctionReference:
         except BaseException as error:  # the seam to the user's modules: whatever they raise is reported
             raise FunctionImportError(f"module {self.module!r} cannot be imported: {_describe(error)}") from error
         for part in self.name.split("."):
-            if not hasattr(value, part):
+            try:
+                value = getattr(value, part)
+            except AttributeError:
                 known = [name for name in vars(sys.modules[self.module]) if not name.startswith("_")]
                 hint = suggest_names(part, known)
-                raise FunctionImportError(f"module {self.module!r} has no function {self.name!r}.{hint}")
-            value = getattr(value, part)
+                raise FunctionImportError(f"module {self.module!r} has no function {self.name!r}.{hint}") from None
+            except Exception as error:  # the seam to a module's own __getattr__
+                text = f"module {self.module!r} cannot give its {self.name!r}: {_describe(error)}"
+                raise FunctionImportError(text) from error
         if isinstance(value, Tool):
             value = value.function
         if not callable(value) or isinstance(value, type):

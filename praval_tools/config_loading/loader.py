@@ -11,7 +11,7 @@ from praval_tools.config_loading.declarations import Declarations
 from praval_tools.config_loading.functions import find_import_problems
 from praval_tools.config_loading.source import ConfigurationSource, Reading, find_source, read_configuration
 from praval_tools.config_loading.watcher import watch_files
-from praval_tools.errors import ConfigError
+from praval_tools.errors import ConfigError, ToolError
 from praval_tools.registry.registry import ToolRegistry
 
 RegistryT = TypeVar("RegistryT", bound=ToolRegistry)
@@ -27,8 +27,12 @@ def configure_registry(registry: ToolRegistry, paths: Paths, *, watch: bool = Fa
     """
     reading = read_configuration(paths)
     known = find_source(registry, reading.files)
-    source = ConfigurationSource(registry, paths) if known is None else known
-    source.load(reading)
+    if known is None:
+        source = ConfigurationSource(registry, paths)
+        source.load(reading)
+    else:
+        source = known
+        source.refresh()
     if watch and not source.is_watched:
         source.set_watcher(watch_files(source))
     return source
@@ -51,7 +55,7 @@ def build_registry(
     """
     reading = read_configuration(paths)
     open_journal = open_journal and not reading.problems
-    registry = make(**_build_options(reading.declarations, open_journal=open_journal))
+    registry = _make_registry(make, reading.declarations, open_journal)
     source = ConfigurationSource(registry, paths, has_journal=open_journal)
     try:
         source.load(reading)
@@ -61,6 +65,20 @@ def build_registry(
         registry.close()
         raise
     return registry
+
+
+def _make_registry(make: Callable[..., RegistryT], declarations: Declarations, open_journal: bool) -> RegistryT:
+    """Return a registry with its journal; an error does not repeat a path that came from the environment."""
+    try:
+        return make(**_build_options(declarations, open_journal=open_journal))
+    except ToolError:
+        journal = declarations.journal
+        table = None if journal is None else journal.document.data.get("journal")
+        if journal is None or not isinstance(table, dict) or table.get("path") == journal.value.path:
+            raise
+        text = "the journal cannot be opened at this path, with the environment filled in"
+        problem = journal.build_problem(text, "path")
+    raise ConfigError([problem])
 
 
 def _build_options(declarations: Declarations, *, open_journal: bool) -> dict[str, object]:

@@ -86,9 +86,7 @@ class Reading:
         return tuple(Path(document.file) for document in self.declarations.documents)
 
 
-def read_configuration(
-    paths: Sequence[str | os.PathLike[str]], variables: Mapping[str, str] | None = None
-) -> Reading:
+def read_configuration(paths: Sequence[str | os.PathLike[str]], variables: Mapping[str, str] | None = None) -> Reading:
     """Return what the files of a configuration say, with everything that is wrong with it."""
     declarations = read_declarations(read_files(paths))
     expansion = expand_declarations(declarations, os.environ if variables is None else variables)
@@ -165,12 +163,17 @@ class ConfigurationSource:
             ConfigError: With every problem; what was in force stays so.
         """
         require_operator(resolve_actor(None, "reload a configuration"), "reload a configuration")
-        try:
-            self.load(read_configuration(self._paths))
-        except ToolError as error:
-            self._reload_error = error
-            raise
-        self._reload_error = None
+        with self._lock:  # held from the reading on: what was read earlier never replaces what was read later
+            try:
+                self._load_allowed(read_configuration(self._paths), connect=True)
+            except ToolError as error:
+                self._reload_error = error
+                raise
+            except Exception as error:  # what a plugin raises, for one
+                problem = ConfigProblem("", f"cannot be put into force: {type(error).__name__}")
+                self._reload_error = ConfigError([problem])
+                raise
+            self._reload_error = None
 
     def accept(self, tool: str) -> None:
         """
@@ -222,10 +225,13 @@ class ConfigurationSource:
             ConfigError: With every problem; nothing was changed.
         """
         with self._lock:
-            self._runtime.access_store.refuse_calls()
-            if self._registry.state.frozen:
-                raise ToolUsageError("The registry is frozen: load configurations before freeze().", "frozen")
-            self._load(reading, connect)
+            self._load_allowed(reading, connect)
+
+    def _load_allowed(self, reading: Reading, connect: bool) -> None:
+        self._runtime.access_store.refuse_calls()
+        if self._registry.state.frozen:
+            raise ToolUsageError("The registry is frozen: load configurations before freeze().", "frozen")
+        self._load(reading, connect)
 
     def _load(self, reading: Reading, connect: bool) -> None:
         declarations, problems = reading.declarations, ProblemCollector(list(reading.problems))

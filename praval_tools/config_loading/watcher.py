@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from praval_tools.config_loading.source import ConfigurationSource
-from praval_tools.errors import MissingExtraError, RegistryClosedError, ToolError
+from praval_tools.errors import MissingExtraError, RegistryClosedError
 
 _STEP_MILLISECONDS: Final = 50
 _LOOK_MILLISECONDS: Final = 1_000
@@ -51,7 +51,7 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
                 source.refresh()
             except RegistryClosedError:
                 return
-            except ToolError:  # it is among the problems of the registry, until the files are right
+            except Exception:  # noqa: S112 - it is among the problems of the registry, until the files are right
                 continue
 
     thread = threading.Thread(target=Context().run, args=(follow,), name=f"watch {source.name}", daemon=True)

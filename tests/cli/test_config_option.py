@@ -60,6 +60,13 @@ class TestFiles:
         assert (0, "2.0\n") == run("call", "bob", "add", "x=1")[:2]
         assert "add" in run("audit")[1]
 
+    def test_calls_are_recorded_from_the_first_one_on(self, folder: Path, run: Run) -> None:
+        """A call makes the journal that the configuration names."""
+        (folder / "tools.yml").write_text(TOOLS + "journal: {path: mine.db}\n")
+
+        assert 0 == run("call", "ann", "add", "x=1")[0]
+        assert "ann" in run("audit")[1]
+
     def test_a_mistake_ends_every_command(self, folder: Path, run: Run) -> None:
         """The error is that of the configuration, whatever the command."""
         (folder / "tools.yml").write_text("tolls: []\nagents: {}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from datetime import timedelta
 from pathlib import Path
 
@@ -235,6 +236,25 @@ class TestSettings:
         with pytest.raises(ConfigError, match="a registry has its journal from its beginning"):
             ToolRegistry().configure_from("tools.yml")
 
+    def test_no_error_of_the_journal_repeats_the_environment(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A path that a variable filled in is named by its place only."""
+        monkeypatch.setenv("PLACE", "/nowhere/sk-SECRET")
+        with pytest.raises(ConfigError, match=r"journal\.path: the journal cannot be opened") as caught:
+            ToolRegistry.from_config(write(folder, "journal: {path: '${PLACE}/x.db'}\n"))
+
+        assert "SECRET" not in "".join(traceback.format_exception(caught.value))
+
+    def test_a_module_may_fail_to_give_its_function(self, folder: Path) -> None:
+        """What its own `__getattr__` raises is as an import that fails."""
+        write(folder, "def __getattr__(name): raise RuntimeError('out of order')\n", "odd.py")
+        text = "tools: [{name: add, module: odd, function: add, shared: true}]\nagents: {ann: {}}\n"
+        registry = ToolRegistry.from_config(write(folder, text))
+
+        result = registry.execute(ToolCall("1", "add", {}, "ann"))
+        assert "module 'odd' cannot give its 'add': RuntimeError: out of order" in str(result.error)
+
 
 class TestFiles:
     def test_toml_says_the_same(self, folder: Path) -> None:
@@ -304,6 +324,25 @@ expires = 2030-01-31T18:00:00Z
             (".", "is not a regular file"),
             ("bytes.yml", "cannot be read (UnicodeDecodeError)"),
         } == {(one.file, one.expected) for one in caught.value.problems}
+
+    @pytest.mark.parametrize("kind", ["utf-16", "utf-16-le", "large", "dangling"])
+    def test_a_file_that_is_found_and_cannot_be_read_is_a_problem(self, folder: Path, kind: str) -> None:
+        """What it refuses is not lost without a word, though nothing shows that it is for praval_tools."""
+        write(folder, "[agents.ann]\n", "praval_tools.toml")
+        if kind == "dangling":
+            (folder / "tools.yml").symlink_to("nowhere.yml")
+        elif kind == "large":
+            (folder / "tools.yml").write_bytes(b"#" * (16 * 1024 * 1024 + 1))
+        else:
+            (folder / "tools.yml").write_text("blocks: []\nagents: {}\n", encoding=kind)
+
+        with pytest.raises(ConfigError, match=r"tools\.yml"):
+            ToolRegistry.from_config()
+
+    def test_a_number_of_too_many_digits_is_a_problem(self, folder: Path) -> None:
+        """Python reads none of more than 4,300 digits."""
+        with pytest.raises(ConfigError, match="holds a number or a date that cannot be read"):
+            ToolRegistry.from_config(write(folder, f"name = {'9' * 5_000}\n", "long.toml"))
 
     def test_extras_are_named(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without PyYAML, or watchfiles, the error says what to install; TOML and other programs' YAML need neither."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import invalidate_caches
 from pathlib import Path
 
 import pytest
 
 from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
+from praval_tools.config_loading import source as loaded
 from praval_tools.config_loading.source import ConfigurationSource
 
 # Tests of: change, watcher, source
@@ -208,6 +209,42 @@ class TestCallers:
 
         assert {tuple(old), tuple(new)} == seen
 
+    def test_what_was_read_earlier_never_replaces_what_was_read_later(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A slow reload that read the old file does not take back what a later one brought."""
+        registry, source = load(folder, text("a"))
+        has_read, may_go_on, read = threading.Event(), threading.Event(), loaded.read_configuration
+
+        def read_slowly(paths: Sequence[str | os.PathLike[str]]) -> loaded.Reading:
+            reading = read(paths)
+            if threading.current_thread().name == "slow":
+                has_read.set()
+                may_go_on.wait(10)
+            return reading
+
+        monkeypatch.setattr(loaded, "read_configuration", read_slowly)
+        slow = threading.Thread(target=source.refresh, name="slow")
+        slow.start()
+        assert has_read.wait(10)
+        quick = threading.Thread(target=reload, args=(folder, source, text("a", "b")))
+        quick.start()
+        quick.join(0.5)
+        may_go_on.set()
+        slow.join()
+        quick.join()
+
+        assert ["a", "b"] == [tool.name for tool in registry]
+
+    def test_files_that_are_put_into_force_again_are_in_force(self, folder: Path) -> None:
+        """The error of a reload is gone once `configure_from` brought the corrected files."""
+        registry, source = load(folder, text("a"))
+        with pytest.raises(ConfigError):
+            reload(folder, source, "agnets: {}")
+        registry.configure_from(write(folder, text("b")))
+
+        assert source.reload_error is None
+
 
 class TestWatch:
     @pytest.fixture
@@ -239,6 +276,24 @@ class TestWatch:
             write(folder, whole)
             wait_until(lambda: ["ann"] == watched.agents)
             assert [] == watched.problems()
+
+    def test_whatever_goes_wrong_the_watching_goes_on(
+        self, folder: Path, watched: ToolRegistry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An error of a kind that nobody foresaw is a problem as well, until the file is right."""
+        read = loaded.read_configuration
+
+        def fail(paths: object) -> loaded.Reading:
+            raise IndexError
+
+        monkeypatch.setattr(loaded, "read_configuration", fail)
+        with watched:
+            write(folder, text("b"))
+            wait_until(lambda: "IndexError" in str(watched.problems()))
+            monkeypatch.setattr(loaded, "read_configuration", read)
+            write(folder, text("b", "c"))
+            wait_until(lambda: 2 == len(watched))
+            assert "IndexError" not in str(watched.problems())
 
     def test_closing_ends_the_thread(self, folder: Path, watched: ToolRegistry) -> None:
         """No thread is left of a registry that is closed."""
