@@ -364,12 +364,14 @@ def can_satisfy_all(bounds: tuple[Bounds, ...], implementation: ToolImplementati
 def _explain_missing_path(records: AccessRecords, principal: Principal, record: ToolRecord, now: datetime) -> Decision:
     """Return the refusal of *principal*, which nothing permits to call the tool."""
     tool, agent, delegation = record.tool.name, principal.agent, principal.delegation
-    lender = _name_or_operator(record.tool.metadata.owned_by or OPERATOR)
-    remedy = f"{lender} may grant it: assign_tool_to_agent({tool!r}, {agent!r})."
+    lacking, left_out = _find_missing_links(records, principal, record, now)
+    remedy = _write_missing_remedy(record, lacking, left_out)
     if delegation is not None and (delegation.mode == "inherit" or find_own_paths(records, agent, record, now)):
-        is_left_out = delegation.tools is not None and tool not in delegation.tools
-        parent = delegation.parent.agent
-        why = "its delegation leaves it out" if is_left_out else f"{parent!r}, for whom it acts, may not"
+        if left_out:
+            _, delegate = left_out[0]
+            why = f"{'its delegation' if delegate == agent else f'the delegation to {delegate!r}'} leaves it out"
+        else:
+            why = f"{next((name for name in lacking if name != agent), agent)!r}, for whom it acts, may not"
         reason = f"{agent!r} may not call {tool!r}: {why}."
         return _make_refusal("forbidden", "delegation", agent, tool, reason, remedy, delegation)
     access = records.get_access(agent, tool)
@@ -379,6 +381,39 @@ def _explain_missing_path(records: AccessRecords, principal: Principal, record: 
     else:
         why = "the tool was removed from it" if access.removed else "nothing gives it this tool"
     return _make_refusal("forbidden", "no-way", agent, tool, f"{agent!r} may not call {tool!r}: {why}.", remedy)
+
+
+def _find_missing_links(
+    records: AccessRecords, principal: Principal, record: ToolRecord, now: datetime
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """
+    Return the members that lack the tool, and the parent and delegate of each delegation that leaves it out.
+
+    Where each has it, and no arguments meet the bounds of all, all of them count as lacking it.
+    """
+    asked, lacking, left_out = list[str](), list[str](), list[tuple[str, str]]()
+    member: Principal | None = principal
+    while member is not None:
+        delegation, agent = member.delegation, member.agent
+        if delegation is not None and delegation.tools is not None and record.tool.name not in delegation.tools:
+            left_out.append((delegation.parent.agent, agent))
+        if delegation is None or delegation.mode != "inherit":
+            asked.append(agent)
+            if not find_own_paths(records, agent, record, now):
+                lacking.append(agent)
+        member = None if delegation is None or delegation.mode == "own" else delegation.parent
+    return list(dict.fromkeys(lacking if lacking or left_out else asked)), left_out
+
+
+def _write_missing_remedy(record: ToolRecord, lacking: list[str], left_out: list[tuple[str, str]]) -> str:
+    """Return all that must be done before the call is permitted."""
+    tool = record.tool.name
+    steps = [f"{parent!r} may delegate it to {agent!r}: tools=[…, {tool!r}]." for parent, agent in left_out]
+    if lacking:
+        lender = _name_or_operator(record.tool.metadata.owned_by or OPERATOR)
+        calls = " and ".join(f"assign_tool_to_agent({tool!r}, {agent!r})" for agent in lacking)
+        steps.insert(0, f"{lender} may grant it: {calls}.")
+    return " ".join(steps)
 
 
 def choose_path(

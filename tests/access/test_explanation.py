@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from access_cases import declare, outcome
 
@@ -53,6 +55,42 @@ class TestRemedies:
     def test_the_refusal_names_who_could_grant(self, registry: ToolRegistry) -> None:
         """The operator reads the owner in the remedy."""
         assert "'bank' or the operator" in registry.explain("ann", "pay").remedy
+
+    @pytest.mark.parametrize("mode", ["intersect", "inherit", "own"])
+    @pytest.mark.parametrize("has_it", [False, True])
+    @pytest.mark.parametrize("is_deep", [False, True])
+    def test_a_delegate_may_call_after_the_remedy(
+        self, registry: ToolRegistry, mode: str, has_it: bool, is_deep: bool
+    ) -> None:
+        """Each grant that the remedy names is of a member that lacks the tool, and all of them are enough."""
+        if has_it:
+            registry.grant("pay", "sub")
+        boss = declare(registry, "top").delegate("boss") if is_deep else declare(registry, "boss")
+        sub = boss.delegate("sub", mode=mode)  # type: ignore[arg-type]
+        refusal = sub.explain("pay")
+        if refusal.allowed:
+            assert (mode, has_it) == ("own", True)
+            return
+
+        lacking = re.findall(r"assign_tool_to_agent\('pay', '(\w+)'\)", refusal.remedy)
+        for agent in lacking:
+            assert registry.assign_tool_to_agent("pay", agent)
+
+        assert sub.explain("pay").allowed
+        assert not (has_it or mode == "inherit") or "sub" not in lacking
+        assert refusal.rule != "delegation" or f"{lacking[0]!r}, for whom it acts" in refusal.reason
+
+    @pytest.mark.parametrize("mode", ["intersect", "inherit", "own"])
+    def test_a_delegation_that_leaves_the_tool_out(self, registry: ToolRegistry, mode: str) -> None:
+        """The remedy is to delegate the tool, too, and no grant of what the members have."""
+        boss = declare(registry, "boss")
+        for agent in ("boss", "sub"):
+            registry.grant("pay", agent)
+
+        refusal = boss.delegate("sub", [], mode).explain("pay")  # type: ignore[arg-type]
+
+        assert ("delegation", "'boss' may delegate it to 'sub': tools=[…, 'pay'].") == (refusal.rule, refusal.remedy)
+        assert boss.delegate("sub", ["pay"], mode).explain("pay").allowed  # type: ignore[arg-type]
 
     def test_explaining_spends_nothing(self, registry: ToolRegistry) -> None:
         """However often it is explained, the one call of a grant is still there."""
