@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Concatenate, ParamSpec
 
@@ -68,25 +69,29 @@ def find_app_spec(ctx: click.Context) -> str | None:
         raise CommandError(str(error)) from error
 
 
-def load_app_registry(ctx: click.Context) -> ToolRegistry:
+def load_app_registry(ctx: click.Context, find_journal: Callable[[], Path | None] | None = None) -> ToolRegistry:
     """
     Return the registry that `--app` or the surroundings name; its module is also looked for in the working directory.
 
     Where none is named, it is that of the configuration, if there is one, and else, with plugins, the default one.
     What the module prints goes to stderr, so that `--json` stays JSON.
 
+    Args:
+        ctx: Of the command.
+        find_journal: Returns the journal that a registry of the configuration has from its beginning.
+
     Raises:
         CommandError: There is neither an app nor a plugin, or the module or registry is missing or fails.
     """
     try:
-        registry = _find_registry(ctx)
+        registry = _find_registry(ctx, find_journal)
     except ConfigError as error:
         raise CommandError(str(error)) from error
     get_runtime(registry).access_store.before_first_lookup = None  # each command decides: a look writes nothing
     return registry
 
 
-def _find_registry(ctx: click.Context) -> ToolRegistry:
+def _find_registry(ctx: click.Context, find_journal: Callable[[], Path | None] | None) -> ToolRegistry:
     spec, config = find_app_spec(ctx), select_config(ctx)
     with redirect_stdout(sys.stderr):
         if spec is not None:
@@ -96,7 +101,7 @@ def _find_registry(ctx: click.Context) -> ToolRegistry:
             return registry
         if config.declares_registry:
             add_working_folder()
-            return build_configured_registry(config)
+            return build_configured_registry(config, find_journal)
     if read_allow_list() == frozenset() or not find_plugins():
         raise UsageError(NO_APP_MESSAGE)
     return get_tool_registry()  # the plugins fill it

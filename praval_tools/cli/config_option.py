@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -74,14 +75,16 @@ def select_config(ctx: click.Context) -> SelectedConfig:
     return selected
 
 
-def build_configured_registry(config: SelectedConfig) -> ToolRegistry:
+def build_configured_registry(
+    config: SelectedConfig, find_journal: Callable[[], Path | None] | None = None
+) -> ToolRegistry:
     """
-    Return the registry that the configuration declares; its journal is for the command to open.
+    Return the registry that the configuration declares, with the journal of *find_journal*, if there is one.
 
     Raises:
         ConfigError: With every problem.
     """
-    return build_registry(ToolRegistry, config.paths, open_journal=False)
+    return build_registry(ToolRegistry, config.paths, open_journal=False, find_journal=find_journal)
 
 
 def check_selected_config(config: SelectedConfig, *, has_app: bool) -> ToolRegistry:

@@ -91,9 +91,19 @@ def open_selected_registry(
     Raises:
         CommandError: There is no such registry, or no such journal; the text names the fix.
     """
-    registry = load_app_registry(ctx)
+    opened: list[Path] = []
+
+    def find_journal() -> Path | None:
+        """Return the journal of calls and changes: what was done to a grant counts before its declaration."""
+        location = locate_journal(ctx)
+        opened.extend([location.path] if create_journal or location.exists else [])
+        return opened[0] if opened else None
+
+    registry = load_app_registry(ctx, find_journal if is_change else None)
     location = locate_journal(ctx)
-    if registry.journal is not None:
+    if opened:
+        ctx.call_on_close(lambda: _detach_journal(registry))
+    elif registry.journal is not None:
         name = registry.journal.name
         if location.is_explicit and (
             name == MEMORY_JOURNAL_NAME or os.path.realpath(location.path) != os.path.realpath(name)

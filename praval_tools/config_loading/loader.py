@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from praval_tools.config_loading.checks import sort_problems
@@ -39,7 +41,12 @@ def configure_registry(registry: ToolRegistry, paths: Paths, *, watch: bool = Fa
 
 
 def build_registry(
-    make: Callable[..., RegistryT], paths: Paths, *, watch: bool = False, open_journal: bool = True
+    make: Callable[..., RegistryT],
+    paths: Paths,
+    *,
+    watch: bool = False,
+    open_journal: bool = True,
+    find_journal: Callable[[], Path | None] | None = None,
 ) -> RegistryT:
     """
     Return a registry that *make* makes with the options of a configuration, which is in force in it.
@@ -49,12 +56,15 @@ def build_registry(
         paths: The files.
         watch: Load them again when they change.
         open_journal: Open the journal that the configuration names; otherwise the caller looks after that.
+        find_journal: Returns another journal to open, before anything is loaded, where the files have no mistakes.
 
     Raises:
         ConfigError: With every problem.
     """
     reading = read_configuration(paths)
     open_journal = open_journal and not reading.problems
+    if find_journal is not None and not reading.problems and (journal := find_journal()) is not None:
+        make = partial(make, journal=journal)
     registry = _make_registry(make, reading.declarations, open_journal)
     source = ConfigurationSource(registry, paths, has_journal=open_journal)
     try:

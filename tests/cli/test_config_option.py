@@ -67,6 +67,13 @@ class TestFiles:
         assert 0 == run("call", "ann", "add", "x=1")[0]
         assert "ann" in run("audit")[1]
 
+    def test_a_grant_of_the_file_is_used_up_over_several_commands(self, folder: Path, run: Run) -> None:
+        """The journal counts the calls of a declared grant, as it does in a program."""
+        more = "journal: {path: mine.db}\ngrants: [{tool: add, agent: bob, max_calls: 2}]\n"
+        (folder / "tools.yml").write_text(TOOLS + more)
+
+        assert [0, 0, 3, 3] == [run("call", "bob", "add", "x=1")[0] for _ in range(4)]
+
     def test_a_mistake_ends_every_command(self, folder: Path, run: Run) -> None:
         """The error is that of the configuration, whatever the command."""
         (folder / "tools.yml").write_text("tolls: []\nagents: {}\n")
