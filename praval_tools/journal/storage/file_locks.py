@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def get_file_identity(file: Path | int) -> tuple[int, int] | None:
+def get_file_identity(file: Path | str | int) -> tuple[int, int] | None:
     """Return what identifies the file at a path, or of a descriptor, whatever its name; None where there is no file."""
     try:
         status = os.stat(file)

@@ -18,10 +18,10 @@ _NO_FILE: Final = -1
 class RunLease:
     """An open run, until it is released."""
 
-    __slots__ = ("_leases", "descriptor", "run_id")
+    __slots__ = ("_leases", "descriptor", "lock_file", "run_id")
 
-    def __init__(self, run_id: str, leases: RunLeases, descriptor: int) -> None:
-        self.run_id, self._leases, self.descriptor = run_id, leases, descriptor
+    def __init__(self, run_id: str, leases: RunLeases, descriptor: int, lock_file: str = "") -> None:
+        self.run_id, self._leases, self.descriptor, self.lock_file = run_id, leases, descriptor, lock_file
 
     def check(self) -> None:
         """
@@ -61,7 +61,7 @@ class RunLeases:
         with self._lock:
             if run_id in self._open_leases:
                 raise RunBusyError(run_id, "this process")
-            lease = self._open_leases[run_id] = RunLease(run_id, self, self._lock_run(run_id))
+            lease = self._open_leases[run_id] = self._make_lease(run_id)
             return lease
 
     def release(self, lease: RunLease) -> None:
@@ -83,9 +83,9 @@ class RunLeases:
         for lease in list(self._open_leases.values()):
             self.release(lease)
 
-    def _lock_run(self, run_id: str) -> int:
-        """Keep other processes out; return the descriptor that does so."""
-        return _NO_FILE
+    def _make_lease(self, run_id: str) -> RunLease:
+        """Keep other processes out of a run; return its lease."""
+        return RunLease(run_id, self, _NO_FILE)
 
     def _unlock_run(self, lease: RunLease) -> None:
         """Let other processes in again."""
@@ -107,7 +107,7 @@ class FileRunLeases(RunLeases):
         super().__init__()
         self._folder, self._store = folder, store
 
-    def _lock_run(self, run_id: str) -> int:
+    def _make_lease(self, run_id: str) -> RunLease:
         path = self._get_lock_path(run_id)
         try:
             self._folder.mkdir(exist_ok=True)
@@ -123,16 +123,15 @@ class FileRunLeases(RunLeases):
             os.pwrite(descriptor, f"process {process_id} on {host}".encode(), 0)
         except OSError:  # a full disk: the lock holds without the holder's name
             pass
-        return descriptor
+        return RunLease(run_id, self, descriptor, str(path))
 
     def check(self, lease: RunLease) -> None:
-        path = self._get_lock_path(lease.run_id)
-        if get_file_identity(path) != get_file_identity(lease.descriptor):
+        if get_file_identity(lease.lock_file) != get_file_identity(lease.descriptor):
             problem = f"the lock of run {lease.run_id!r} was deleted, so that another process may have opened the run"
             raise JournalError(self._store, problem, f"Open the run anew, and leave {str(self._folder)!r} alone.")
 
     def _unlock_run(self, lease: RunLease) -> None:
-        remove_lock(self._get_lock_path(lease.run_id), lease.descriptor)
+        remove_lock(Path(lease.lock_file), lease.descriptor)
 
     def reset_after_fork(self) -> None:
         """Forget the parent's leases in a child; its copies of the descriptors would outlive the parent."""
