@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +16,16 @@ TOOLS = "tools:\n  - {name: add, module: sums, function: add}\nagents: {ann: {to
 
 
 @pytest.fixture(autouse=True)
-def folder(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the app, with a module and a configuration."""
+def folder(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the app, with a module and a configuration; the module is forgotten at the end."""
     monkeypatch.delenv("PRAVAL_TOOLS_CONFIG", raising=False)
     monkeypatch.setenv("PRAVAL_TOOLS_PLUGINS", "")
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "sums.py").write_text('def add(x: float) -> float:\n    "Add."\n    return x + 1\n')
     (tmp_path / "tools.yml").write_text(TOOLS)
-    return tmp_path
+    sys.modules.pop("sums", None)
+    yield tmp_path
+    sys.modules.pop("sums", None)
 
 
 class TestFiles:
