@@ -195,14 +195,17 @@ class TestProxies:
         url, context, token = proxy
 
         async def main() -> None:
-            heard: list[float] = []
+            heard, has_heard_all = list[float](), asyncio.Event()
 
             async def on_progress(done: float, total: float | None, message: str | None) -> None:
                 heard.append(done)
+                if len(heard) == 3:
+                    has_heard_all.set()
 
             async with connect(url, context, token, era) as client:
                 assert TOOLS == await list_names(client)
                 await client.call_tool("report", {"pages": 3}, progress_callback=on_progress)
+                await asyncio.wait_for(has_heard_all.wait(), 30)  # the client's tasks may run after the answer
             assert [1, 2, 3] == heard
 
         run(main)
