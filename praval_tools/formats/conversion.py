@@ -14,6 +14,7 @@ from praval_tools.formats import anthropic, gemini, mcp, openai_chat, openai_res
 from praval_tools.formats.detection import find_formats
 from praval_tools.formats.format import Format, Offer, WireObject
 from praval_tools.formats.response_fields import assign_call_ids
+from praval_tools.formats.schema_root import remove_boolean_properties
 from praval_tools.formats.strict import StrictCost, make_strict_schema
 from praval_tools.formats.strict_nulls import contains_null, drop_default_nulls
 from praval_tools.names import shorten_repr, to_wire_name
@@ -102,7 +103,7 @@ def offered(
         strictly: For the provider's strict mode, if it has one and the tool can be strict.
         reason: With the parameter in which the model says why it makes the call.
     """
-    parameters = _add_reason_parameter(offer.parameters) if reason else offer.parameters
+    parameters = _prepare_parameters(offer.parameters, reason)
     strict = make_strict_schema(parameters, form.rules) if strictly and form.rules is not None else None
     if strict is not None:
         return form.export(evolve(offer, parameters=strict[0], strict=True)), strict[1]
@@ -133,8 +134,14 @@ def export(
 
 def strict_schema(form: Format, schema: JsonSchema, *, reason: bool = False) -> JsonSchema | None:
     """Return the schema of a tool in the strict mode of a format, or None where it cannot be strict."""
-    strict = make_strict_schema(_add_reason_parameter(schema) if reason else schema, form.rules) if form.rules else None
+    strict = make_strict_schema(_prepare_parameters(schema, reason), form.rules) if form.rules else None
     return None if strict is None else strict[0]
+
+
+def _prepare_parameters(parameters: JsonSchema, reason: bool) -> JsonSchema:
+    """Return *parameters* as they are offered in every format, with the reason parameter if there is to be one."""
+    plain = remove_boolean_properties(parameters)
+    return _add_reason_parameter(plain) if reason else plain
 
 
 def _add_reason_parameter(parameters: JsonSchema) -> JsonSchema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
 from praval_tools.formats.format import Format, Offer, WireObject, get_content_blocks, make_data_url, require_call_id
 from praval_tools.formats.openai_common import STRICT_RULES, prepare_schema, to_arguments_text
 from praval_tools.formats.response_fields import assign_call_ids, get_index, get_items, get_member, get_text
@@ -37,9 +38,16 @@ def parse_calls(response: object) -> list[ToolCall]:
     return assign_call_ids(_parse_items(items or get_items(response, "output")))
 
 
+def is_search_call(item: object) -> bool:
+    """Tell whether an item is a search for tools that this side executes; those of the provider are its own affair."""
+    return get_text(item, "type") == "tool_search_call" and get_text(item, "execution") == "client"
+
+
 def _parse_items(items: Sequence[object]) -> Iterator[ToolCall]:
     for item in items:
-        if get_member(item, "type") in _CALL_TYPES:
+        if is_search_call(item):
+            yield ToolCall(get_member(item, "call_id", "id"), SEARCH_TOOL_NAME, get_member(item, "arguments"))
+        elif get_member(item, "type") in _CALL_TYPES:
             arguments = get_member(item, "arguments", "input")
             yield ToolCall(get_member(item, "call_id", "id"), get_text(item, "name"), arguments)
 
@@ -53,7 +61,9 @@ def _parse_stream(events: Sequence[object]) -> Iterator[ToolCall]:
             yield from _parse_items(output)
             return
         index, item = get_index(event, "output_index"), get_member(event, "item")
-        if kind in _ITEM_EVENTS and get_member(item, "type") in _CALL_TYPES:
+        if kind in _ITEM_EVENTS and is_search_call(item):
+            items[index] = item
+        elif kind in _ITEM_EVENTS and get_member(item, "type") in _CALL_TYPES:
             items[index] = {
                 "type": "function_call",
                 "call_id": get_member(item, "call_id", "id"),

@@ -1,7 +1,12 @@
-"""Adapts a tool's schema to what every provider requires: a plain object at the root, `items` in each list."""
+"""
+Adapts a tool's schema to what every provider requires.
+
+A plain object at the root, `items` in each list, and no property that is True or False.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from praval_tools.schema.json_pointer import resolve_pointer
@@ -72,17 +77,42 @@ def _merge_properties(properties: JsonSchema, additional: JsonSchema) -> None:
             properties[name] = {"anyOf": [known, schema]}
 
 
+def remove_boolean_properties(schema: JsonSchema) -> JsonSchema:
+    """
+    Return *schema* without the properties that no value fits, and with an object for those that any value fits.
+
+    Some clients know no boolean there. Nothing is lost: a call is checked against the whole schema anyway.
+    """
+
+    def remove(part: JsonSchema) -> None:
+        for keyword in ("properties", "patternProperties"):
+            if isinstance(members := part.get(keyword), dict):
+                kept = {name: member for name, member in members.items() if member is not False}
+                part[keyword] = {name: {} if member is True else member for name, member in kept.items()}
+
+    return _copy_changed(schema, remove)
+
+
 def add_missing_items(schema: JsonSchema) -> JsonSchema:
     """Return *schema* with `items` in each list, without which OpenAI takes none."""
 
-    def add(part: Any, level: int) -> Any:
-        if not isinstance(part, dict) or level > _MAX_DEPTH:
-            return part
-        complete = map_subschemas(part, lambda inner: add(inner, level + 1))
+    def add(part: JsonSchema) -> None:
         kind = part.get("type")
         if kind == "array" or (isinstance(kind, list) and "array" in kind):
-            complete.setdefault("items", {})
-        return complete
+            part.setdefault("items", {})
 
-    completed: JsonSchema = add(schema, 0)
-    return completed
+    return _copy_changed(schema, add)
+
+
+def _copy_changed(schema: JsonSchema, change: Callable[[JsonSchema], None]) -> JsonSchema:
+    """Return a copy of *schema* after *change* of each schema in it, down to some depth."""
+
+    def copy(part: Any, level: int) -> Any:
+        if not isinstance(part, dict) or level > _MAX_DEPTH:
+            return part
+        copied = map_subschemas(part, lambda inner: copy(inner, level + 1))
+        change(copied)
+        return copied
+
+    changed: JsonSchema = copy(schema, 0)
+    return changed

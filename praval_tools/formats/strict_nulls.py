@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.tools.compiled import Arguments
 
 _MAX_DEPTH: Final = 200
 
@@ -17,7 +18,7 @@ def contains_null(value: object) -> bool:
     return value is None
 
 
-def drop_default_nulls(schema: JsonSchema, arguments: dict[str, Any]) -> dict[str, Any]:
+def drop_default_nulls(schema: JsonSchema, arguments: Arguments) -> Arguments:
     """
     Return *arguments* without the nulls that stand for a default: those of properties that may be left out.
 

@@ -120,6 +120,26 @@ class TestGolden:
         """The shape of a tool in a format is fixed, to the key."""
         assert GOLDEN[api_format, strict] == PACK.get_schema(api_format, strict=strict)
 
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize("api_format", NAMES)
+    def test_no_property_is_a_boolean(self, api_format: str, strict: bool) -> None:
+        """Some clients take no tools with them; what nothing fits is left out, and refused at the call."""
+        inner = {"properties": {"a": False, "b": {"type": "string"}}, "additionalProperties": False}
+        schema = {
+            "type": "object", "properties": {"c": {"type": "object", **inner}, "d": False, "e": True},
+            "patternProperties": {"^x": False}, "allOf": [{"properties": {"d": {"type": "string"}}}],
+        }  # fmt: skip
+        tool = Tool(name="t", description="T.", parameters=schema, callable=lambda **arguments: arguments)
+
+        sent = tool.get_schema(api_format, strict=strict)
+        sent = sent["inputSchema"] if api_format == "mcp" else schema_in(api_format, sent)
+
+        members = [part for node in nodes(sent) for part in node.get("properties", {}).values()]
+        assert members
+        assert all(isinstance(part, dict) for part in members)
+        with pytest.raises(ToolArgumentsError):
+            tool.run_raw({"d": "x"})
+
     def test_both_names_of_responses_are_one_format(self) -> None:
         """`openai-response` is `openai-responses`."""
         assert format_of("openai-response") is format_of("openai-responses")
