@@ -1,0 +1,93 @@
+"""Converts the answer of a service into the value of a tool, or into its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from praval_tools.integrations.foreign_text import (
+    clean_text,
+    remove_secret_bytes,
+    remove_secrets,
+    replace_surrogates,
+)
+from praval_tools.integrations.openapi.errors import OpenApiStatusError, RetryableStatusError
+from praval_tools.integrations.openapi.http_client import ServiceAnswer
+from praval_tools.integrations.openapi.parameters import is_json_type
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_json
+from praval_tools.tools.content import Content
+
+_MAX_ERROR_TEXT: Final = 1_000
+_TEXT_TYPES: Final = ("application/xml", "application/yaml", "application/javascript", "application/x-ndjson",
+                      "application/x-www-form-urlencoded", "application/graphql", "")  # fmt: skip
+_MAX_WRITTEN: Final = 9
+"""How many characters one of a secret may be written as."""
+
+_HIDDEN_HEADERS: Final = ("set-cookie", "www-authenticate", "proxy-authenticate")
+_TRANSIENT: Final = (408, 425, 429, 500, 502, 503, 504)
+_CHARSETS: Final = {"utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1",
+                    "latin1": "latin-1", "windows-1252": "cp1252", "utf-16": "utf-16"}  # fmt: skip
+
+
+def read_answer(answer: ServiceAnswer, *, call: str, method: str, is_safe: bool, secrets: Sequence[str]) -> object:
+    """
+    Return the value of a call: JSON as it is, text as text, media as `Content`; of HEAD the headers.
+
+    Args:
+        answer: The answer.
+        call: What errors say of the request.
+        method: Its method.
+        is_safe: Whether it changes nothing.
+        secrets: What must not be in the value, nor in an error.
+
+    Raises:
+        OpenApiStatusError: The answer is an error.
+    """
+    if not 200 <= answer.status < 300:
+        raise _make_status_error(answer, call, is_safe, secrets)
+    if method == "HEAD":
+        headers = {name: clean_text(text) for name, text in answer.headers.items() if name not in _HIDDEN_HEADERS}
+        return remove_secrets(headers, secrets)
+    if not answer.content:
+        return None
+    return remove_secrets(replace_surrogates(_read_value(answer, secrets)), secrets)
+
+
+def _read_value(answer: ServiceAnswer, secrets: Sequence[str]) -> object:
+    media_type = answer.media_type
+    if is_json_type(media_type):
+        try:
+            return parse_json(answer.content, max_bytes=len(answer.content))
+        except MalformedArgumentsError:
+            return _decode(answer)  # the service did its work, and said so in a way of its own
+    if media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith("+xml"):
+        return _decode(answer)
+    data = remove_secret_bytes(answer.content, secrets)
+    media_type = str(remove_secrets(media_type, [secret.lower() for secret in secrets]))
+    if media_type.startswith("image/"):
+        return Content.image(data, media_type)
+    if media_type.startswith("audio/"):
+        return Content.audio(data, media_type)
+    return Content.resource(answer.url, data=data, mime_type=media_type)
+
+
+def _decode(answer: ServiceAnswer) -> str:
+    _, _, parameter = answer.headers.get("content-type", "").lower().partition("charset=")
+    charset = _CHARSETS.get(parameter.partition(";")[0].strip(" \"'"), "utf-8")
+    return answer.content.decode(charset, "replace")
+
+
+def _make_status_error(answer: ServiceAnswer, call: str, is_safe: bool, secrets: Sequence[str]) -> OpenApiStatusError:
+    is_text = is_json_type(answer.media_type) or answer.media_type.startswith("text/") or not answer.media_type
+    begun = _decode(answer)[: 4 * _MAX_ERROR_TEXT + _MAX_WRITTEN * max(map(len, secrets), default=0)] if is_text else ""
+    begun = str(remove_secrets(begun, secrets))[: 4 * _MAX_ERROR_TEXT]  # no secret is cut in two
+    content = str(remove_secrets(clean_text(" ".join(begun.split())), secrets))
+    if len(content) > _MAX_ERROR_TEXT:
+        content = f"{content[: _MAX_ERROR_TEXT - 1]}…"
+    reason = clean_text(answer.reason)[:100]
+    text = f"{call} was answered with the status {answer.status}{f' {reason}' if reason else ''}"
+    if wait := clean_text(answer.headers.get("retry-after", ""))[:50]:
+        text += f" (the service asks to wait: Retry-After: {wait})"
+    text = str(remove_secrets(f"{text}: {content}" if content else f"{text}.", secrets))
+    is_retryable = is_safe and answer.status in _TRANSIENT
+    return (RetryableStatusError if is_retryable else OpenApiStatusError)(text, answer.status)

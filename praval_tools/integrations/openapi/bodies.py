@@ -1,0 +1,257 @@
+"""Reads the bodies of requests, and writes them: JSON, forms, multipart, text and bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import httpx
+from attrs import field, frozen
+
+from praval_tools.integrations.openapi.errors import DocumentProblem, OpenApiRequestError
+from praval_tools.integrations.openapi.nodes import Node, References, UnresolvedError
+from praval_tools.integrations.openapi.parameters import is_json_type
+from praval_tools.integrations.openapi.schemas import SchemaTable, is_binary, limit_text
+from praval_tools.integrations.openapi.shapes import find_shape_problems
+from praval_tools.integrations.openapi.styles import (
+    ParameterStyle,
+    check_header,
+    check_names,
+    to_text,
+    write_query_pairs,
+)
+from praval_tools.schema.json_values import to_compact_json
+from praval_tools.schema.schema_tree import SchemaPart
+
+BodyKind = Literal["json", "form", "multipart", "text", "bytes"]
+_ORDER: Final[tuple[BodyKind, ...]] = ("json", "form", "multipart", "text", "bytes")
+"""Which kind is taken where a body may be of several types."""
+
+_TEXT_TYPES: Final = tuple(
+    f"application/{kind}" for kind in ("xml", "yaml", "x-yaml", "x-ndjson", "jsonl", "graphql", "javascript", "sql")
+)
+
+
+@frozen(kw_only=True)
+class Body:
+    """
+    The body of a request.
+
+    Args:
+        media_type: What it is sent as.
+        kind: How it is written.
+        schema: The schema of the argument.
+        is_required: Whether it has to be given.
+        links: The names of the schemas that its schema refers to.
+        names: The members of a form that its schema names.
+        encodings: How the members of a form are written, where the document says so.
+        files: The members of a multipart form that are bytes, given in base64.
+        media_types: The content type of each part, where the document says it.
+    """
+
+    media_type: str
+    kind: BodyKind
+    schema: SchemaPart
+    is_required: bool
+    links: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    encodings: Mapping[str, ParameterStyle] = field(factory=dict)
+    files: frozenset[str] = frozenset()
+    media_types: Mapping[str, str] = field(factory=dict)
+
+
+def classify_media_type(media_type: str) -> BodyKind:
+    """Return how a body of a media type is written."""
+    kind = media_type.partition(";")[0].strip().lower()
+    if is_json_type(kind) or kind in ("*/*", "application/*"):
+        return "json"
+    if kind == "application/x-www-form-urlencoded":
+        return "form"
+    if kind == "multipart/form-data":
+        return "multipart"
+    return "text" if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith("+xml") else "bytes"
+
+
+class BodyReader:
+    """
+    Reads the bodies of requests.
+
+    Args:
+        references: Follows references.
+        table: Converts schemas.
+        problems: Receives what is wrong.
+    """
+
+    def __init__(self, references: References, table: SchemaTable, problems: list[DocumentProblem]) -> None:
+        self._references, self._table, self._problems = references, table, problems
+
+    def read(self, operation: Node) -> Body | None:
+        """Return the body of an operation, of the first kind that it may be of; None for one without."""
+        if "requestBody" not in operation.members:
+            return None
+        try:
+            node = self._references.resolve(operation.get_child("requestBody"))
+        except UnresolvedError as error:
+            self._problems.append(error.problem)
+            return None
+        if shape_problems := list(find_shape_problems(node, "request body")):
+            self._problems += shape_problems
+            return None
+        types = sorted(
+            node.get_child("content").iter_children(), key=lambda item: _ORDER.index(classify_media_type(item[0]))
+        )
+        media_type, media = types[0]
+        self._problems += find_shape_problems(media, "media type")
+        return self._read_media(node, media_type, media)
+
+    def _read_media(self, node: Node, media_type: str, media: Node) -> Body:
+        kind, schema_node = classify_media_type(media_type), media.get_child("schema")
+        schema: SchemaPart = {}
+        links = set[str]()
+        names, files = frozenset[str](), frozenset[str]()
+        if kind == "text":
+            schema = {"type": "string"}
+        elif kind == "bytes":
+            schema = {"type": "string", "contentEncoding": "base64"}
+        elif schema_node.value is not None:
+            schema, links, problems = self._table.convert(schema_node)
+            self._problems += problems
+            if kind in ("form", "multipart"):
+                members = list(self._iter_members(schema_node))
+                names = frozenset(name for name, _ in members)
+                files = frozenset(name for name, member in members if kind == "multipart" and self._is_binary(member))
+        if kind in ("form", "multipart") and schema_node.value is None:
+            schema = {"type": "object"}
+        encodings, media_types = self._read_encodings(media)
+        if isinstance(schema, dict):
+            schema = {**schema, "description": _describe(node, schema, kind, media_type)}
+        return Body(
+            media_type="application/json" if "*" in media_type else media_type.partition(";")[0].strip(), kind=kind,
+            schema=schema, is_required=node.members.get("required") is True, links=frozenset(links),
+            names=names, encodings=encodings, files=files, media_types=media_types,
+        )  # fmt: skip
+
+    def _iter_members(self, schema: Node) -> Iterable[tuple[str, Node]]:
+        """Yield the members of a form."""
+        for part in self._iter_parts(schema, set()):
+            yield from part.get_child("properties").iter_children()
+
+    def _iter_parts(self, schema: Node, seen: set[Node]) -> Iterable[Node]:
+        try:
+            schema = self._references.resolve(schema)
+        except UnresolvedError:
+            return  # reported where it is converted
+        if schema not in seen:
+            seen.add(schema)
+            yield schema
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                for _, part in schema.get_child(keyword).iter_children():
+                    yield from self._iter_parts(part, seen)
+
+    def _is_binary(self, node: Node) -> bool:
+        """Tell whether a member of a form is bytes, or a list of such."""
+        try:
+            schema = self._references.resolve(node)
+            items = self._references.resolve(schema.get_child("items"))
+        except UnresolvedError:
+            return False
+        return is_binary(schema.members) or is_binary(items.members)
+
+    def _read_encodings(self, media: Node) -> tuple[dict[str, ParameterStyle], dict[str, str]]:
+        encodings, media_types = dict[str, ParameterStyle](), dict[str, str]()
+        for name, node in media.get_child("encoding").iter_children():
+            if shape_problems := list(find_shape_problems(node, "encoding")):
+                self._problems += shape_problems
+                continue
+            members = node.members
+            if isinstance(kind := members.get("contentType"), str):
+                media_types[name] = kind.partition(",")[0].strip()
+            if members.keys() & {"style", "explode", "allowReserved"}:
+                style, explode = str(members.get("style") or "form"), members.get("explode")
+                encodings[name] = ParameterStyle(
+                    name=name, place="query", style=style, allow_reserved=members.get("allowReserved") is True,
+                    explode=style == "form" if explode is None else explode is True,
+                )  # fmt: skip
+        return encodings, media_types
+
+
+_HOW_TO_GIVE: Final[Mapping[BodyKind, str]] = {
+    "json": "", "form": "", "multipart": "Files are given in base64.", "text": "The text of a document of the type {}.",
+    "bytes": "The bytes, in base64, of a document of the type {}.",
+}  # fmt: skip
+
+
+def _describe(node: Node, schema: Mapping[str, object], kind: BodyKind, media_type: str) -> str:
+    description = node.members.get("description") or schema.get("description") or "The body of the request."
+    return limit_text(" ".join(filter(None, (str(description).strip(), _HOW_TO_GIVE[kind].format(media_type)))))
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_body(body: Body, value: object) -> tuple[bytes, str]:
+    """
+    Return the bytes of a body, and their content type.
+
+    Raises:
+        OpenApiRequestError: The value cannot be written so.
+    """
+    if body.kind == "json":
+        return to_compact_json(value).encode(), body.media_type
+    if body.kind == "bytes":
+        return decode_base64("body", value), body.media_type
+    if body.kind == "text":
+        return to_text(value).encode(), f"{body.media_type}; charset=utf-8"
+    if not isinstance(value, dict):
+        raise OpenApiRequestError("The body is a form: give an object, whose members are its fields.")
+    fields = [(name, item) for name, item in value.items() if item is not None]
+    check_names("body", value.keys() - body.names, body.names)
+    if body.kind == "form":
+        pairs = [pair for name, item in fields for pair in _write_field(body, value, name, item)]
+        return "&".join(f"{name}={text}" for name, text in pairs).encode(), body.media_type
+    parts = [part for name, item in fields for part in _iter_parts(body, name, item)]
+    return _write_multipart(parts)
+
+
+def _write_field(body: Body, fields: Mapping[str, object], name: str, item: object) -> list[tuple[str, str]]:
+    default = ParameterStyle(name=name, place="query", style="form", explode=True)
+    style = body.encodings.get(name, default)
+    if isinstance(item, dict) and style is default:  # as JSON, which is what the specification says
+        return write_query_pairs(default, to_compact_json(item))
+    return write_query_pairs(style, item, (body.names | fields.keys()) - {name})
+
+
+_Part = tuple[str, tuple[str | None, bytes, str]]
+
+
+def _iter_parts(body: Body, name: str, item: object) -> Iterable[_Part]:
+    media_type = check_header("Content-Type", body.media_types.get(name, ""))
+    for value in item if isinstance(item, list) else [item]:
+        if name in body.files:
+            yield name, (name, decode_base64(name, value), media_type or "application/octet-stream")
+        elif isinstance(value, dict | list):
+            yield name, (None, to_compact_json(value).encode(), media_type or "application/json")
+        else:
+            yield name, (None, to_text(value).encode(), media_type or "text/plain; charset=utf-8")
+
+
+def _write_multipart(parts: list[_Part]) -> tuple[bytes, str]:
+    if not parts:
+        raise OpenApiRequestError("The body is a form with no field in it; give at least one.")
+    request = httpx.Request("POST", "http://localhost", files=parts)
+    return request.read(), request.headers["content-type"]
+
+
+def decode_base64(name: str, value: object) -> bytes:
+    """
+    Return the bytes that *value* is in base64.
+
+    Raises:
+        OpenApiRequestError: It is none.
+    """
+    try:
+        return base64.b64decode(to_text(value), validate=True)
+    except (binascii.Error, ValueError):
+        raise OpenApiRequestError(f"{name!r} holds bytes: give them in base64.") from None

@@ -1,0 +1,129 @@
+"""What a call sends: each argument in its place, each body in its form, to the URL that the document says."""
+
+# Tests of: requests, http_client, bodies, parameters
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+from openapi_rig import (  # noqa: F401
+    OPERATOR,
+    Recorder,
+    call,
+    make_body,
+    make_document,
+    make_operation,
+    make_parameter,
+    recorder,
+    server,
+    service,
+)
+
+from praval_tools import Outcome, ToolRegistry
+
+
+class TestRequests:
+    def send(
+        self, recorder: Recorder, server: str, operation: dict[str, Any], arguments: dict[str, Any],
+        path: str = "/x", method: str = "post", **options: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Send one call of an operation; returns the request that came."""
+        document = make_document({path: {method: operation}}, server=server)
+        with ToolRegistry() as registry:
+            registry.register_openapi(document, namespace="x", owned_by=OPERATOR, **options)
+            result = call(registry, "x-op", arguments)
+        assert result.outcome is Outcome.OK, result.error
+        return recorder.last
+
+    @pytest.mark.parametrize("method", ["get", "put", "post", "delete", "options", "head", "patch", "trace"])
+    def test_all_methods(self, recorder: Recorder, server: str, method: str) -> None:
+        """Each method of the specification is sent."""
+        request = self.send(recorder, server, make_operation("op"), {}, method=method)
+
+        assert (method.upper(), "/x") == (request["method"], request["path"])
+
+    def test_the_url_is_joined(self, recorder: Recorder, server: str) -> None:
+        """The path of the server stays, whatever slashes there are."""
+        request = self.send(recorder, f"{server}/v1/", make_operation("op"), {}, path="/pets")
+
+        assert "/v1/pets" == request["path"]
+
+    def test_base_url_counts(self, recorder: Recorder, server: str) -> None:
+        """`base_url=` stands for every server that the document names."""
+        operation = make_operation("op", servers=[{"url": "https://example.invalid/a"}])
+        request = self.send(recorder, "https://example.invalid", operation, {}, base_url=f"{server}/v2")
+
+        assert "/v2/x" == request["path"]
+
+    def test_one_name_in_several_places(self, recorder: Recorder, server: str) -> None:
+        """Parameters of one name are arguments with their places; `body` is the body."""
+        operation = make_operation(
+            "op", make_parameter("id", "path"), make_parameter("id"), make_parameter("id", "header"),
+            make_parameter("id", "cookie"), make_parameter("body"), requestBody=make_body({}),
+        )  # fmt: skip
+        arguments = {"path_id": 1, "query_id": 2, "header_id": 3, "cookie_id": 4, "query_body": 5, "body": 6}
+        request = self.send(recorder, server, operation, arguments, path="/x/{id}")
+        headers = request["headers"]
+
+        assert ("/x/1", "id=2&body=5", b"6") == (request["path"], request["query"], request["body"])
+        assert ("3", "id=4") == (headers["id"], headers["cookie"])
+
+    def test_names_that_models_cannot_use(self, recorder: Recorder, server: str) -> None:
+        """Arguments have names of letters, digits, `_` and `-`; parameters keep their own."""
+        operation = make_operation("op", make_parameter("filter[name]"), make_parameter("$top"), make_parameter("a.b"))
+        request = self.send(recorder, server, operation, {"filter_name": "x", "top": 1, "a_b": 2})
+
+        assert "filter%5Bname%5D=x&%24top=1&a.b=2" == request["query"]
+
+    @pytest.mark.parametrize(
+        ("media_type", "value", "content_type", "sent"),
+        [
+            ("application/json", {"a": "ü"}, "application/json", '{"a":"ü"}'.encode()),
+            ("application/merge-patch+json", {"a": None}, "application/merge-patch+json", b'{"a":null}'),
+            ("*/*", [1], "application/json", b"[1]"),
+            ("text/plain", "ü", "text/plain; charset=utf-8", "ü".encode()),
+            ("application/xml", "<a/>", "application/xml; charset=utf-8", b"<a/>"),
+            ("application/octet-stream", "AAH/", "application/octet-stream", b"\0\1\xff"),
+            ("image/png", "AAH/", "image/png", b"\0\1\xff"),
+            ("application/x-www-form-urlencoded", {"a": [1, 2], "b": {"c": "&"}, "d": None},
+             "application/x-www-form-urlencoded", b"a=1&a=2&b=%7B%22c%22%3A%22%26%22%7D"),
+        ],
+    )  # fmt: skip
+    def test_bodies_of_each_kind(
+        self, recorder: Recorder, server: str, media_type: str, value: object, content_type: str, sent: bytes
+    ) -> None:
+        """A body is written as its type asks."""
+        operation = make_operation("op", requestBody=make_body({}, media_type))
+        request = self.send(recorder, server, operation, {"body": value})
+
+        assert (content_type, sent) == (request["headers"]["content-type"], request["body"])
+
+    def test_the_styles_of_fields(self, recorder: Recorder, server: str) -> None:
+        """The `encoding` of a form says how its fields are written."""
+        encoding = {"a": {"style": "deepObject", "explode": True}, "b": {"style": "pipeDelimited"}}
+        body = make_body({"type": "object"}, "application/x-www-form-urlencoded", encoding=encoding)
+        request = self.send(
+            recorder, server, make_operation("op", requestBody=body), {"body": {"a": {"x": 1}, "b": [1, 2]}}
+        )
+
+        assert b"a%5Bx%5D=1&b=1%7C2" == request["body"]
+
+    def test_the_simplest_type_is_taken(self, recorder: Recorder, server: str) -> None:
+        """Of several types of a body, JSON is taken before forms, text and bytes."""
+        body = make_body({}, "application/octet-stream")
+        body["content"] |= make_body({}, "text/plain")["content"] | make_body({"type": "array"})["content"]
+        request = self.send(recorder, server, make_operation("op", requestBody=body), {"body": [1]})
+
+        assert ("application/json", b"[1]") == (request["headers"]["content-type"], request["body"])
+
+    def test_multipart_names_stay_in_their_place(self, recorder: Recorder, server: str) -> None:
+        """No name of a field begins another header or part."""
+        operation = make_operation("op", requestBody=make_body({"type": "object"}, "multipart/form-data"))
+        request = self.send(recorder, server, operation, {"body": {'a"\r\nX: 1': "x", "b": {"c": 1}}})
+
+        assert b'name="a%22%0D%0AX: 1"' in request["body"]
+        assert b'Content-Type: application/json\r\n\r\n{"c":1}' in request["body"]

@@ -1,0 +1,117 @@
+"""What was judged is what a service reads: no value is read as another parameter, member or item."""
+
+# Tests of: bodies, requests, styles
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from openapi_rig import (
+    OPERATOR,
+    Recorder,
+    call,
+    make_body,
+    make_document,
+    make_operation,
+    make_parameter,
+    service,  # noqa: F401
+)
+
+from praval_tools import Outcome, ToolRegistry
+
+FREE = {"type": "object"}
+LIMITED = {"type": "integer", "maximum": 10}
+FORM = "application/x-www-form-urlencoded"
+FIELDS = {"type": "object", "properties": {"amount": LIMITED, "meta": {"type": "object"}}}
+
+
+def send(service: tuple[Recorder, str], arguments: Any, *parameters: Any, **members: Any) -> tuple[Outcome, int]:
+    """Call an operation with *parameters*; return how that ended, and how many requests were sent."""
+    recorder, url = service
+    document = make_document({"/a": {"post": make_operation("op", *parameters, **members)}}, server=url)
+    before = len(recorder.requests)
+    with ToolRegistry() as registry:
+        registry.register_openapi(document, namespace="x", owned_by=OPERATOR)
+        outcome = call(registry, "x-op", arguments).outcome
+    return outcome, len(recorder.requests) - before
+
+
+REFUSED, SENT = (Outcome.TOOL_ERROR, 0), (Outcome.OK, 1)
+
+
+@pytest.mark.parametrize("key", ["a][b", "a]", "a[b", "[a", "]"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_keys_do_not_nest(service: tuple[Recorder, str], key: str, nested: bool) -> None:
+    """A key with brackets would be read as the member of another object, which bounds did not see."""
+    parameter = make_parameter("f", style="deepObject", explode=True, schema=FREE)
+    value = {"z": {key: 1000}} if nested else {key: 1000}
+
+    assert REFUSED == send(service, {"f": value}, parameter)
+
+
+@pytest.mark.parametrize("key", ["f", "F", "f[]", "f[a]", "f[a", " f", "f ", "f\0", "f.a"])
+@pytest.mark.parametrize("place", ["query", "cookie"])
+def test_free_keys_are_no_other_parameter(service: tuple[Recorder, str], place: str, key: str) -> None:
+    """However services read names: without case, blanks and what follows a zero, and members by brackets or dots."""
+    parameters = make_parameter("f", place, schema=LIMITED), make_parameter("g", place, explode=True, schema=FREE)
+
+    assert REFUSED == send(service, {"g": {key: 1000}}, *parameters)
+    assert SENT == send(service, {"g": {"of": 1000, "": 1}}, *parameters)
+
+
+def test_members_are_no_other_parameter(service: tuple[Recorder, str]) -> None:
+    """Where a member of an object is a parameter of its own, it is given as that; its siblings are free."""
+    parameters = (
+        make_parameter("f", style="deepObject", explode=True, schema=FREE),
+        make_parameter("f[limit]", schema=LIMITED),
+    )
+
+    assert REFUSED == send(service, {"f": {"limit": 1000}}, *parameters)
+    assert SENT == send(service, {"f": {"offset": 1000}}, *parameters)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "style", "value"),
+    [
+        (FORM, "form", {"meta": {"amount": 1000}}),
+        (FORM, "form", {"meta": {"Amount": 1000}}),
+        (FORM, "form", {"amount[]": 1000}),
+        (FORM, "deepObject", {"meta[x]": 1000}),
+        (FORM, "deepObject", {"meta": {"x][y": 1000}}),
+        ("multipart/form-data", None, {"AMOUNT": 1000}),
+        ("multipart/form-data", None, {"meta[x]": 1000}),
+    ],
+)
+def test_fields_are_no_other_field(
+    service: tuple[Recorder, str], media_type: str, style: str | None, value: dict[str, Any]
+) -> None:
+    """Of a form, also where the other one is not given; fields that the document does not name are free."""
+    encoding = {} if style is None else {"encoding": {"meta": {"style": style, "explode": True}}}
+    body = make_body(FIELDS, media_type, **encoding)
+
+    assert REFUSED == send(service, {"body": value}, requestBody=body)
+    assert SENT == send(service, {"body": {"amount": 1, "meta": {"x": 1}, "other[x]": 1}}, requestBody=body)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        (make_parameter("t", style="spaceDelimited", explode=False), ["a b"]),
+        (make_parameter("t", style="pipeDelimited", explode=False), ["a|b"]),
+        (make_parameter("t", style="pipeDelimited", explode=False), {"a": "x|role|admin"}),
+        (make_parameter("t", "header"), ["a,b"]),
+        (make_parameter("t", "header"), {"a": "x,role,admin"}),
+        (make_parameter("t", "header"), {"a,role": "x"}),
+        (make_parameter("t", "header", explode=True), {"a": "x,role=admin"}),
+        (make_parameter("t", "header", explode=True), {"role=admin": "x"}),
+    ],
+)
+def test_one_item_is_not_read_as_several(service: tuple[Recorder, str], parameter: Any, value: Any) -> None:
+    """Where a service cannot tell what is between items from what is in them."""
+    assert REFUSED == send(service, {"t": value}, parameter)
+    assert SENT == send(service, {"t": ["a", "b"]}, parameter)
+    assert SENT == send(service, {"t": {"a": "x", "role": "y"}}, parameter)
