@@ -1,0 +1,221 @@
+"""What the adapters for agent frameworks share: whose tools a framework's agent has, and calls that it had approved."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from praval_tools.access.records import Principal
+from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolUsageError
+from praval_tools.execution.approvals import write_exactly
+from praval_tools.execution.context import FrameScope, activate_caller
+from praval_tools.execution.pipeline import bind_arguments
+from praval_tools.execution.policies import ask_policies, render_for_review
+from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.redaction.redactor import MARKER_PATTERN
+from praval_tools.names import OPERATOR, get_name, shorten_repr
+from praval_tools.registry.agents import Agent
+from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.compiled import Arguments
+from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalRequest, Decision, Deny
+from praval_tools.tools.frames import get_current_actor
+from praval_tools.tools.tool import AnyTool
+
+
+def find_toolset(registry: ToolRegistry, given: Agent | str | None, running: str | None, framework: str) -> Toolset:
+    """
+    Return the tools of the agent that a framework runs.
+
+    Args:
+        registry: Where the tools are.
+        given: The agent that the host program named for them, if any.
+        running: The name of the framework's agent; None where it has none.
+        framework: What the framework is called.
+
+    Raises:
+        ToolUsageError: Nobody said which agent it is, or the framework runs another one than was given.
+        InvalidNameError: The name is not one of an agent.
+    """
+    return registry.toolset(find_agent(given, running, framework))
+
+
+def find_agent(given: Agent | str | None, running: str | None, framework: str) -> Agent | str:
+    """
+    Return the agent that a framework runs.
+
+    Args:
+        given: The agent that the host program named for its tools, if any.
+        running: The name of the framework's agent; None where it has none.
+        framework: What the framework is called.
+
+    Raises:
+        ToolUsageError: Nobody said which agent it is, or the framework runs another one than was given.
+    """
+    if given is None:
+        if not running:
+            raise ToolUsageError(
+                f"This agent of {framework} has no name, so nobody knows whose tools it may call: name it, "
+                f"or say which agent of the registry it is with agent=…."
+            )
+        return running
+    if running and running != get_name(given):
+        raise ToolUsageError(
+            f"The tools of agent {get_name(given)!r} were given to the agent {shorten_repr(running)} of {framework}: "
+            f"give both the same name, or give no agent=…, so that each agent gets the tools of its own name."
+        )
+    return given
+
+
+def make_call_id(toolset: Toolset, call_id: str) -> str:
+    """
+    Return an id of its own for a call, which ends with the one that the model's provider gave it.
+
+    Providers repeat ids, `call_0` in each reply or each conversation. In a journaled run that is run again, the call
+    is found by agent, tool, arguments and place among its likes.
+
+    Args:
+        toolset: The tools of the agent.
+        call_id: The id that the framework has.
+    """
+    return f"{get_executor(toolset).runtime.clock.new_id()}/{call_id}"
+
+
+def asks_for_approval(toolset: Toolset, name: str, arguments: object = None) -> bool:
+    """
+    Tell whether a call may wait for a person, for frameworks that ask before they make it; nothing is recorded.
+
+    Where the registry has a handler, that is asked when the call is made, and nobody waits.
+
+    Args:
+        toolset: The tools of the agent.
+        name: The tool, as the model calls it.
+        arguments: Those of the call; None: tell whether any call may wait.
+    """
+    runtime, principal = get_executor(toolset).runtime, toolset.principal
+    state = runtime.access_store.get_fresh_state()
+    record = state.find_tool_record(state.resolve_tool_name(name))
+    if record is None or runtime.approvals.handler is not None:
+        return False
+    tool, policies = record.tool, state.policies
+    if tool.metadata.requires_approval or not policies or arguments is None:
+        return tool.metadata.requires_approval or bool(policies)
+    shown = _render_arguments(runtime, principal, tool, arguments)
+    return shown is not None and ask_policies(runtime.registry, policies, principal, tool, shown).approval is not None
+
+
+def _render_arguments(runtime: Runtime, principal: Principal, tool: AnyTool, arguments: object) -> Arguments | None:
+    """Return what an approver is shown of a call's arguments; None where the call is refused for them."""
+    try:
+        with activate_caller(FrameScope(runtime.registry, principal, principal.agent)):
+            shown = render_for_review(tool, bind_arguments(runtime, tool, arguments), principal.agent)
+    except (ToolArgumentsError, ToolDefinitionError):  # the call itself says what does not fit
+        return None
+    return None if isinstance(shown, Decision) else shown
+
+
+async def execute_approved(
+    registry: ToolRegistry, toolset: Toolset, call: ToolCall, framework: str, *,
+    edited: dict[str, object] | None = None, deps: object = None,
+) -> ToolResult:  # fmt: skip
+    """
+    Run a call that a person has approved in a framework, if that very call waits for it; once.
+
+    The framework remembers approvals by the id that the model's provider gave the call, which may be repeated, and it
+    may resume one saved state many times: only a request that waits in the registry, and whose answer nobody has used,
+    is approved. Any other call that needs an approval is denied, so that what it asks for does not wait for the next
+    time that the state is resumed; the model may make it anew, and is asked about it then.
+
+    Args:
+        registry: Where the tool is.
+        toolset: The tools of the agent.
+        call: The call, as the model made it.
+        framework: What the framework is called.
+        edited: The arguments with which the person had it run, where they are others.
+        deps: For tools that declare `ToolContext[Deps]`.
+    """
+    waiting = list_waiting(registry)
+    if (request := find_unneeded_request(registry, toolset, call)) is not None:
+        end_request(registry, request, is_repeated=edited is None)
+        call = call if edited is None else replace(call, arguments=edited)
+    result = await toolset.aexecute(call, deps=deps)
+    answer = Allow(edited, by=framework, reason=f"a person approved it in {framework}")
+    while result.outcome is Outcome.APPROVAL_REQUIRED and answer_request(registry, result, waiting, answer):
+        waiting = set()  # the one that waited was answered and used by another resumption
+        result = await toolset.aexecute(call, deps=deps)
+    return result
+
+
+def find_unneeded_request(registry: ToolRegistry, toolset: Toolset, call: ToolCall) -> ApprovalRequest | None:
+    """
+    Return the request that waits for a call of which the registry asks nobody in the framework any more.
+
+    The operator may lift an approval, or set a handler, while a person thinks; what the person says of the call counts.
+    Other calls of the agent may wait under the same id, which providers repeat: theirs is not returned.
+    """
+    caller = call.tool_call_id, toolset.principal.agent, toolset.principal.chain
+    pending = registry.approvals.pending()
+    requests = [request for request in pending if (request.tool_call_id, request.agent, request.chain) == caller]
+    if not requests or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
+        return None
+    runtime, principal = get_executor(toolset).runtime, toolset.principal
+    state = runtime.access_store.get_fresh_state()
+    record = state.find_tool_record(state.resolve_tool_name(call.name))
+    shown = None if record is None else _render_arguments(runtime, principal, record.tool, call.arguments)
+    if record is None or shown is None:
+        return None
+    name = record.tool.name
+    return next((request for request in requests if request.tool == name and _is_shown_by(request, shown)), None)
+
+
+def _is_shown_by(request: ApprovalRequest, arguments: Arguments) -> bool:
+    """Tell whether *request* is about *arguments*; what is secret, and was asked for elsewhere, is not known of it."""
+    given = dict(request.arguments)
+    hidden = [name for name, value in given.items() if MARKER_PATTERN.search(str(value))]
+    known = {name: value for name, value in arguments.items() if name not in hidden}
+    return write_exactly(known) == write_exactly({name: given[name] for name in given if name not in hidden})
+
+
+def end_request(registry: ToolRegistry, request: ApprovalRequest, *, is_repeated: bool) -> None:
+    """
+    End a request that `find_unneeded_request` returned, so that it lets no other call pass.
+
+    Args:
+        registry: Where it waits.
+        request: The request.
+        is_repeated: The same call is made now; a handler is asked about that, and ends the request itself.
+    """
+    if is_repeated and get_runtime(registry).approvals.handler is not None:
+        return
+    with suppress(ToolUsageError):  # it was answered meanwhile
+        registry.approvals.answer(request.id, Deny("nobody need be asked about it any more", by="praval-tools"))
+
+
+def list_waiting(registry: ToolRegistry) -> set[str]:
+    """Return the ids of the requests for an approval that wait."""
+    return {request.id for request in registry.approvals.pending()}
+
+
+def answer_request(registry: ToolRegistry, result: ToolResult, waiting: set[str], answer: ApprovalAnswer) -> bool:
+    """
+    Answer the request of a call that a framework makes with a person's answer; return whether it is answered.
+
+    Where it did not wait before, the person answered another request: this one is denied.
+
+    Args:
+        registry: Where the tool is.
+        result: That of the call, which needs an approval.
+        waiting: The requests that waited before the call was made, as `list_waiting` returns them.
+        answer: What a person answered in the framework.
+    """
+    if result.approval_id is None:
+        return False
+    if get_current_actor() != OPERATOR:  # whose code could as well have decided for the person
+        return False
+    if result.approval_id not in waiting:
+        answer = Deny("what was approved was used before, or was another call; make the call again", by="praval-tools")
+    with suppress(ToolUsageError):  # it was answered meanwhile: that answer counts
+        registry.approvals.answer(result.approval_id, answer)
+    return True
