@@ -14,7 +14,13 @@ from typing import Annotated, Any, Final, Literal, NewType
 import msgspec
 
 from praval_tools.schema.constraints import read_constraints
-from praval_tools.schema.json_values import INT_LIMIT, SCALAR_TYPES, find_scalar_problem, is_utf8_encodable
+from praval_tools.schema.json_values import (
+    INT_LIMIT,
+    LOWER_INT_LIMIT,
+    SCALAR_TYPES,
+    find_scalar_problem,
+    is_utf8_encodable,
+)
 from praval_tools.schema.signature import Parameter, Signature
 from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_union
@@ -25,7 +31,7 @@ DecoderGetter = Callable[[Any], Callable[[Any], Any]]
 _NAMESPACE: Final = {
     "Mismatch": Mismatch,
     "ok_text": is_utf8_encodable,
-    "LOW": -INT_LIMIT,
+    "LOW": LOWER_INT_LIMIT,
     "HIGH": INT_LIMIT,
     "LEFT_OUT": object(),
 }

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from praval_tools.names import format_count
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import Mismatch
@@ -215,6 +216,14 @@ def _make_keyword_check(name: str, limit: Any) -> Callable[[Any], None]:
     return check
 
 
+def _describe_lack(limit: int, noun: str) -> str:
+    return f"has fewer than {format_count(limit, noun)}"
+
+
+def _describe_excess(limit: int, noun: str) -> str:
+    return f"has more than {format_count(limit, noun)}"
+
+
 _NUMBER_TYPES: Final = (int, float)
 _Comparison = tuple[tuple[type, ...], Callable[[Any], bool], str]
 _COMPARISONS: Final[dict[str, Callable[[Any], _Comparison]]] = {
@@ -224,8 +233,8 @@ _COMPARISONS: Final[dict[str, Callable[[Any], _Comparison]]] = {
     "exclusiveMaximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value < limit), f"is not under {limit}"),
     "minLength": lambda limit: ((str,), lambda value: len(value) >= limit, f"is shorter than {limit}"),
     "maxLength": lambda limit: ((str,), lambda value: len(value) <= limit, f"is longer than {limit}"),
-    "minItems": lambda limit: ((list,), lambda value: len(value) >= limit, f"has fewer than {limit} items"),
-    "maxItems": lambda limit: ((list,), lambda value: len(value) <= limit, f"has more than {limit} items"),
-    "minProperties": lambda limit: ((dict,), lambda value: len(value) >= limit, f"has fewer than {limit} keys"),
-    "maxProperties": lambda limit: ((dict,), lambda value: len(value) <= limit, f"has more than {limit} keys"),
+    "minItems": lambda limit: ((list,), lambda value: len(value) >= limit, _describe_lack(limit, "item")),
+    "maxItems": lambda limit: ((list,), lambda value: len(value) <= limit, _describe_excess(limit, "item")),
+    "minProperties": lambda limit: ((dict,), lambda value: len(value) >= limit, _describe_lack(limit, "key")),
+    "maxProperties": lambda limit: ((dict,), lambda value: len(value) <= limit, _describe_excess(limit, "key")),
 }

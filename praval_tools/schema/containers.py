@@ -8,13 +8,14 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, Final, Literal
 
+from praval_tools.names import format_count
 from praval_tools.schema.builtin_iteration import (
     check_hash_collisions,
     iterate_items_without_overrides,
     iterate_without_overrides,
 )
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
-from praval_tools.schema.json_values import make_equality_key, sort_json_items
+from praval_tools.schema.json_values import make_equality_key, sort_json_items, to_step
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
@@ -126,7 +127,7 @@ def _make_tuple_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
 
     def decode(value: object, _: object) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != len(hooks):
-            raise Mismatch(f"is not a list of {len(hooks)} items")
+            raise Mismatch(f"is not a list of {format_count(len(hooks), 'item')}")
         return tuple(collect_items(hook(item, None) for hook, item in zip(hooks, value, strict=True)))
 
     return decode
@@ -268,7 +269,7 @@ def make_dict_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook
                     raise Unencodable("another key has the same text in JSON")
                 encoded[text] = item_hook(member)
         except Unencodable as error:
-            raise error.prepend_step(str(name)) from None
+            raise error.prepend_step(to_step(name)) from None
         return encoded
 
     return encode

@@ -11,7 +11,7 @@ import msgspec
 from praval_tools.forks import first_use_property
 from praval_tools.schema.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.schema.hook_dispatch import HookDispatcher
-from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text
+from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text, to_step
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS, make_iterator_error
 from praval_tools.schema.type_handler import EncodeHook, Unencodable
 from praval_tools.schema.type_hints import Hint
@@ -81,7 +81,7 @@ class Encoder:
                     raise Unencodable("another key has the same text in JSON")
                 encoded[name] = self._encode_any(item)
             except Unencodable as error:
-                raise error.prepend_step(str(key)) from None
+                raise error.prepend_step(to_step(key)) from None
         return encoded
 
     def _encode_items(self, value: abc.Iterable[object]) -> list[Any]:
@@ -113,7 +113,7 @@ class Encoder:
             return self._encode_mapping(value)
         if isinstance(value, abc.Iterator):
             raise make_iterator_error(value)
-        if isinstance(value, abc.Sequence | abc.Set):
+        if isinstance(value, abc.Iterable) and isinstance(value, abc.Sized):  # such as the values of a dict
             return self._encode_items(value)
         raise Unencodable(f"{type(value).__qualname__} has no JSON form; return a dict, a list or a dataclass")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -13,10 +13,12 @@ from praval_tools.errors import Problem
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_values import (
     INT_LIMIT,
+    LOWER_INT_LIMIT,
     MAX_DEPTH,
     SCALAR_TYPES,
     find_scalar_problem,
     iter_json_problems,
+    shorten_value,
 )
 
 T = TypeVar("T")
@@ -40,7 +42,7 @@ class MalformedArgumentsError(Exception):
 
 def make_malformed_error(reason: str, *, given: object = None) -> MalformedArgumentsError:
     """Return the error for one problem."""
-    preview = "" if given is None else shorten_repr(given)
+    preview = "" if given is None else shorten_value(given)
     return MalformedArgumentsError([Problem(path="$", reason=reason, given=preview, wanted="a JSON object")])
 
 
@@ -177,14 +179,14 @@ def normalize_json(value: Any, max_depth: int = MAX_DEPTH) -> Any:
     """
     if next(iter_json_problems(value, max_depth), None) is None:
         return value
-    found = islice(iter_json_problems(value, max_depth, exact=False), 20)
+    places = islice(iter_json_problems(value, max_depth, exact=False), 20)
     problems = [
         Problem(
             path=format_json_path(path) if len(path) <= max_depth else f"{format_json_path(path[:3])}…",
             reason=reason,
-            given="" if item is None else shorten_repr(item),
+            given="" if item is None else shorten_value(item),
         )
-        for path, reason, item in found
+        for path, reason, item in places
     ]
     if problems:
         raise MalformedArgumentsError(sorted(problems, key=lambda problem: problem.path))
@@ -214,8 +216,13 @@ def copy_containers(value: T) -> T:
 
     Values of other classes, which may run code of their own, stay as they are; so does what is nested too deeply.
     """
+    given: object = value
+    if type(given) is dict:
+        copied = given.copy()
+        if SCALAR_TYPES.issuperset(map(type, copied.values())):  # as most are, and far faster
+            return copied  # type: ignore[return-value]  # of the same type
     try:
-        return cast("T", _copy_containers(value, {}))
+        return _copy_containers(value, {})  # type: ignore[return-value]  # of the same type
     except RecursionError:
         return value
 
@@ -270,7 +277,7 @@ def _truncate_value(value: Any, levels: int = 4) -> Any:
     if isinstance(value, str):
         return value[:_MAX_PREVIEW]
     if isinstance(value, int):
-        return value if -INT_LIMIT < value < INT_LIMIT else "a number of more than 4300 digits"
+        return value if LOWER_INT_LIMIT < value < INT_LIMIT else "a number of more than 4300 digits"
     if isinstance(value, dict | list) and levels == 0:
         return value if not value else "…"
     if isinstance(value, dict):

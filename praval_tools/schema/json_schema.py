@@ -10,6 +10,7 @@ from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
+from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import NOTHING, Hint, make_hint_key
@@ -66,7 +67,7 @@ class JsonSchemaBuilder:
 
     def add_default(self, hint: Hint, value: object, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there and is not secret."""
-        if value is NOTHING or (value is not None and _is_secret_schema(into)):
+        if value is NOTHING or (value is not None and contains_secret_mark(hint)):
             return
         try:
             encoded = self._encoder.get_hook(hint)(value)
@@ -105,10 +106,6 @@ class JsonSchemaBuilder:
         while name in used_names:
             name, number = f"{base_name}_{number}", number + 1
         return name
-
-
-def _is_secret_schema(schema: JsonSchema) -> bool:
-    return schema.get("writeOnly") is True or any(map(_is_secret_schema, schema.get("anyOf", ())))
 
 
 def build_parameters_schema(

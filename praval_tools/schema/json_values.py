@@ -11,6 +11,7 @@ from praval_tools.names import shorten_repr
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 
 INT_LIMIT: Final = 10**4300
+LOWER_INT_LIMIT: Final = -INT_LIMIT
 """Python writes no integer of more digits as text, so none travels as JSON."""
 
 MAX_DEPTH: Final = 64
@@ -21,6 +22,20 @@ SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
 _MAX_EXACT_FLOAT: Final = 2.0**53
 
 JsonPath = tuple[str | int, ...]
+
+
+def shorten_value(value: object, limit: int = 80) -> str:
+    """
+    Return the `repr` of a text, a number, a boolean or None, cut to *limit* characters, and of all else the type.
+
+    What other objects say of themselves may be secret, such as a password of their own.
+    """
+    return shorten_repr(value, limit) if type(value) in SCALAR_TYPES else type(value).__name__
+
+
+def to_step(key: object) -> str:
+    """Return the key of a dict as a step of a path."""
+    return key if type(key) is str else shorten_value(key)
 
 
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────
@@ -62,7 +77,7 @@ def find_scalar_problem(value: Any) -> str:
     if kind is float:
         return "" if math.isfinite(value) else "is not a finite number"
     if kind is int:
-        return "" if -INT_LIMIT < value < INT_LIMIT else "has more than 4300 digits"
+        return "" if LOWER_INT_LIMIT < value < INT_LIMIT else "has more than 4300 digits"
     return ""
 
 
@@ -99,7 +114,7 @@ def iter_json_problems(
         is_object = isinstance(item, dict)
         for step, member in item.items() if is_object else enumerate(item):
             if is_object and (type(step) is not str or find_scalar_problem(step)):
-                yield path, f"has the key {shorten_repr(step)}, which is not text", step
+                yield path, f"has the key {shorten_value(step)}, which is not text", step
             elif type(member) not in SCALAR_TYPES or find_scalar_problem(member):
                 stack.append((member, (*path, step)))
 

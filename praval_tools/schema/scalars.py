@@ -9,7 +9,14 @@ from typing import Any, Final, Literal
 
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_input import copy_json
-from praval_tools.schema.json_values import INT_LIMIT, SCALAR_TYPES, check_json, is_utf8_encodable, make_equality_key
+from praval_tools.schema.json_values import (
+    INT_LIMIT,
+    LOWER_INT_LIMIT,
+    SCALAR_TYPES,
+    check_json,
+    is_utf8_encodable,
+    make_equality_key,
+)
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
     DecodeHook,
@@ -26,7 +33,8 @@ from praval_tools.schema.type_hints import Hint, get_origin
 
 def make_unencodable_error(type_name: str, value: object) -> Unencodable:
     """Return the error for a *value* that is not what the hint declares."""
-    return Unencodable(f"{type(value).__qualname__} came where {type_name} is declared ({shorten_repr(value, 40)})")
+    shown = f" ({shorten_repr(value, 40)})" if type(value) in SCALAR_TYPES else ""  # others may say what is secret
+    return Unencodable(f"{type(value).__qualname__} came where {type_name} is declared{shown}")
 
 
 def make_iterator_error(value: object) -> Unencodable:
@@ -43,7 +51,7 @@ def _decode_text(value: object, _: object) -> str:
 
 
 def _decode_integer(value: object, _: object) -> int:
-    if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
+    if type(value) is int and LOWER_INT_LIMIT < value < INT_LIMIT:
         return value
     if type(value) is float and value.is_integer():
         return int(value)
@@ -56,7 +64,7 @@ def _decode_recorded_integer(value: object, _: object) -> float:
 
 
 def _decode_exact_integer(value: object, _: object) -> int:
-    if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
+    if type(value) is int and LOWER_INT_LIMIT < value < INT_LIMIT:
         return value
     raise Mismatch("is not an integer")
 
@@ -64,7 +72,7 @@ def _decode_exact_integer(value: object, _: object) -> int:
 def _decode_number(value: object, _: object) -> float:
     if type(value) is float and math.isfinite(value):
         return value
-    if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
+    if type(value) is int and LOWER_INT_LIMIT < value < INT_LIMIT:
         try:
             return float(value)
         except OverflowError:
@@ -113,7 +121,7 @@ def _encode_integer(value: object) -> int:
     if type(value) is bool or not isinstance(value, int):
         raise make_unencodable_error("int", value)
     number = int.__int__(value)
-    if not -INT_LIMIT < number < INT_LIMIT:
+    if not LOWER_INT_LIMIT < number < INT_LIMIT:
         raise Unencodable("the integer has more than 4300 digits")
     return number
 

@@ -10,6 +10,8 @@ from praval_tools.schema.json_pointer import resolve_pointer
 JsonSchema: TypeAlias = dict[str, Any]
 SchemaPart: TypeAlias = JsonSchema | bool
 """A schema inside another one: True allows everything, False nothing."""
+SchemaPath: TypeAlias = tuple[str | int, ...]
+"""The keys and indexes that lead to a schema inside another one."""
 
 _SCHEMA_KEYWORDS: Final = frozenset(
     {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "additionalItems",
@@ -38,12 +40,24 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> J
 
 def iter_schemas(schema: object) -> Iterator[JsonSchema]:
     """Yield *schema* and every schema inside it, boolean schemas left out."""
-    inner: list[object] = []
-    if isinstance(schema, dict):
-        yield schema
-        map_subschemas(schema, inner.append)
-        for item in inner:
-            yield from iter_schemas(item)
+    for _, part in iter_located_schemas(schema):
+        yield part
+
+
+def iter_located_schemas(schema: object, path: SchemaPath = ()) -> Iterator[tuple[SchemaPath, JsonSchema]]:
+    """Yield *schema* and every schema inside it, each with its path, boolean schemas left out."""
+    if not isinstance(schema, dict):
+        return
+    yield path, schema
+    for keyword, value in schema.items():
+        if keyword in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from iter_located_schemas(item, (*path, keyword, index))
+        elif keyword in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+            for name, item in value.items():
+                yield from iter_located_schemas(item, (*path, keyword, name))
+        elif keyword in _SCHEMA_KEYWORDS:
+            yield from iter_located_schemas(value, (*path, keyword))
 
 
 def inline_references(schema: SchemaPart, root: Mapping[str, Any]) -> SchemaPart:

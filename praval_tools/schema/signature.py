@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.type_hints import (
     NOTHING,
     Hint,
@@ -83,12 +84,12 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
     bound_names: tuple[str, ...] = ()
 
     def describe_parameters(self) -> dict[str, dict[str, Any]]:
-        """Return each visible parameter's type as text, whether it is required, and its default."""
+        """Return the type of each visible parameter as text, whether it is required, and its default, if not secret."""
         return {
             parameter.name: {
                 "type": format_hint(parameter.hint),
                 "required": parameter.default is NOTHING,
-                "default": None if parameter.default is NOTHING else parameter.default,
+                "default": None if _hides_default(parameter) else parameter.default,
             }
             for parameter in self.parameters
             if parameter.kind == "normal"
@@ -97,6 +98,11 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
     def format_return_hint(self) -> str:
         """Return the return hint as Python text."""
         return format_hint(self.returns)
+
+
+def _hides_default(parameter: Parameter) -> bool:
+    """Tell whether there is no default to be shown."""
+    return parameter.default is NOTHING or contains_secret_mark(parameter.hint)
 
 
 class _SignatureReader(msgspec.Struct):

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from praval_tools.names import shorten_repr, suggest_names
+from praval_tools.names import find_similar_names, fold_name, shorten_repr, suggest_names
 from praval_tools.schema.json_input import MalformedArgumentsError, format_json_path, normalize_json
 from praval_tools.schema.json_pointer import resolve_pointer
-from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.schema_tree import JsonSchema, SchemaPath, iter_located_schemas
+from praval_tools.schema.signature import Signature
 from praval_tools.schema.validator import compile_schema, shorten_text
 
 _JSON_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
@@ -29,13 +30,29 @@ _SHORTHAND_EXCLUDED: Final = frozenset(
         "examples", "enum", "const",
     )
 )  # fmt: skip
+_KEYWORDS: Final = (
+    "$schema", "$id", "$ref", "$defs", "$anchor", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "$comment",
+    "$recursiveRef", "$recursiveAnchor", "id", "definitions", "type", "enum", "const", "default", "examples", "title",
+    "description", "format", "deprecated", "readOnly", "writeOnly", "allOf", "anyOf", "oneOf", "not", "if", "then",
+    "else", "properties", "patternProperties", "additionalProperties", "propertyNames", "required", "minProperties",
+    "maxProperties", "dependencies", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "items",
+    "prefixItems", "additionalItems", "unevaluatedItems", "contains", "minContains", "maxContains", "minItems",
+    "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "contentEncoding", "contentMediaType",
+    "contentSchema", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "nullable", "discriminator", "xml", "externalDocs", "example",
+)  # fmt: skip
+"""Those of every dialect that is known here, and what OpenAPI adds."""
 
 
-def check_supplied_schema(schema: object) -> tuple[JsonSchema, tuple[str, ...]]:
+def check_supplied_schema(schema: object, signature: Signature | None = None) -> tuple[JsonSchema, tuple[str, ...]]:
     """
     Return the schema as it will be used, and every reason why it cannot be used.
 
     `{}` means no parameters; `{"q": "string"}` is short for required properties.
+
+    Args:
+        schema: What was supplied.
+        signature: That of the function; what is injected there, no schema can offer.
     """
     if not isinstance(schema, Mapping):
         return {}, (f"parameters: {shorten_repr(schema)} is not a JSON Schema",)
@@ -45,17 +62,50 @@ def check_supplied_schema(schema: object) -> tuple[JsonSchema, tuple[str, ...]]:
         return {}, tuple(f"parameters: {problem.path}: {problem.reason}" for problem in error.problems)
     if not checked:
         return {"type": "object", "properties": {}, "additionalProperties": False}, ()
-    if checked.keys() - _SHORTHAND_EXCLUDED and all(isinstance(value, str) for value in checked.values()):
-        return _expand_shorthand(checked)
+    if _is_shorthand(checked):
+        expanded, type_problems = _expand_shorthand(checked)
+        return expanded, (*type_problems, *find_injected_names(expanded, signature))
     problems = list(_find_root_problems(checked))
     problems.extend(_find_reference_problems(checked))
-    if not problems and _count_down_nodes(checked, checked, [_MAX_NODES], ()) < 0:
-        problems.append("parameters: it is too large once its references are followed")
+    if not problems:
+        problems.extend(_find_size_problems(checked))
     if not problems:
         problems.extend(_find_meta_schema_problems(checked))
     if "type" not in checked:
         checked = {"type": "object", **checked}
-    return checked, tuple(problems)
+    return checked, (*problems, *find_injected_names(checked, signature))
+
+
+def find_injected_names(schema: JsonSchema, signature: Signature | None) -> Iterator[str]:
+    """Yield the parameters of a schema that no caller can give: the library fills them in."""
+    properties = schema.get("properties")
+    for parameter in () if signature is None else signature.parameters:
+        if parameter.kind == "context" and isinstance(properties, dict) and parameter.name in properties:
+            yield f"parameters: {parameter.name!r} is injected as the ToolContext; leave it out of the schema"
+
+
+def find_misspelt_keywords(schema: JsonSchema) -> Iterator[tuple[SchemaPath, str]]:
+    """
+    Yield the path of each key that is almost a keyword of JSON Schema, and that keyword.
+
+    JSON Schema allows any other key, so that a misspelt one has no effect.
+    """
+    for path, part in iter_located_schemas({} if _is_shorthand(schema) else schema):
+        for key in part.keys() - _KEYWORDS:
+            similar = () if key.startswith("x-") else find_similar_names(key, _KEYWORDS, 1)
+            if similar and _is_misspelling(fold_name(key), fold_name(similar[0])):
+                yield (*path, key), similar[0]
+
+
+def _is_misspelling(key: str, keyword: str) -> bool:
+    """Tell whether *key* is a keyword with a few letters changed or left out: `units` is not `items`."""
+    is_start = keyword.startswith(key)
+    return is_start or (abs(len(key) - len(keyword)) <= 2 and bool(find_similar_names(key, (keyword,), cutoff=0.7)))
+
+
+def _is_shorthand(schema: JsonSchema) -> bool:
+    """Tell whether a schema has the types of parameters by their names."""
+    return bool(schema.keys() - _SHORTHAND_EXCLUDED) and all(isinstance(value, str) for value in schema.values())
 
 
 def _expand_shorthand(types: dict[str, str]) -> tuple[JsonSchema, tuple[str, ...]]:
@@ -67,6 +117,14 @@ def _expand_shorthand(types: dict[str, str]) -> tuple[JsonSchema, tuple[str, ...
     properties = {name: {"type": kind} for name, kind in types.items()}
     schema = {"type": "object", "properties": properties, "required": list(types), "additionalProperties": False}
     return schema, tuple(problems)
+
+
+def _find_size_problems(schema: JsonSchema) -> Iterator[str]:
+    try:
+        if _count_down_nodes(schema, schema, [_MAX_NODES], ()) < 0:
+            yield "parameters: it is too large once its references are followed"
+    except RecursionError:
+        yield "parameters: its references lead too deep into each other"
 
 
 def _count_down_nodes(schema: object, root: JsonSchema, remaining: list[int], open_references: tuple[str, ...]) -> int:

@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.schema.json_values import INT_LIMIT, is_utf8_encodable
+from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import (
@@ -169,7 +169,7 @@ def _make_decimal_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> Decode
 def _decode_decimal(value: object, _: object) -> Decimal:
     if type(value) is str:
         return Decimal(_decode_decimal_text(value, None))
-    if type(value) is int and -INT_LIMIT < value < INT_LIMIT:
+    if type(value) is int and LOWER_INT_LIMIT < value < INT_LIMIT:
         return Decimal(value)
     if type(value) is float and value - value == 0:
         return Decimal(repr(value))  # what the text said, not the binary fraction next to it

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from praval_tools.errors import Problem
 from praval_tools.forks import first_use_property
-from praval_tools.names import shorten_repr, suggest_names
+from praval_tools.names import format_count, shorten_repr, suggest_names
 from praval_tools.schema.coercion import Repair, Repairer, resolve_references
 from praval_tools.schema.json_input import format_json_path, preview_json
 from praval_tools.schema.json_values import to_equality_text
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references, iter_schemas, map_subschemas
+from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -77,17 +78,27 @@ class Validator:
 
     Args:
         schema: The schema of the arguments; it must not change afterwards.
+        get_taken_names: Returns names that no argument beside the properties of the schema can have; it is called when
+            there is such an argument.
     """
 
-    def __init__(self, schema: JsonSchema) -> None:
-        self.schema = schema
+    def __init__(self, schema: JsonSchema, get_taken_names: Callable[[], frozenset[str]] = frozenset) -> None:
+        self.schema, self._get_taken_names = schema, get_taken_names
+        properties = schema.get("properties")
+        self._properties = frozenset(properties if isinstance(properties, dict) else ())
         self._compiled: jsonschema_rs.Validator | None = None
         self._report: tuple[JsonSchema, jsonschema_rs.Validator] | None = None
         self._part_validators: dict[int, tuple[object, jsonschema_rs.Validator]] = {}
 
     def is_valid(self, arguments: dict[str, Any]) -> bool:
         """Tell whether the arguments are valid as they stand."""
-        return self._get_validator().is_valid(arguments)
+        return self._get_validator().is_valid(arguments) and not self._find_taken_names(arguments)
+
+    def _find_taken_names(self, arguments: dict[str, Any]) -> list[str]:
+        if arguments.keys() <= self._properties:
+            return []
+        taken = self._get_taken_names()
+        return [name for name in arguments if name in taken and name not in self._properties]
 
     def _get_validator(self) -> jsonschema_rs.Validator:
         if self._compiled is None:
@@ -140,9 +151,12 @@ class Validator:
 
     def find_problems(self, arguments: dict[str, Any]) -> tuple[Problem, ...]:
         """Return every problem, sorted by parameter; at most 200, and only the first in huge arguments."""
-        validator = self._get_validator()
-        if validator.is_valid(arguments):
+        if self.is_valid(arguments):
             return ()
+        if taken := self._find_taken_names(arguments):
+            names = list(self.schema.get("properties") or ())
+            rest = self.find_problems({name: arguments[name] for name in arguments if name not in taken})
+            return (*(_describe_unknown_parameter([], name, arguments, names) for name in taken), *rest)
         if self._has_costly_reports or _is_larger(arguments, _MAX_TEXT, count_text=True):
             return self._find_rough_problems(arguments)
         errors = list(iter_errors(self._get_report_validator(), arguments))
@@ -153,7 +167,7 @@ class Validator:
         unique = {(problem.path, problem.reason): problem for problem in reversed(problems)}
         ordered = sorted(unique.values(), key=lambda item: (self._get_position(item.path), item.path, item.reason))
         if (more := max(len(errors) - _MAX_PROBLEMS, int(next(described, None) is not None))) > 0:
-            ordered.append(Problem(path="$", reason=f"and at least {more} more problems"))
+            ordered.append(Problem(path="$", reason=f"and at least {format_count(more, 'more problem')}"))
         return tuple(ordered)
 
     def _find_rough_problems(self, arguments: dict[str, Any]) -> tuple[Problem, ...]:
@@ -193,8 +207,16 @@ class Validator:
         if union is not None and "propertyNames" in union:
             return self._describe_names(steps, cast("dict[str, object]", error.instance), union["propertyNames"])
         reason = describe_reason(error) if union is None else _REASONS[next(iter(union))]
-        given, wanted = _preview_value(error.instance), _describe_schema(part if union is None else union)
+        given = _preview_value(error.instance)
+        wanted = "" if self._leads_into_secret(schema_steps) else _describe_schema(part if union is None else union)
         return [Problem(path=format_json_path(steps), reason=reason, given=given, wanted=wanted)]
+
+    def _leads_into_secret(self, schema_steps: list[str | int]) -> bool:
+        """Tell whether the schema marks something as secret at these steps, or before them."""
+        if not has_secret_schema(self.schema):
+            return False
+        parts = (self._get_schema_part(schema_steps[:end]) for end in range(1, len(schema_steps)))
+        return any(isinstance(part, dict) and marks_secret(part) for part in parts)
 
     def _describe_names(self, steps: list[str | int], instance: Iterable[str], part: SchemaPart) -> list[Problem]:
         """Return the problems with the keys of an object."""
@@ -312,6 +334,7 @@ def _preview_value(value: object) -> str:
 _REASONS: Final = {
     "enum": "is none of the allowed values",
     "const": "is not the one allowed value",
+    "falseSchema": "cannot be given",
     "allOf": "does not fit, or something in it",
     "anyOf": "fits none of the allowed forms",
     "oneOf": "fits none, or more than one, of the allowed forms",
@@ -319,15 +342,18 @@ _REASONS: Final = {
     "minimum": "is smaller than {0.limit}",
     "exclusiveMaximum": "is not smaller than {0.limit}",
     "exclusiveMinimum": "is not larger than {0.limit}",
-    "maxLength": "is longer than {0.limit} characters",
-    "minLength": "is shorter than {0.limit} characters",
-    "maxItems": "has more than {0.limit} items",
-    "minItems": "has fewer than {0.limit} items",
     "uniqueItems": "has equal items",
     "pattern": "does not have the right form",
     "format": "is not in the form {0.format}",
 }
 """JSON Schema keyword → what is wrong with a value that breaks it; `{0}` is the kind of the error."""
+_COUNT_REASONS: Final = {
+    "maxLength": ("is longer than", "character"),
+    "minLength": ("is shorter than", "character"),
+    "maxItems": ("has more than", "item"),
+    "minItems": ("has fewer than", "item"),
+}
+"""JSON Schema keyword → how a value breaks it, and what it counts."""
 
 
 def describe_reason(error: jsonschema_rs.ValidationError) -> str:
@@ -335,6 +361,9 @@ def describe_reason(error: jsonschema_rs.ValidationError) -> str:
     kind: Any = error.kind
     if kind.name == "type":
         return "is not " + " or ".join(map(_add_article, kind.types))
+    if kind.name in _COUNT_REASONS:
+        words, noun = _COUNT_REASONS[kind.name]
+        return f"{words} {format_count(kind.limit, noun)}"
     return _REASONS[kind.name].format(kind) if kind.name in _REASONS else shorten_text(str(error.message))
 
 
@@ -354,8 +383,8 @@ _LIMIT_TEXTS: Final = {
     "exclusiveMaximum": "below {}",
     "pattern": "like {}",
     "format": "in the form {}",
-    "minLength": "of at least {} characters",
-    "maxLength": "of at most {} characters",
+    "minLength": "of at least {}",
+    "maxLength": "of at most {}",
 }
 
 
@@ -363,9 +392,10 @@ def _describe_schema(part: object) -> str:
     """Say in a few words what *part* of a schema wants."""
     if not isinstance(part, Mapping):
         return ""
-    if "const" in part:
+    is_secret = has_secret_schema(dict(part))
+    if "const" in part and not is_secret:
         return _preview_value(part["const"])
-    if isinstance(part.get("enum"), list):
+    if isinstance(part.get("enum"), list) and not is_secret:
         return "one of " + shorten_text(", ".join(map(_preview_value, part["enum"])), 120)
     branches = part.get("anyOf") or part.get("oneOf")
     if isinstance(branches, list):
@@ -373,6 +403,12 @@ def _describe_schema(part: object) -> str:
     kind = part.get("type")
     text = " or ".join(kind) if isinstance(kind, list) else str(kind or "")
     limits = [
-        template.format(shorten_text(str(part[key]), 60)) for key, template in _LIMIT_TEXTS.items() if key in part
+        template.format(_describe_limit(key, part[key])) for key, template in _LIMIT_TEXTS.items() if key in part
     ]
     return " ".join([text, *limits]).strip()
+
+
+def _describe_limit(keyword: str, limit: object) -> str:
+    if keyword in _COUNT_REASONS and isinstance(limit, int):
+        return format_count(limit, _COUNT_REASONS[keyword][1])
+    return shorten_text(str(limit), 60)

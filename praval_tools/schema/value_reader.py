@@ -15,10 +15,9 @@ from enum import Enum
 from types import MemberDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
-from praval_tools.names import shorten_repr
 from praval_tools.schema.class_fields import ClassField, get_fields, has_class_fields, is_pydantic_model
 from praval_tools.schema.encode import Encoder
-from praval_tools.schema.json_values import sort_json_items, to_key_text
+from praval_tools.schema.json_values import shorten_value, sort_json_items, to_key_text, to_step
 from praval_tools.schema.type_handler import EncodeHook, Unencodable, collect_items
 from praval_tools.schema.type_hints import Hint, UnresolvedHintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
@@ -87,7 +86,7 @@ class ValueReader:
             for key, item in value.items():
                 read[key if type(key) is str else to_key_text(self._read(key))] = self._read(item)
         except Unencodable as error:
-            raise error.prepend_step(str(key)) from None
+            raise error.prepend_step(to_step(key)) from None
         return read
 
     def _make_class_reader(self, kind: type) -> EncodeHook:
@@ -108,7 +107,7 @@ class ValueReader:
         members: dict[object, object] = {}
         for key, member in _iter_model_members(value):
             if key in members:  # one of them would hide the other
-                raise Unencodable(f"{kind.__qualname__} holds two values under the key {shorten_repr(key)}")
+                raise Unencodable(f"{kind.__qualname__} holds two values under the key {shorten_value(key)}")
             members[key] = member
         return self._read_mapping(members)
 
@@ -146,8 +145,9 @@ def _find_class_problem(kind: type) -> str:
 def is_stored_field(kind: Hint, item: ClassField) -> bool:
     """Tell whether instances of *kind* hold the value of a field, so that it is read without code of the class."""
     descriptor = inspect.getattr_static(kind, item.attribute, None)
-    is_plain = isinstance(descriptor, MemberDescriptorType | _TUPLE_FIELD) or not hasattr(type(descriptor), "__set__")
-    return item.readable and is_plain
+    is_member = isinstance(descriptor, MemberDescriptorType | _TUPLE_FIELD)
+    runs_code = any(hasattr(type(descriptor), name) for name in ("__get__", "__set__"))
+    return item.readable and (is_member or not runs_code)
 
 
 def find_model_key(item: Any, name: str) -> str | None:

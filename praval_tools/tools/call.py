@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import has_type
+from praval_tools.names import has_type, to_plain_text
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_values import SCALAR_TYPES, replace_surrogates
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.content import Content, describe_blocks, to_content_blocks
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.shown_fields import list_shown_fields, write_repr
 from praval_tools.tools.truncation import truncate_json, truncate_text
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _MAX_ERROR_LENGTH: Final = 4_000
 """Most characters of an error that a model sees."""
+_SHOWN_FIELDS: Final = ("tool_call_id", "name", "agent", "outcome", "result", "error", "error_type")
+"""What the `repr` of a result shows; of result and error only the type, since either may hold a secret."""
 
 
 class Outcome(StrEnum):
@@ -48,6 +52,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     One request of an agent to run a tool.
 
     Making one never fails: `arguments` may be a dict, JSON text, bytes or anything else; the call checks them.
+    Its `repr` shows their names alone, since a log must hold no secret.
 
     Args:
         tool_call_id: Identifies this call; None: one is made where something needs it.
@@ -77,11 +82,59 @@ class ToolCall(msgspec.Struct, frozen=True):
             return self
         return msgspec.structs.replace(self, tool_call_id=os.urandom(16).hex())
 
+    def __repr__(self) -> str:
+        return write_repr(self, self.__rich_repr__())
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        defaults = dict(zip(self.__struct_fields__, self.__struct_defaults__, strict=True))
+        fields = list_shown_fields(self, hidden=("arguments", "reason"))
+        return [(name, value) for name, value in fields if getattr(self, name) is not defaults[name]]
+
+
+_PLAIN_TYPES: Final = frozenset({str, type(None)})
+
+
+def to_plain_call(call: ToolCall) -> ToolCall:
+    """
+    Return *call* as a plain one, with plain texts in it.
+
+    Whoever reads the call later, such as a hook or a journal, would run the code of such classes, and could read
+    something else each time.
+    """
+    chain = call.on_behalf_of
+    if (
+        type(call) is ToolCall
+        and type(call.tool_call_id) in _PLAIN_TYPES
+        and type(call.name) in _PLAIN_TYPES
+        and type(call.agent) in _PLAIN_TYPES
+        and type(call.run_id) in _PLAIN_TYPES
+        and type(call.parent_id) in _PLAIN_TYPES
+        and type(call.reason) in _PLAIN_TYPES
+        and type(call.engine) in _PLAIN_TYPES
+        and type(chain) is tuple
+        and (not chain or _PLAIN_TYPES.issuperset(map(type, chain)))
+    ):
+        return call
+    values = {name: _to_plain(getattr(call, name)) for name in ToolCall.__struct_fields__}
+    make: Callable[..., ToolCall] = ToolCall
+    return make(**{**values, "arguments": call.arguments})
+
+
+def _to_plain(value: object) -> object:
+    """Return a text, or a tuple or list of texts, as a plain one; anything else as it is."""
+    if has_type(value, tuple):
+        return tuple(map(_to_plain, value))
+    if has_type(value, list):
+        return list(map(_to_plain, value))
+    return to_plain_text(value) if has_type(value, str) else value
+
 
 @explain_misuse
 class ToolResult(msgspec.Struct, frozen=True):
     """
     The outcome of one call; `success` is true where the tool ran and returned.
+
+    Its `repr` shows how the call ended, and of value and error only the type, since either may hold a secret.
 
     Args:
         tool_call_id: The id of the call, None where none was given and nothing needed one.
@@ -170,10 +223,13 @@ class ToolResult(msgspec.Struct, frozen=True):
         return ToolResult, tuple(None if name == "exception" else getattr(self, name) for name in names)
 
     def __repr__(self) -> str:
-        shown = ("name", "agent", "outcome", "result", "error", "error_type")
         with activate_tool_frame(self.name):
-            fields = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) is not None]
-        return f"ToolResult({', '.join([repr(self.tool_call_id), *fields])})"
+            return write_repr(self, self.__rich_repr__())
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        with activate_tool_frame(self.name):
+            fields = list_shown_fields(self, hidden=("result", "error"))
+        return [(name, value) for name, value in fields if name in _SHOWN_FIELDS and value is not None]
 
 
 def list_content_blocks(result: ToolResult) -> list[Content] | None:

@@ -15,7 +15,9 @@ from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.json_input import copy_json, normalize_json
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
+from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.secret_marks import hide_secret_values
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import NOTHING, unwrap_return_hint
@@ -30,6 +32,8 @@ ValueHook: TypeAlias = Callable[[object], object]
 
 Arguments: TypeAlias = dict[str, Any]
 """The arguments of a call by name."""
+
+_ENCODE_JSON: Final = msgspec.json.Encoder().encode
 
 
 class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -193,13 +197,14 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         Return the Python value that a recorded result stands for.
 
         Raises:
-            Mismatch: There is none, or the classes in it make another value of it than was recorded.
+            Mismatch: There is none, or the types in it make another value of it than was recorded: the tool returned
+                another type than it declares, or a class changes its values.
         """
         value = self._result_decode_hook(json)
-        if has_only_builtin_types(self._result_hint):
+        if value is json:
             return value
         try:
-            is_same = self.encode_result(value) == json
+            is_same = _has_same_text(self.encode_result(value), json)
         except Exception as error:  # the seam to serializers of the program's classes
             raise Mismatch(f"cannot be compared with what was recorded: {type(error).__name__}") from error
         if not is_same:
@@ -236,7 +241,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         Raises:
             Unencodable: It has no JSON form, or another one than declared; naming the place.
         """
-        encode, write, encode_otherwise = self._result_encode_hook, msgspec.json.encode, self.encode_result
+        encode, write, encode_otherwise = self._result_encode_hook, _ENCODE_JSON, self.encode_result
 
         def encode_result_text(value: object) -> bytes:
             try:
@@ -266,12 +271,29 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         return with_depth_check(decode) if self._may_contain_itself(hint) else decode
 
 
-class SuppliedSchema:
-    """The counterpart of `CompiledSignature` for a tool whose JSON Schema was supplied: values stay JSON."""
+def _has_same_text(first: object, second: object) -> bool:
+    """Tell whether two JSON values are written alike, other than 1 and 1.0; members may be in any order."""
+    return to_json_bytes(first) == to_json_bytes(second) or to_canonical_json(first) == to_canonical_json(second)
 
-    def __init__(self, schema: JsonSchema, result_schema: JsonSchema | None = None) -> None:
-        self.parameters_schema, self.result_schema = schema, result_schema
-        self.validator = Validator(schema)
+
+class SuppliedSchema:
+    """
+    The counterpart of `CompiledSignature` for a tool whose JSON Schema was supplied: values stay JSON.
+
+    Args:
+        schema: The schema of the arguments.
+        get_signature: Returns that of the function. What is bound or injected there is no argument, unless the schema
+            names it. The function is not imported for arguments that the schema names.
+        result_schema: The schema of the result, if one was supplied.
+        marked_names: The parameters that the function marks as secret, where that is known.
+    """
+
+    def __init__(
+        self, schema: JsonSchema, get_signature: Callable[[], Signature], result_schema: JsonSchema | None = None,
+        marked_names: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.parameters_schema, self.result_schema = hide_secret_values(schema, marked_names), result_schema
+        self.validator = Validator(schema, lambda: list_reserved_names(get_signature()))
         self.encode_result: ValueHook = Encoder().encode_value
         self.fast_path_code = self.keyword_fast_path_code = FastPathBody(
             lines=_SUPPLIED_SCHEMA_LINES,

@@ -9,6 +9,7 @@ from typing import Final, Literal, get_args
 from attrs import fields, frozen
 
 from praval_tools.misuse import explain_misuse
+from praval_tools.names import format_count
 
 ContentType = Literal["text", "image", "audio", "resource", "resource_link"]
 
@@ -81,7 +82,7 @@ class Content:
         if self.type == "resource_link":
             return f"[{self.name}: {self.uri}]"
         words = " ".join(filter(None, (self.mime_type or self.type, self.name or self.uri)))
-        return f"[{words}, {len(self.data or b'')} bytes]"
+        return f"[{words}, {format_count(len(self.data or b''), 'byte')}]"
 
 
 _FIELD_NAMES: Final = frozenset(item.name for item in fields(Content))

@@ -10,6 +10,7 @@ import msgspec
 
 from praval_tools.misuse import ExplainedStructType
 from praval_tools.schema.json_input import copy_json
+from praval_tools.tools.shown_fields import list_shown_fields, write_repr
 
 AccessOutcome = Literal["allowed", "unknown", "disabled", "forbidden"]
 
@@ -81,31 +82,6 @@ class Ask(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     reason: str = ""
 
 
-class _HiddenArguments:
-    """Stands for arguments where a value is written for logs: any of them may be a secret, so only names are shown."""
-
-    __slots__ = ("_arguments",)
-
-    def __init__(self, arguments: Mapping[str, object]) -> None:
-        self._arguments = arguments
-
-    def __repr__(self) -> str:
-        return f"{{{', '.join(f'{name!r}: …' for name in self._arguments)}}}"
-
-
-def _list_shown_fields(value: msgspec.Struct) -> list[tuple[str, object]]:
-    """Return the fields of *value* as its `repr` shows them, with the names of its arguments alone."""
-    fields = [(name, getattr(value, name)) for name in value.__struct_fields__]
-    return [
-        (name, _HiddenArguments(field) if name == "arguments" and isinstance(field, Mapping) else field)
-        for name, field in fields
-    ]
-
-
-def _write_repr(value: msgspec.Struct) -> str:
-    return f"{type(value).__name__}({', '.join(f'{name}={field!r}' for name, field in _list_shown_fields(value))})"
-
-
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
     A call that waits for a person; its `repr` shows the names of its arguments, which may be secrets.
@@ -146,10 +122,10 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, arguments=copy_json(self.arguments))
 
     def __repr__(self) -> str:
-        return _write_repr(self)
+        return write_repr(self, list_shown_fields(self))
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
-        return _list_shown_fields(self)
+        return list_shown_fields(self)
 
 
 class Allow(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
@@ -167,10 +143,10 @@ class Allow(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     reason: str = ""
 
     def __repr__(self) -> str:
-        return _write_repr(self)
+        return write_repr(self, list_shown_fields(self))
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
-        return _list_shown_fields(self)
+        return list_shown_fields(self)
 
 
 ApprovalAnswer = Allow | Deny

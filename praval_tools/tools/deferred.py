@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
+from praval_tools.errors import ToolDefinitionError
 from praval_tools.schema.docstrings import find_docstring
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature, read_signature
+from praval_tools.schema.supplied_schema import find_injected_names
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
@@ -25,14 +27,28 @@ class DeferredImplementation(ToolImplementation):
 
     load: FunctionLoader | None = None
 
+    def list_marked_names(self) -> frozenset[str]:
+        """Return nothing: the function is not imported for its schema."""
+        return frozenset()
+
     def __getattr__(self, name: str) -> object:  # asked for what has no value yet
         if name not in _DEFERRED_FIELDS or self.load is None:
             raise AttributeError(name)
         function = self.load()
         self.signature = read_signature(function, strict=False, context_types=(ToolContext,))
         self.docstring = find_docstring(function)
-        self.function = function
+        problems = tuple(find_injected_names(self.supplied_schema or {}, self.signature))
+        self.function = _make_refusal(self.name, problems) if problems else function
         return object.__getattribute__(self, name)
+
+
+def _make_refusal(name: str, problems: Sequence[str]) -> Callable[..., object]:
+    """Return a function that says what is wrong with a tool."""
+
+    def refuse(**_: object) -> object:
+        raise ToolDefinitionError(name, problems)
+
+    return refuse
 
 
 def make_deferred_tool(

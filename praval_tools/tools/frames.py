@@ -155,9 +155,9 @@ class activate_frame:  # used as a function; a class costs a third of a generato
         return frame
 
     def __exit__(self, *_: object) -> None:
-        if self._kept_settings is not None:
-            _update_kept_settings(self._kept_settings, self._frame, self._outer_settings)
         try:
+            if self._kept_settings is not None:
+                _update_kept_settings(self._kept_settings, self._frame, self._outer_settings)
             end_frame(self._frame)
         finally:
             try:

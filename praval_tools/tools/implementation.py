@@ -15,6 +15,7 @@ from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, copy_json, parse_arguments, preview_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_hints import NOTHING, Hint
@@ -120,7 +121,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     fallback_schema: JsonSchema | None = None
     find_store: Callable[[], object] | None = None
     supplied_result_schema: JsonSchema | None = None
-    fast_path_factories: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
+    fast_path_factories: dict[tuple[bool, bool], Callable[..., Any]] = {}
     _compiled: CompiledSignature | SuppliedSchema | None = None
     _fingerprints: dict[tuple[str, str], str] | None = None
     _runs_user_code: bool | None = None
@@ -140,7 +141,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     def _build_compiled(self) -> CompiledSignature | SuppliedSchema:
         if self.supplied_schema is not None:
-            return SuppliedSchema(self.supplied_schema, self.supplied_result_schema)
+            return self._build_supplied(self.supplied_schema)
         signature = self.signature
         if signature.unresolved:
             signature = read_signature(self.function, strict=self.strict, context_types=(ToolContext,))
@@ -154,8 +155,17 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             else:
                 self.signature = signature
         if self.supplied_schema is not None:  # the fallback
-            return SuppliedSchema(self.supplied_schema, self.supplied_result_schema)
+            return self._build_supplied(self.supplied_schema)
         return CompiledSignature(signature, self.function, self.docstring or "")
+
+    def _build_supplied(self, schema: JsonSchema) -> SuppliedSchema:
+        marked_names = self.list_marked_names()
+        return SuppliedSchema(schema, lambda: self.signature, self.supplied_result_schema, marked_names)
+
+    def list_marked_names(self) -> frozenset[str]:
+        """Return the parameters that the function marks as secret."""
+        marked = (item.name for item in self.signature.parameters if contains_secret_mark(item.hint))
+        return frozenset(marked)
 
     @property
     def module(self) -> str:
@@ -321,6 +331,14 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         """
         filled = self.render_for_review(bound, names)
         return (_select_given(bound.arguments, filled) if self.runs_user_code else bound.arguments), filled
+
+    def read_defaults(self) -> Arguments:
+        """Return what the tool gets for each parameter that is left out, as far as that has a JSON form."""
+        if self.supplied_schema is not None:
+            return self._read_function_defaults() | self.validator.fill_defaults({})
+        parameters = (parameter for parameter in self.signature.parameters if parameter.kind == "normal")
+        defaults = {item.name: item.default for item in parameters if item.default is not NOTHING}
+        return self.compiled.read_arguments(defaults)
 
     def _read_function_defaults(self) -> Arguments:
         """Return, for a supplied schema, what the function itself fills in, as far as it has a JSON form."""

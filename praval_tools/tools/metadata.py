@@ -15,9 +15,17 @@ from attrs import evolve, field, fields, frozen
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import HasName, check_agent_name, check_tool_name, shorten_repr, suggest_names
+from praval_tools.names import (
+    HasName,
+    check_agent_name,
+    check_tool_name,
+    shorten_repr,
+    suggest_names,
+    to_plain_scalar,
+)
 from praval_tools.schema.docstrings import extract_description
-from praval_tools.schema.json_values import is_utf8_encodable
+from praval_tools.schema.json_values import SCALAR_TYPES, is_utf8_encodable
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.source import Source
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ RiskLevel = Literal["low", "medium", "high", "critical"]
 Speed = Literal["instant", "fast", "medium", "slow"]
 Safety = Literal["native", "sandboxed", "external"]
 ErrorStyle = Literal["message", "masked"]
-Engine = Literal["inline", "thread"]
+Engine = Literal["inline", "thread", "process"]
 
 _TEXT_FIELDS: Final = ("version", "author", "approval_reason", "title")
 _BOOL_FIELDS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
@@ -40,7 +48,7 @@ _NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def _to_tuple(value: object) -> Any:
-    return tuple(value) if isinstance(value, list | set | frozenset) else value
+    return tuple(value) if isinstance(value, tuple | list | set | frozenset) else value
 
 
 def _to_owner_name(value: object) -> Any:
@@ -53,12 +61,12 @@ def _to_frozen_copy(value: object) -> Any:
     if value is _NO_EXTRA:
         return value
     if isinstance(value, Mapping):
-        return MappingProxyType({key: _to_frozen_copy(item) for key, item in value.items()})
-    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return MappingProxyType({to_plain_scalar(key): _to_frozen_copy(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
         return tuple(map(_to_frozen_copy, value))
-    if isinstance(value, set):
-        return frozenset(value)
-    return copy.deepcopy(value)
+    if isinstance(value, set | frozenset):
+        return frozenset(map(_to_frozen_copy, value))
+    return copy.deepcopy(to_plain_scalar(value))
 
 
 def _to_plain_copy(value: object) -> object:
@@ -67,11 +75,30 @@ def _to_plain_copy(value: object) -> object:
         return {key: _to_plain_copy(item) for key, item in value.items()}
     if isinstance(value, tuple) and type(value) is tuple:
         return list(map(_to_plain_copy, value))
-    return copy.deepcopy(value)
+    if type(value) in SCALAR_TYPES:
+        return value
+    with activate_tool_frame("(metadata)"):  # its class may have code of its own
+        return copy.deepcopy(value)
 
 
 def _copy_mapping(value: object) -> Any:
-    return copy.deepcopy(dict(value)) if isinstance(value, Mapping) else value
+    """Return a copy of *value*, with plain mappings, lists, texts and numbers in it."""
+    if isinstance(value, Mapping):
+        return {to_plain_scalar(key): _copy_mapping(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_copy_mapping, value))
+    if type(plain := to_plain_scalar(value)) in SCALAR_TYPES:
+        return plain
+    with activate_tool_frame("(metadata)"):
+        return copy.deepcopy(plain)
+
+
+def _show_extra(value: object) -> str:
+    """Return the text of *value*, whose classes may have code of their own."""
+    if type(value) in SCALAR_TYPES:
+        return repr(value)
+    with activate_tool_frame("(metadata)"):
+        return repr(value)
 
 
 def _to_exception_types(value: object) -> Any:
@@ -154,7 +181,7 @@ class ToolMetadata:
     errors: ErrorStyle | None = None
     strict_arguments: bool | None = None
     title: str = ""
-    extra: Mapping[str, Any] = field(default=_NO_EXTRA, converter=_to_frozen_copy)
+    extra: Mapping[str, Any] = field(default=_NO_EXTRA, converter=_to_frozen_copy, repr=_show_extra)
     source: Source | None = None
     _signature: Signature | None = field(default=None, repr=False, eq=False)
     _doc: str | None = field(default=None, repr=False)
@@ -208,10 +235,10 @@ class ToolMetadata:
     @property
     def all_tags(self) -> tuple[str, ...]:
         """Its tags, and the predefined ones of what it says: `read_only destructive network slow privileged`."""
-        said = (self.read_only, self.destructive, self.open_world, self.speed == "slow", self.requires_approval)
-        if len(self.tags) < 2 and not any(said):  # as nearly always; asked at every declaration
+        flags = (self.read_only, self.destructive, self.open_world, self.speed == "slow", self.requires_approval)
+        if len(self.tags) < 2 and not any(flags):  # as nearly always; asked at every declaration
             return self.tags
-        return tuple(dict.fromkeys((*self.tags, *compress(_PREDEFINED_TAGS, said))))
+        return tuple(dict.fromkeys((*self.tags, *compress(_PREDEFINED_TAGS, flags))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name, lists instead of tuples; `source` as its text."""
@@ -404,7 +431,7 @@ def _check_engine(value: object) -> str | None:
     """A plugin's engine has a dot in its name, so that a misspelled name of a built-in one is an error here."""
     if isinstance(value, str) and _PLUGIN_ENGINE_NAME.fullmatch(value):
         return None
-    problem = _make_choice_check("inline", "thread")(value)
+    problem = _make_choice_check("inline", "thread", "process")(value)
     return f"{problem}, nor a plugin's engine, like 'acme.pool'" if problem and "mean" not in problem else problem
 
 

@@ -7,7 +7,6 @@ Whoever gets the value gets what is recorded of it. What only an `await` would g
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Iterator
-from operator import is_
 from types import CoroutineType
 from typing import Any, Final
 
@@ -46,13 +45,17 @@ async def complete_awaited(value: Any, name: str) -> object:
     return complete_value(await value if isinstance(value, Awaitable) else value, name)
 
 
-def materialize_iterators(value: Any) -> Any:
-    """Return *value* with the iterators inside its lists, tuples and dicts read into lists; itself without any."""
+def copy_complete(value: Any) -> Any:
+    """
+    Return a copy of *value*: of its dicts, lists and tuples, with the iterators inside them read into lists.
+
+    What the tool does to them later is not seen; other objects are the same ones.
+    """
     kind = type(value)
     if kind is dict:
-        items = {key: materialize_iterators(item) for key, item in value.items()}
-        return value if all(items[key] is item for key, item in value.items()) else items
+        return {key: copy_complete(item) for key, item in value.items()}
     if kind is list or kind is tuple:
-        members = [materialize_iterators(item) for item in value]
-        return value if all(map(is_, members, value)) else kind(members)
-    return materialize_iterators(list(value)) if issubclass(kind, Iterator) else value
+        return kind([copy_complete(item) for item in value])
+    if kind is set:
+        return value.copy()
+    return copy_complete(list(value)) if issubclass(kind, Iterator) else value

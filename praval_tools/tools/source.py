@@ -66,6 +66,17 @@ class DeclarationSite(msgspec.Struct, frozen=True):
     is_notebook_cell: bool
     import_name: str = ""
 
+    @property
+    def address_problem(self) -> str | None:
+        """Why another process cannot find a function that is declared here, as far as the place says; else None."""
+        if self.module in ("__main__", "__mp_main__"):
+            return "it is defined in the program itself (`__main__`): move it into a module that the program imports"
+        if "<lambda>" in self.qualname:
+            return "it is a lambda: write it as a function at the top of a module"
+        if "<locals>" in self.qualname:
+            return "it is defined inside another function: define it at the top of its module"
+        return None
+
     def is_rerun_of(self, earlier: DeclarationSite) -> bool:
         """Tell whether this is the *earlier* declaration in another run of its module, or of its notebook cell."""
         if (self.module, self.qualname) != (earlier.module, earlier.qualname) or "<locals>" in self.qualname:

@@ -28,7 +28,7 @@ from praval_tools.tools.context import NO_DEPS, ToolContext, choose_deps
 from praval_tools.tools.implementation import ToolDefinition, ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
 from praval_tools.tools.return_values import complete_awaited, complete_value
-from praval_tools.tools.source import Source, find_declaration_site
+from praval_tools.tools.source import DeclarationSite, find_declaration_site
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -392,13 +392,13 @@ def _initialize_tool(
         problems.extend(signature.problems)
     if callable(function):
         problems.extend(_check_statements(function, signature, is_async, own_signature))
-    supplied_schema, schema_problems = (None, []) if schema is None else check_supplied_schema(schema)
+    supplied_schema, schema_problems = (None, []) if schema is None else check_supplied_schema(schema, signature)
     if schema is not None:
         problems.extend(schema_problems)
         if isinstance(function, type):
             problems.append("it is a class; make a tool of a function that builds one")
     doc = find_docstring(function) if doc is None else doc
-    meta = _build_metadata(name, description, doc, metadata, more, signature, site.source, problems)
+    meta = _build_metadata(name, description, doc, metadata, more, signature, site, problems)
     if meta is None or problems:
         raise ToolDefinitionError(name, problems, str(site.source) if site.source.file else "")
     if not meta.described:
@@ -430,18 +430,18 @@ def _check_statements(
 
 def _build_metadata(
     name: str, description: str | None, doc: str | None, metadata: ToolMetadata | None, more: dict[str, Any],
-    signature: Signature, source: Source, problems: list[str],
+    signature: Signature, site: DeclarationSite, problems: list[str],
 ) -> ToolMetadata | None:  # fmt: skip
     """Return the metadata; None where it has problems, which are added to *problems*."""
     if problems:
         more = {key: value for key, value in more.items() if not describe_unknown_fields((key,))}
-    fields: dict[str, Any] = {"source": source, **more, "signature": signature, "doc": doc}
+    fields: dict[str, Any] = {"source": site.source, **more, "signature": signature, "doc": doc}
     try:
         if metadata is None:
             metadata = ToolMetadata(name, description=description, **fields)
         else:
             text = description if description is not None else metadata.description or None
-            fields["source"] = more.get("source", metadata.source or source)
+            fields["source"] = more.get("source", metadata.source or site.source)
             metadata = metadata.replace(tool_name=name, description=text, **fields)
     except ToolDefinitionError as error:
         problems.extend(error.problems)
@@ -450,6 +450,8 @@ def _build_metadata(
     else:
         if metadata.shared and metadata.private:
             problems.append("shared and private contradict each other; drop one of them")
+        if metadata.engine == "process" and (problem := site.address_problem) is not None:
+            problems.append(f"engine='process' cannot run it: {problem}")
         return metadata
     return None
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from praval_tools.names import format_count
 from praval_tools.schema.encode import to_json_bytes
+
+
+def _describe_omission(number: int, noun: str) -> str:
+    return f"{format_count(number, noun)} left out"
 
 
 def truncate_text(text: str, limit: int) -> str:
     """Return *text* cut to *limit* characters: head and tail, with a marker between."""
     if len(text) <= limit:
         return text
-    marker = f"…[{len(text) - limit} characters left out]…"
+    marker = f"…[{_describe_omission(len(text) - limit, 'character')}]…"
     if len(marker) >= limit:
         return text[:limit]
     keep = limit - len(marker)
@@ -31,14 +36,14 @@ def truncate_json(value: object, limit: int) -> str:
         return _truncate_json_text(value, limit)
     if isinstance(value, list):
         members = [("", item) for item in value]
-        return _truncate_members(members, limit, "[]", lambda left: _to_text(f"…[{left} items left out]…"))
+        return _truncate_members(members, limit, "[]", lambda left: _to_text(f"…[{_describe_omission(left, 'item')}]…"))
     if isinstance(value, dict):
         marker_name = "…"
         while marker_name in value:
             marker_name += "…"
         members = [(_to_text(name) + ":", item) for name, item in value.items()]
         return _truncate_members(
-            members, limit, "{}", lambda left: f"{_to_text(marker_name)}:{_to_text(f'{left} keys left out')}"
+            members, limit, "{}", lambda left: f"{_to_text(marker_name)}:{_to_text(_describe_omission(left, 'key'))}"
         )
     return _make_minimal_json(limit)
 

@@ -6,7 +6,7 @@ from collections import UserList
 from dataclasses import dataclass
 from decimal import Decimal
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +28,36 @@ ROWS = sorted(FORMS.keys() - NOT_STORED - {"Decimal bounded"})  # the one row th
 class Words(list[str]):
     def __iter__(self) -> Any:
         return iter(["harmless"])
+
+
+class Lies:
+    def __get__(self, instance: object, owner: object = None) -> int:
+        return 1
+
+
+class Single(NamedTuple):
+    """One value."""
+
+    amount: int
+
+
+class SlySingle(Single):
+    """Has the value of `Single`, and says that it is another one."""
+
+    amount = Lies()  # type: ignore[assignment]
+
+
+@dataclass(init=False)
+class SlyOrder:
+    """Keeps its value under another name."""
+
+    amount: int
+
+    def __init__(self, amount: int) -> None:
+        self.real_amount = amount
+
+
+SlyOrder.amount = Lies()  # type: ignore[assignment]
 
 
 class TestReading:
@@ -88,4 +118,12 @@ class TestRefusing:
         value.append(value)
 
         with pytest.raises(Unencodable, match="inside itself"):
+            ValueReader().read(value)
+
+
+class TestDescriptors:
+    @pytest.mark.parametrize("value", [SlySingle(99), SlyOrder(99)], ids=["tuple", "dataclass"])
+    def test_that_compute_a_field_are_not_asked(self, value: object) -> None:
+        """Broken promise: fields are read where they are stored; `__get__` without `__set__` was asked for them."""
+        with pytest.raises(Unencodable, match="amount is not stored"):
             ValueReader().read(value)

@@ -1,6 +1,6 @@
 """What a model reads of a result, what an error says, and what survives pickling."""
 
-# Tests of: call, content, truncation
+# Tests of: call, content, truncation, shown_fields
 
 from __future__ import annotations
 
@@ -393,3 +393,37 @@ class TestEmptyDelegate:
         assert "'bob', for which it acts, may call nothing" in repr(bob.delegate("ann").tools)
         assert "mode='inherit' and tools= leave nothing" in repr(ann.delegate("sub", [], "inherit").tools)
         assert "empty>" in repr(bob.tools)
+
+
+class TestRepresentations:
+    @pytest.mark.parametrize("arguments", [{"to": "ann", "pin": "4711-4711"}, '{"pin": "4711-4711"}', ["4711-4711"]])
+    def test_of_calls_hold_no_values(self, arguments: Any) -> None:
+        """A call in a log, or shown by `rich`, has the names of its arguments, whatever form they came in."""
+        call = ToolCall("c", "pay", arguments, "ann", reason="since the pin is 4711-4711")
+        shown = "{'to': …, 'pin': …}" if isinstance(arguments, dict) else f"<{type(arguments).__name__}>"
+
+        assert f"ToolCall(tool_call_id='c', name='pay', arguments={shown}, agent='ann', reason=<str>)" == repr(call)
+        assert "4711" not in f"{call} {[call]} {call.__rich_repr__()}"
+        assert "ToolCall()" == repr(ToolCall())
+
+    def test_of_results_hold_no_values(self) -> None:
+        """A result in a log, or shown by `rich`, says how the call ended; its value and its error may hold secrets."""
+        registry = ToolRegistry()
+
+        @registry.tool("log_in", owned_by="ann")
+        def log_in(pin: str) -> str:
+            """Log in."""
+            if pin == "0000-4711":
+                raise ValueError(f"not the pin: {pin}")
+            return f"logged in by {pin}"
+
+        results = [registry.execute(ToolCall("c", "log_in", {"pin": pin}, "ann")) for pin in ("4711-4711", "0000-4711")]
+        results.append(registry.execute(ToolCall("c", "log_in", {"pin": ["4711-4711"]}, "ann")))
+
+        assert ["ok", "tool_error", "invalid_arguments"] == [result.outcome for result in results]
+        assert "4711-4711" in results[0].result and "0000-4711" in (results[1].error or "")
+        for result in results:
+            assert "4711" not in f"{result} {[result]} {result.__rich_repr__()}"
+            assert repr(result).startswith("ToolResult(tool_call_id='c', name='log_in', agent='ann', outcome=")
+        assert repr(results[0]).endswith("result=<str>)")
+        assert repr(results[1]).endswith("error=<str>, error_type='ValueError')")

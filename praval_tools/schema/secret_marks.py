@@ -1,0 +1,153 @@
+"""Tells of a hint whether anything in it is marked as secret, at any depth, also in the fields of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import Annotated, Final, Literal
+
+from praval_tools.schema.class_fields import (
+    get_class_origin,
+    get_fields,
+    has_class_fields,
+    is_attrs_or_dataclass,
+    is_named_tuple,
+    is_pydantic_model,
+)
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
+from praval_tools.schema.type_hints import (
+    Hint,
+    UnresolvedHintError,
+    get_origin,
+    has_secret_mark,
+    is_type_alias,
+    resolve_alias,
+)
+
+_MAX_PARTS: Final = 10_000
+"""Parts of a hint that are looked at: an alias with parameters may expand without end."""
+
+
+def contains_secret_mark(hint: Hint) -> bool:
+    """Tell whether anything in *hint* is marked as secret, or may be: nobody can say of what is unresolved."""
+    seen, stack, budget = set[Hint](), [hint], _MAX_PARTS
+    while stack:
+        part, budget = stack.pop(), budget - 1
+        origin = get_origin(part)
+        if budget < 0 or isinstance(part, str) or (origin is Annotated and has_secret_mark(part.__metadata__)):
+            return True
+        if origin is Literal:
+            continue
+        kind = get_class_origin(part)
+        if is_pydantic_model(kind):
+            if has_secret_schema(kind.model_json_schema()):
+                return True
+        elif has_class_fields(kind):
+            if kind not in seen:
+                seen.add(kind)
+                try:
+                    stack += [item.hint for item in get_fields(part)]
+                except UnresolvedHintError:
+                    return True
+        elif is_type_alias(part):
+            if part not in seen:
+                seen.add(part)
+                stack.append(resolve_alias(part))
+        else:
+            stack += _list_parts(part)
+    return False
+
+
+def iter_marked_values(value: object) -> Iterator[object]:
+    """Yield the values of the fields that classes mark as secret, of all instances in *value*, each instance once."""
+    seen, stack = dict[int, object](), [value]
+    while stack:
+        part = stack.pop()
+        if type(part) in SCALAR_TYPES or id(part) in seen:
+            continue
+        seen[id(part)] = part
+        if isinstance(part, dict):
+            stack += part.values()
+        elif is_attrs_or_dataclass(type(part)) or is_named_tuple(type(part)) or is_pydantic_model(type(part)):
+            for hint, member in _iter_members(part):
+                if contains_secret_mark(hint) and not has_class_fields(type(member)):
+                    yield member
+                stack.append(member)
+        elif isinstance(part, list | tuple | set | frozenset):
+            stack += part
+
+
+def _iter_members(value: object) -> Iterator[tuple[Hint, object]]:
+    """Yield the hint and the value of each field of an instance."""
+    kind: Hint = type(value)
+    if is_pydantic_model(kind):
+        members = vars(value)
+        for name, item in kind.model_fields.items():
+            yield Annotated[(item.annotation, item, *item.metadata)], members.get(name)
+        return
+    try:
+        fields = get_fields(kind)
+    except UnresolvedHintError:  # it has no JSON form either
+        return
+    for item in fields:
+        yield item.hint, getattr(value, item.attribute, None)
+
+
+def _list_parts(hint: Hint) -> Iterable[Hint]:
+    if get_origin(hint) is Annotated:
+        return (hint.__origin__,)
+    if (supertype := getattr(hint, "__supertype__", None)) is not None:
+        return (supertype,)
+    return [part for part in getattr(hint, "__args__", ()) if not isinstance(part, list | tuple)]
+
+
+def has_secret_schema(schema: JsonSchema) -> bool:
+    """Tell whether a JSON Schema marks anything as secret."""
+    return any(map(marks_secret, iter_schemas(schema)))
+
+
+def marks_secret(schema: JsonSchema) -> bool:
+    """Tell whether a JSON Schema marks its own values as secret."""
+    return schema.get("writeOnly") is True or schema.get("format") == "password"
+
+
+def hide_secret_values(schema: JsonSchema, marked_names: Set[str] = frozenset()) -> JsonSchema:
+    """
+    Return *schema* without defaults and examples of what is marked as secret, of what is in that, and around it.
+
+    Where a reference leads, nobody looks: it counts as marked in a schema that marks anything.
+
+    Args:
+        schema: The JSON Schema of the arguments of a tool.
+        marked_names: Arguments that are secret besides those that the schema marks.
+    """
+    if not marked_names and not has_secret_schema(schema):
+        return schema
+
+    def hide(part: SchemaPart, is_inside: bool) -> tuple[SchemaPart, bool]:
+        if isinstance(part, bool):
+            return part, False
+        is_inside = is_inside or marks_secret(part)
+        has_marks = [is_inside or "$ref" in part]
+
+        def hide_inner(inner: SchemaPart) -> SchemaPart:
+            hidden, is_marked = hide(inner, is_inside)
+            has_marks.append(is_marked)
+            return hidden
+
+        copied = map_subschemas(part, hide_inner)
+        if any(has_marks):
+            copied = {keyword: value for keyword, value in copied.items() if keyword not in _VALUE_KEYWORDS}
+        return copied, any(has_marks)
+
+    hidden, _ = hide(schema, False)
+    assert isinstance(hidden, dict)
+    for keyword in ("$defs", "definitions"):  # something secret may refer to each of them
+        if keyword in hidden:
+            hidden[keyword] = {name: hide(part, True)[0] for name, part in hidden[keyword].items()}
+    for name in marked_names & hidden.get("properties", {}).keys():
+        hidden["properties"][name] = hide(hidden["properties"][name], True)[0]
+    return {keyword: value for keyword, value in hidden.items() if keyword not in _VALUE_KEYWORDS}
+
+
+_VALUE_KEYWORDS: Final = ("default", "examples", "example")

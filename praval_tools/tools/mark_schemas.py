@@ -1,0 +1,53 @@
+"""Says what the hints of a function mark as secret where the schema of its tool does not say it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from praval_tools.schema.decode_hooks import DecodeHooks
+from praval_tools.schema.encode import Encoder
+from praval_tools.schema.json_schema import JsonSchemaBuilder
+from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.secret_marks import contains_secret_mark, has_secret_schema
+from praval_tools.schema.type_hints import Hint
+from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.implementation import ToolImplementation
+
+_SECRET: Final[JsonSchema] = {"writeOnly": True}
+
+
+def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
+    """
+    Return a schema of the arguments for each parameter that a hint marks as secret, besides the tool's own schema.
+
+    The schema of a tool says it already where it was derived from the hints. Of a parameter whose hint cannot be
+    resolved, nobody knows, so it counts as marked.
+    """
+    if implementation.supplied_schema is None and implementation.is_compilable:
+        return []
+    signature, schemas = implementation.signature, list[JsonSchema]()
+    if signature.unresolved and not signature.parameters:
+        return [{"type": "object", "additionalProperties": _SECRET}]
+    known: JsonSchema = {item.name: {} for item in signature.parameters if item.kind != "extra"}
+    takes_others = len(known) < len(signature.parameters)
+    for parameter in signature.parameters:
+        if parameter.kind == "context" or not contains_secret_mark(parameter.hint):
+            continue
+        schema = _build_schema(implementation.name, parameter.hint)
+        definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+        is_extra = parameter.kind == "extra"
+        properties = known if is_extra else {**known, parameter.name: schema}
+        others: JsonSchema = schema if is_extra else {} if takes_others else _SECRET  # nobody takes a misspelled one
+        schemas.append({"type": "object", "properties": properties, "additionalProperties": others, **definitions})
+    return schemas
+
+
+def _build_schema(tool: str, hint: Hint) -> JsonSchema:
+    """Return the schema of a marked hint; that of a secret where it has no JSON form, or is unresolved."""
+    builder = JsonSchemaBuilder(Encoder(), DecodeHooks())
+    try:
+        with activate_tool_frame(tool):  # classes may write their schemas by code of their own
+            schema = dict(builder.finish(builder.build(hint)))
+    except Exception:  # the seam to hints that no tool could take; a supplied schema needs none of them
+        return dict(_SECRET)
+    return schema if has_secret_schema(schema) else dict(_SECRET)

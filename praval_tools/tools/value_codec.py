@@ -1,0 +1,213 @@
+"""
+Encodes Python values as JSON for the journal and for other processes, and decodes them: arguments and results of calls.
+
+JSON values stay as they are. Other values become an object with one key that names their kind, `{"praval:tuple": […]}`,
+so that what is read back is what was written, and NaN never reaches JSON.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
+from math import isfinite
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from praval_tools.names import shorten_repr
+from praval_tools.schema.encode import encode
+from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items
+from praval_tools.schema.type_handler import Mismatch
+from praval_tools.tools.frames import activate_tool_frame
+
+TAG_PREFIX: Final = "praval:"
+MAX_DEPTH: Final = 200
+"""What is nested deeper is left out: readers of JSON have a limit, and a list may contain itself."""
+
+MAX_VALUES: Final = 2_000_000
+"""A few lists that hold each other amount to more values than any memory has."""
+
+PythonValue: TypeAlias = Any
+"""A value of any type, which is handled by its exact type at run time."""
+
+_PLAIN_TYPES: Final = frozenset({type(None), bool, str})
+_KEY_TYPES: Final = frozenset({str})
+
+
+class OpaqueValue(msgspec.Struct, frozen=True):
+    """A value that has no JSON form: its type, or the `repr` that an earlier release kept."""
+
+    text: str
+
+
+def is_plain_json(value: PythonValue) -> bool:
+    """Tell whether *value* is made of JSON values only and may be written as it is."""
+    kind = type(value)
+    if kind is not dict and kind is not list:
+        return _is_plain_scalar(value, kind)
+    stack, count = [(value, 0)], 0
+    while stack:
+        container, level = stack.pop()
+        count += len(container)
+        if level > MAX_DEPTH or count > MAX_VALUES:
+            return False
+        if type(container) is dict:
+            if not _has_plain_keys(container):
+                return False
+            container = container.values()
+        for member in container:
+            kind = type(member)
+            if kind is dict or kind is list:
+                stack.append((member, level + 1))
+            elif kind is float:  # here, since a call for each number costs more than all the rest
+                if not isfinite(member):
+                    return False
+            elif kind not in _PLAIN_TYPES and not _is_plain_scalar(member, kind):
+                return False
+    return True
+
+
+def _is_plain_scalar(value: PythonValue, kind: type) -> bool:
+    if kind is float:
+        return isfinite(value)
+    if kind is int:
+        return bool(LOWER_INT_LIMIT < value < INT_LIMIT)
+    return kind in _PLAIN_TYPES
+
+
+def _has_plain_keys(value: dict[PythonValue, PythonValue]) -> bool:
+    if not _KEY_TYPES.issuperset(map(type, value)):
+        return False
+    return len(value) != 1 or not str(next(iter(value))).startswith(TAG_PREFIX)
+
+
+def pack_value(value: PythonValue) -> PythonValue:
+    """
+    Return *value* as JSON; the value itself where it is JSON already.
+
+    Never fails: of a value that has no JSON form the shortened `repr` is kept.
+    """
+    return value if is_plain_json(value) else _Packer().pack(value, 0)
+
+
+class _Packer:
+    """Packs one value, and counts the values in it."""
+
+    def __init__(self) -> None:
+        self._value_count = 0
+
+    def pack(self, value: PythonValue, level: int) -> PythonValue:
+        kind = type(value)
+        self._value_count += 1
+        if level > MAX_DEPTH or self._value_count > MAX_VALUES:
+            return _tag_value("opaque", f"<{kind.__name__} left out: too deep or too much>")  # its repr may have no end
+        if kind is list:
+            return self._pack_items(value, level)
+        if kind is dict:
+            return self._pack_dict(value, level)
+        if kind in _PACKERS:
+            return _PACKERS[kind](value)
+        if kind is tuple:
+            return _tag_value("tuple", self._pack_items(value, level))
+        if kind is set or kind is frozenset:
+            return _tag_value(kind.__name__, sort_json_items(self._pack_items(value, level)))
+        with activate_tool_frame("value"):  # what a tool returned, or is called with, may run code of its own
+            if isinstance(value, Mapping):
+                return self._pack_dict(dict(value), level)
+            try:
+                encoded = encode(value)
+            except Mismatch:
+                return _tag_value("opaque", f"<{kind.__qualname__}>")  # its repr may hold what is secret
+            return self.pack(encoded, level + 1)
+
+    def _pack_items(self, items: Iterable[PythonValue], level: int) -> list[PythonValue]:
+        return [self.pack(item, level + 1) for item in items]
+
+    def _pack_dict(self, value: dict[PythonValue, PythonValue], level: int) -> PythonValue:
+        if not all(type(key) is str for key in value):
+            return _tag_value("dict", [self._pack_items(pair, level) for pair in value.items()])
+        members = {key: self.pack(member, level + 1) for key, member in value.items()}
+        return members if _has_plain_keys(members) else _tag_value("object", members)
+
+
+def normalize_value(value: PythonValue) -> PythonValue:
+    """Return *value* with what JSON and this module do not know as JSON or as `OpaqueValue`."""
+    return unpack_value(_Packer().pack(value, 0))
+
+
+def _tag_value(name: str, value: PythonValue) -> dict[str, PythonValue]:
+    return {TAG_PREFIX + name: value}
+
+
+def _pass_through(value: PythonValue) -> PythonValue:
+    return value
+
+
+def _make_packer(name: str, write: Callable[[PythonValue], PythonValue]) -> Callable[[PythonValue], PythonValue]:
+    return lambda value: _tag_value(name, write(value))
+
+
+_PACKERS: Final[dict[type, Callable[[PythonValue], PythonValue]]] = {
+    type(None): _pass_through,
+    bool: _pass_through,
+    str: _pass_through,
+    int: lambda value: value if LOWER_INT_LIMIT < value < INT_LIMIT else _tag_value("int", hex(value)),
+    float: lambda value: value if isfinite(value) else _tag_value("float", repr(value)),
+    bytes: _make_packer("bytes", lambda value: b64encode(value).decode()),
+    datetime: _make_packer("datetime", datetime.isoformat),
+    date: _make_packer("date", date.isoformat),
+    time: _make_packer("time", time.isoformat),
+    timedelta: _make_packer("timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
+    Decimal: _make_packer("decimal", str),
+    UUID: _make_packer("uuid", str),
+    OpaqueValue: _make_packer("opaque", lambda value: value.text),
+}
+
+_UNPACKERS: Final[dict[str, Callable[[PythonValue], PythonValue]]] = {
+    "float": float,
+    "int": partial(int, base=16),
+    "bytes": partial(b64decode, validate=True),
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "timedelta": lambda parts: timedelta(*parts),
+    "decimal": Decimal,
+    "uuid": UUID,
+    "tuple": lambda items: tuple(map(unpack_value, items)),
+    "set": lambda items: set(map(unpack_value, items)),
+    "frozenset": lambda items: frozenset(map(unpack_value, items)),
+    "dict": lambda pairs: {unpack_value(key): unpack_value(member) for key, member in pairs},
+    "object": lambda value: {key: unpack_value(member) for key, member in value.items()},
+    "opaque": lambda text: OpaqueValue(str(text)),
+}
+
+
+def unpack_value(value: PythonValue) -> PythonValue:
+    """
+    Return the value of which `pack_value` made *value*.
+
+    Raises:
+        ValueError: It names a kind that does not exist, or holds what a value of that kind cannot hold.
+    """
+    kind = type(value)
+    if kind is list:
+        return [unpack_value(item) for item in value]
+    if kind is not dict:
+        return value
+    if len(value) == 1 and (key := next(iter(value))).startswith(TAG_PREFIX):
+        return _unpack_tagged(key, value[key])
+    return {key: unpack_value(member) for key, member in value.items()}
+
+
+def _unpack_tagged(key: str, value: PythonValue) -> PythonValue:
+    unpack = _UNPACKERS.get(key.removeprefix(TAG_PREFIX))
+    if unpack is None:
+        raise ValueError(f"{key!r} is not the name of a kind of value")
+    try:
+        return unpack(value)
+    except (TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{shorten_repr(value)} is not a valid {key}: {error}") from None
