@@ -70,7 +70,7 @@ class Approvals:
     An answer is bound to the call with its run, to who calls and on whose behalf, to the tool's definition, risk level
     and origin, and to the exact arguments; it is used once, and expires. With a journal all processes that use it see
     each other's requests and answers; the arguments are then shown without their secrets where another process asked.
-    Without one, a forked process has no answers that were given before.
+    Without one, or with one in memory, a forked process has no answers that were given before.
     """
 
     def __init__(
@@ -137,7 +137,8 @@ class Approvals:
         The call does not run by that: it is approved once, when the same call is sent again, in whichever process.
 
         Args:
-            tool_call_id: The id of the request; or that of its call, where one request alone waits under it.
+            tool_call_id: The id of the request; or that of its call, where one request alone is known under it, waiting
+                or answered.
             answer: `Allow`, with other arguments or without, or `Deny`.
 
         Raises:
@@ -363,7 +364,8 @@ def find_entry(entries: Sequence[ApprovalEntry], name: str, *, is_waiting: bool 
     """
     named = [entry for entry in entries if entry.request.id == name]
     named = named or [entry for entry in entries if entry.request.tool_call_id == name]
-    matches = [entry for entry in named if entry.answer is None] if is_waiting else named
+    is_alone = len(named) == 1  # a call id that another request has, answered or not, does not say which one is meant
+    matches = [entry for entry in named if entry.answer is None] if is_waiting and is_alone else named
     if len(matches) == 1:
         return matches[0]
     if matches:

@@ -1,4 +1,4 @@
-"""What was done of one call up to now, through all its attempts; and the interface of recorders of calls."""
+"""What was done of one call up to now, through all its attempts; and the interfaces of its recorder and tracer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from praval_tools.access.problems import RegistryProblem
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState, RegisteredPolicy
 from praval_tools.execution.approvals import describe_approved_tool, write_exactly
 from praval_tools.execution.engines.jobs import Job
+from praval_tools.execution.event_loops import Work
 from praval_tools.execution.limits import LimitPlace, Limits
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import ToolCall, ToolResult
@@ -128,4 +130,24 @@ class CallRecorder(Protocol):
 
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and record the outcome."""
+        ...
+
+
+class CallTracer(Protocol):
+    """Traces the calls of a registry for its operator; `integrations.opentelemetry.tracing`."""
+
+    def trace_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
+        """Drive *steps*, the pipeline of one call, inside a span."""
+        ...
+
+    def isolate_context(self, work: Work[ToolResult]) -> Work[ToolResult]:
+        """Return *work* so that the span in which it runs is current in its own steps alone."""
+        ...
+
+    def describe_context(self) -> dict[str, str]:
+        """Return the span that is the current one as texts, for another process; empty where there is none."""
+        ...
+
+    def list_problems(self) -> list[RegistryProblem]:
+        """Return how the backend failed."""
         ...

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import NotOwnerError
 from praval_tools.misuse import explain_wrong_calls
-from praval_tools.names import OPERATOR, to_plain_text
+from praval_tools.names import OPERATOR, check_agent_name, get_name, to_plain_text
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import ARGUMENTS as ARGUMENTS
 from praval_tools.tools.frames import CALL as CALL
@@ -79,6 +79,25 @@ def get_current_principal() -> Principal | None:
     return principal if principal is not None else Principal(scope.actor)
 
 
+def resolve_agent(agent: object) -> Principal:
+    """
+    Return the principal of an agent, given as object or by its name.
+
+    A name stands for the agent itself, and in work that is done on behalf of others for it and them.
+
+    Raises:
+        InvalidNameError: It is not a name of an agent.
+    """
+    principal, running = getattr(agent, "principal", None), get_current_principal()
+    if type(principal) is Principal:
+        if principal != running:  # plugins are not agents, and have handles on themselves alone
+            for name in principal.members:
+                check_agent_name(name)
+        return principal
+    named = Principal(check_agent_name(get_name(agent)))
+    return named if running is None or running.delegation is None else resolve_principal(named, (), running)
+
+
 def may_call_as(principal: Principal, scope: FrameScope) -> bool:
     """
     Tell whether code that runs in *scope* makes calls as *principal*, and as nobody else.
@@ -119,6 +138,11 @@ def activate_caller(scope: FrameScope) -> AbstractContextManager[object]:
 @explain_wrong_calls
 def current_call() -> ToolCall | None:
     """Return the call that runs in this context, or None outside any call; its id is made on first use."""
+    return find_current_call()
+
+
+def find_current_call() -> ToolCall | None:
+    """Return what `current_call` does, for code that makes no wrong calls, and many."""
     frame = get_work_frame(get_current_frame())
     while frame is not None and frame[SCOPE].tool is None:
         frame = frame[PARENT]

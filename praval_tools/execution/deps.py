@@ -7,6 +7,7 @@ from typing import Final
 from praval_tools.execution.context import SCOPE, Frame, get_current_frame, get_work_frame, iter_active_frames
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
+from praval_tools.schema.type_hints import Hint
 from praval_tools.tools.context import NO_DEPS
 from praval_tools.tools.context_settings import ContextSetting, use_setting
 
@@ -58,3 +59,8 @@ def take_deps(runtime: Runtime, name: object, arguments: dict[str, object]) -> o
     if record is not None and "deps" in record.tool.implementation.argument_names:
         return None
     return arguments.pop("deps", None)
+
+
+def is_without_deps(hint: Hint | None) -> bool:
+    """Tell whether a tool that declares *hint* for its deps gets none."""
+    return hint is None or hint is type(None)

@@ -15,8 +15,9 @@ from praval_tools.execution.effects import (
     Sleep,
     WaitForCall,
 )
+from praval_tools.execution.engines.errors import CallTimeoutError, EngineError
 from praval_tools.execution.engines.jobs import Job, wait_for_job
-from praval_tools.execution.engines.selection import EngineError, resolve_engine, submit_call
+from praval_tools.execution.engines.selection import resolve_engine, stays_on_loop, submit_call
 from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.event_loops import (
     DeadlineExpiredError,
@@ -84,9 +85,8 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
                 if isinstance(step, AppendToJournal):
                     answer = (await step.store.aappend((step.item,)))[0]
                 elif isinstance(step, RunTool):
-                    answer = await (
-                        _run_async_tool(runtime, step) if step.tool.is_async else _run_sync_tool_async(runtime, step)
-                    )
+                    is_awaited = stays_on_loop(runtime, step)
+                    answer = await (_run_async_tool if is_awaited else _run_sync_tool_async)(runtime, step)
                 elif isinstance(step, RequestApproval):
                     answer = await _ask_approval_async(runtime, step.request)
                 else:
@@ -181,7 +181,7 @@ def _run_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
     started, tool = runtime.clock.monotonic(), run.tool
     engine = resolve_engine(runtime, run)
     try:
-        if tool.is_async:
+        if stays_on_loop(runtime, run):
             _refuse_in_event_loop(f"Tool {tool.name!r} is async")
             with runtime.threads.release_thread():
                 return runtime.background_loop.run(_run_async_tool(runtime, run), runtime.get_timeout(tool))
@@ -214,9 +214,27 @@ def _refuse_in_event_loop(reason: str) -> None:
 
 def _run_on_engine(runtime: Runtime, run: RunTool, started: float) -> ToolResult | None:
     job = submit_call(runtime, run)
-    with runtime.threads.release_thread():
-        done = job.wait(runtime.get_engine_timeout(run.tool))
-    return _build_job_result(run, job, started) if done else _abandon_job(runtime, run, job)
+    try:
+        with runtime.threads.release_thread():
+            has_ended = job.wait(_get_patience(runtime, run, job))
+    except BaseException:  # an interrupt of this thread
+        _give_up_job(run, job)
+        raise
+    return _build_job_result(run, job, started) if has_ended else _abandon_job(runtime, run, job)
+
+
+def _get_patience(runtime: Runtime, run: RunTool, job: Job) -> float | None:
+    """Return how long to wait for *job*; None, for as long as it takes, where it ends by itself in the call's time."""
+    return runtime.get_engine_timeout(run.tool) if job.stop is None else None
+
+
+def _give_up_job(run: RunTool, job: Job) -> None:
+    """Keep *job* from running, or stop it where that is possible."""
+    run.abandoned = True
+    if not job.claim():
+        run.job = job
+        if job.stop is not None:
+            job.stop()
 
 
 def _build_job_result(run: RunTool, job: Job, started: float) -> ToolResult | None:
@@ -227,6 +245,10 @@ def _build_job_result(run: RunTool, job: Job, started: float) -> ToolResult | No
         return None
     if has_type(error, (NoFreeThreadError, ExclusiveTimeoutError)):
         return _build_limited_result(run, error)
+    if has_type(error, CallTimeoutError):
+        return _build_timeout_result(run, run.runtime.get_engine_timeout(run.tool))
+    if has_type(error, CallCancelledError):
+        return build_run_cancelled_result(run, started)
     if has_type(error, EngineError):
         return build_not_run_result(run, error.outcome, str(error), error.code)
     if has_type(error, (Exception, SystemExit)):
@@ -253,6 +275,8 @@ def _build_timeout_result(run: RunTool, seconds: float | None, still_runs: bool 
 
 def _build_limited_result(run: RunTool, error: Exception) -> ToolResult:
     text = "No thread is free: each waits for another call, or still runs one that timed out."
+    if resolve_engine(run.runtime, run) == "process":
+        text = "No process is free: each waits for another call."
     if has_type(error, ExclusiveTimeoutError):
         text = f"Tool {run.tool.name!r} did not get its turn: another call runs alone in the registry."
     return build_not_run_result(run, Outcome.LIMITED, text, "limited")
@@ -306,13 +330,11 @@ async def _run_on_engine_async(runtime: Runtime, run: RunTool, started: float) -
 
     job = submit_call(runtime, run)
     try:
-        async with asyncio.timeout(runtime.get_engine_timeout(run.tool)):
+        async with asyncio.timeout(_get_patience(runtime, run, job)):
             await wait_for_job(job)
     except TimeoutError:
         return _abandon_job(runtime, run, job)
     except asyncio.CancelledError:
-        run.abandoned = True
-        if not job.claim():
-            run.job = job
+        _give_up_job(run, job)
         raise
     return _build_job_result(run, job, started)

@@ -34,7 +34,8 @@ class RunTool(msgspec.Struct, eq=False):
     *spent_grants* are the limited grants that it has spent already; *stored_grants* are those whose use the
     journal's store has counted, whatever is left of them there for other calls. *idempotency_key* is that of a
     recorded run; elsewhere the key is computed where the tool asks for it. *fast_function*, where there is one, admits
-    the call and runs it, in place of the steps here.
+    the call and runs it, in place of the steps here. *enter_elsewhere* runs the function of the admitted call in
+    another process, and returns its value.
     """
 
     runtime: Runtime
@@ -53,6 +54,7 @@ class RunTool(msgspec.Struct, eq=False):
     job: Job | None = None
     idempotency_key: str = ""
     fast_function: Callable[[dict[str, Any], Frame], Any] | None = None
+    enter_elsewhere: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
         if self.frame is not None:
@@ -109,7 +111,7 @@ class RunTool(msgspec.Struct, eq=False):
         path = resolution.find_path(self.path.rank)
         if path is None or (self.path.is_metered and resolution.has_free_path):
             raise StaleDecisionError
-        grants = [[usable.grant.id for usable in one.grants] for one in (path, self.path)]
+        grants = [[usable.grant.id for usable in part.grants] for part in (path, self.path)]
         if path.decision != self.path.decision or grants[0] != grants[1]:
             raise StaleDecisionError
 
@@ -120,18 +122,20 @@ class RunTool(msgspec.Struct, eq=False):
             return self.bound_arguments.values
         call = self.call = ensure_call(self.frame)
         principal = self.principal
-        report_progress, write_log = self._make_reporters(call)
+        report_progress, write_log = self.make_reporters(call)
         context = ToolContext(
             agent=principal.agent if principal else None, chain=principal.chain if principal else (),
             tool_call_id=str(call.tool_call_id), run_id=call.run_id, registry=self.runtime.registry,
-            idempotency_key=self.idempotency_key or self._compute_idempotency_key(call),
+            idempotency_key=self.get_idempotency_key(call),
             cancelled=lambda: self.abandoned, progress=report_progress, log=write_log,
             deps=choose_deps(self.tool.name, self.tool.implementation.deps_hint, get_deps(self.runtime.registry)),
         )  # fmt: skip
         return {**self.bound_arguments.values, **dict.fromkeys(names, context)}
 
-    def _compute_idempotency_key(self, call: ToolCall) -> str:
+    def get_idempotency_key(self, call: ToolCall) -> str:
         """Return the same text for the same call of the same principal: ids of callers repeat, as `call_0` does."""
+        if self.idempotency_key:
+            return self.idempotency_key
         import hashlib  # loads OpenSSL: only who runs a tool with a context pays for it
         import json
 
@@ -140,7 +144,7 @@ class RunTool(msgspec.Struct, eq=False):
         identity = [caller, self.tool.name, self.bound_arguments.arguments, call.run_id, call.tool_call_id]
         return hashlib.blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def _make_reporters(
+    def make_reporters(
         self, call: ToolCall
     ) -> tuple[Callable[[float, float | None, str], None], Callable[[str, LogLevel], None]]:
         """Return what a tool reports progress and logs to; the listener of this context hears it, and subscribers."""
@@ -191,6 +195,8 @@ class RunTool(msgspec.Struct, eq=False):
                 return MISS
             with activate_frame(self.frame):
                 self.admit()
+                if self.enter_elsewhere is not None:
+                    return self.enter_elsewhere()
                 value = self.tool.implementation.function(**self.build_keywords())
                 return complete_value(value, self.tool.name)
         finally:

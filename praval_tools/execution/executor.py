@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import InvalidNameError
-from praval_tools.execution.call_progress import CallProgress
+from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.context import CALL, Frame, FrameScope, activate_caller, resolve_caller
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
@@ -23,6 +23,7 @@ from praval_tools.execution.failures import (
 )
 from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.execution.fast_path import (
+    CallRunner,
     FastFunction,
     FastPath,
     FastPathMiss,
@@ -37,11 +38,12 @@ from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import copy_containers, try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
-from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult, to_plain_call
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
-from praval_tools.tools.return_values import materialize_iterators
+from praval_tools.tools.return_values import copy_complete
 
+_MISS: Final = FastPathMiss()  # before any step, and never raised
 _OK: Final = Outcome.OK  # looking up a member of an enumeration runs code of its own
 
 
@@ -67,7 +69,8 @@ class Executor:
         runtime = self.runtime
         self.access_store.prepare_lookup()
         path = FastPath(name, principal, self.access_store.state)
-        if runtime.recorder is None and type(name) is str and not self._needs_pipeline_for_all():
+        is_followed = runtime.recorder is not None or runtime.tracer is not None
+        if not is_followed and type(name) is str and not self._needs_pipeline_for_all():
             path = make_fast_path(runtime, principal, name)
         # read after the state: an open change and an exclusive call may end without a new one
         is_temporary = self._needs_pipeline_for_all() or type(name) is not str
@@ -76,15 +79,16 @@ class Executor:
         handle = self.handle_fast_path_error_async if is_async else self.handle_fast_path_error
         handle_error: Callable[..., object] = partial(handle, path)
         if path.tool is not None and path.tool.is_async is is_async:
-            run = self._run_with_after_hooks_async if is_async else self._run_with_after_hooks
-            function, is_lasting = build_fast_function(runtime, path, handle_error, run), True
-        else:  # unknown names are not kept: there is no end of them
-            is_lasting = not is_temporary and path.state.find_tool_record(name) is not None
-            function = build_pipeline_function(path, handle_error)
-            function.run = partial(self._run_in_pipeline_async if is_async else self._run_in_pipeline, path)
-            return function, is_lasting
-        function.run = self._bind_async_runner(function) if is_async else self._bind_runner(function)
-        return function, is_lasting
+            function = build_fast_function(runtime, path, handle_error)
+            run = self._bind_async_runner(function) if is_async else self._bind_runner(function)
+            if path.has_after_hooks:
+                function = self._build_notifying_function(path, run)
+            function.run = _bind_copied_arguments(run) if path.has_after_hooks or runtime.hooks.before else run
+            return function, True
+        function = build_pipeline_function(path, handle_error)
+        function.run = partial(self._run_in_pipeline_async if is_async else self._run_in_pipeline, path)
+        # unknown names are not kept: there is no end of them
+        return function, not is_temporary and path.state.find_tool_record(name) is not None
 
     def _needs_pipeline_for_all(self) -> bool:
         """Tell whether a change or an exclusive call is open; meanwhile, all calls need the pipeline."""
@@ -97,14 +101,15 @@ class Executor:
         call, progress = self._make_call_for_pipeline(path, arguments, error)
         if progress is None and not self._needs_pipeline(path):
             return get_value(self.execute(call, self.get_fast_cache(path.principal)))
-        return get_value(self.run_pipeline(call, path.principal, progress=progress))
+        return get_value(drive(self.runtime, self._start_pipeline(call, path.principal, progress=progress)))
 
     async def handle_fast_path_error_async(self, path: FastPath, arguments: object, error: BaseException) -> Any:
         """Run an awaited call that its fast function left to the pipeline; see `handle_fast_path_error`."""
         call, progress = self._make_call_for_pipeline(path, arguments, error)
         if progress is None and not self._needs_pipeline(path):
             return get_value(await self.aexecute(call, self.get_fast_cache(path.principal)))
-        return get_value(await self.run_pipeline_async(call, path.principal, progress=progress))
+        steps = self._start_pipeline(call, path.principal, progress=progress, is_async=True)
+        return get_value(await self._drive_async(steps))
 
     def _needs_pipeline(self, path: FastPath) -> bool:
         """Tell whether each call of *path* needs the pipeline in the present state."""
@@ -117,19 +122,29 @@ class Executor:
         if not has_type(error, FastPathMiss):
             raise make_typed_error(self._build_failure_result(path, error, None, None)) from error
         call = path.make_call(self._to_json_arguments(path.name, arguments))
+        if type(path.name) is not str:
+            call = to_plain_call(call)
         return call, error.make_progress(call, path.principal)
 
-    def _run_with_after_hooks(self, function: FastFunction, arguments: Arguments) -> object:
-        """Return the value of a whole call, of which after-call hooks are notified, or raise the typed error."""
-        path = function.path
-        call = path.make_call(self._to_json_arguments(path.name, arguments))
-        return get_value(function.run(call, call.arguments))
+    def _build_notifying_function(self, path: FastPath, run: CallRunner) -> FastFunction:
+        """Return the function of *path* that runs each call by *run*, which notifies after-call hooks of the result."""
 
-    async def _run_with_after_hooks_async(self, function: FastFunction, arguments: Arguments) -> object:
-        """Do what `_run_with_after_hooks` does, for an awaited call."""
-        path = function.path
-        call = path.make_call(self._to_json_arguments(path.name, arguments))
-        return get_value(await function.run(call, call.arguments))
+        def make_call(arguments: Arguments) -> ToolCall:
+            if SCALAR_TYPES.issuperset(map(type, arguments.values())):  # of a caller that has no other use for the dict
+                return path.make_call(arguments)
+            return path.make_call(copy_containers(self._to_json_arguments(path.name, arguments)))
+
+        def call_sync(arguments: Arguments, _: None) -> object:
+            call = make_call(arguments)
+            return get_value(run(call, call.arguments))
+
+        async def call_async(arguments: Arguments, _: None) -> object:
+            call = make_call(arguments)
+            return get_value(await run(call, call.arguments))
+
+        function: Any = call_async if path.tool is not None and path.tool.is_async else call_sync
+        function.path = path
+        return function  # type: ignore[no-any-return]
 
     def _to_json_arguments(self, name: str, arguments: object) -> object:
         """Return arguments, which may be of the function's own Python types, as JSON values."""
@@ -158,10 +173,8 @@ class Executor:
             with activate_caller(scope):
                 try:
                     return encode_json(value)
-                except Unencodable:
-                    if (complete := materialize_iterators(value)) is value:
-                        raise
-                return encode_json(complete)  # nobody else gets the value
+                except Unencodable:  # there may be iterators in it
+                    return encode_json(copy_complete(value))  # nobody else gets the value
         except (Exception, SystemExit) as error:  # the tool seam: what it returned may run code of its own
             raise make_encoding_error(path.name, error) from error
 
@@ -188,17 +201,14 @@ class Executor:
             function = cache.build_function(name)
         return function.run(call, arguments)  # type: ignore[no-any-return]
 
-    def _bind_runner(self, function: FastFunction) -> Callable[[ToolCall, Arguments], ToolResult]:
+    def _bind_runner(self, function: FastFunction) -> CallRunner:
         """Return what runs one call on the fast path; where that cannot, the pipeline does."""
         path, monotonic, runtime = function.path, self._monotonic, self.runtime
         scope, decision, max_size = path.scope, path.decision, path.max_result_size
         tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
-        has_hooks = has_after_hooks or bool(runtime.hooks.before)
 
         def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            if has_hooks:
-                call, arguments = _keep_arguments(call, arguments)
             frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = function(arguments, frame)
@@ -235,19 +245,14 @@ class Executor:
             function = cache.build_function(name, is_async=True)
         return function.run(call, arguments)  # type: ignore[no-any-return]
 
-    def _bind_async_runner(
-        self, function: FastFunction
-    ) -> Callable[[ToolCall, Arguments], Coroutine[Any, Any, ToolResult]]:
+    def _bind_async_runner(self, function: FastFunction) -> CallRunner:
         """Return what runs one awaited call on the fast path; where that cannot, the pipeline does."""
         path, monotonic, runtime = function.path, self._monotonic, self.runtime
         scope, decision, max_size = path.scope, path.decision, path.max_result_size
         tool, agent, has_after_hooks = path.name, path.principal.agent, path.has_after_hooks
-        has_hooks = has_after_hooks or bool(runtime.hooks.before)
 
         async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            if has_hooks:
-                call, arguments = _keep_arguments(call, arguments)
             frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = await function(arguments, frame)
@@ -313,42 +318,48 @@ class Executor:
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from sync code; *known_result*: the result that the call has already, to be recorded."""
-        call, principal, known_result = _resolve_call(call, principal, known_result)
-        return drive(
-            self.runtime, make_pipeline(self.runtime, call, principal, known_result=known_result, progress=progress)
-        )
+        steps = self._start_pipeline(to_plain_call(call), principal, known_result, progress=progress)
+        return drive(self.runtime, steps)
 
     async def run_pipeline_async(
         self, call: ToolCall, principal: Principal | None, known_result: ToolResult | None = None,
         *, progress: CallProgress | None = None,
     ) -> ToolResult:  # fmt: skip
         """Drive the pipeline from async code; *known_result*: the result that the call has already, to be recorded."""
-        call, principal, known_result = _resolve_call(call, principal, known_result)
-        return await drive_async(
-            self.runtime,
-            make_pipeline(self.runtime, call, principal, known_result=known_result, progress=progress, is_async=True),
+        steps = self._start_pipeline(to_plain_call(call), principal, known_result, progress=progress, is_async=True)
+        return await self._drive_async(steps)
+
+    def _start_pipeline(
+        self, call: ToolCall, principal: Principal | None, known_result: ToolResult | None = None,
+        *, progress: CallProgress | None, is_async: bool = False,
+    ) -> CallPipeline:  # fmt: skip
+        """Return the steps of a plain call, as the principal makes it that runs here."""
+        if principal is not None:
+            try:
+                caller: Principal | None = resolve_caller(principal)
+            except InvalidNameError as error:  # the call leaves out those on whose behalf it would be made
+                caller, known_result = None, known_result or build_no_agent_result(call, str(error))
+            if caller is not None and caller is not principal:
+                call = replace(call, agent=caller.agent, on_behalf_of=caller.chain)
+            principal = caller
+        return make_pipeline(
+            self.runtime, call, principal, known_result=known_result, progress=progress, is_async=is_async
         )
 
-
-def _resolve_call(
-    call: ToolCall, principal: Principal | None, known_result: ToolResult | None
-) -> tuple[ToolCall, Principal | None, ToolResult | None]:
-    """Return a call as the principal makes it that runs here, and its result where it leaves out those it is for."""
-    if principal is None:
-        return call, None, known_result
-    try:
-        caller = resolve_caller(principal)
-    except InvalidNameError as error:
-        return call, None, known_result or build_no_agent_result(call, str(error))
-    if caller is principal:
-        return call, principal, known_result
-    return replace(call, agent=caller.agent, on_behalf_of=caller.chain), caller, known_result
+    def _drive_async(self, steps: CallPipeline) -> Awaitable[ToolResult]:
+        """Drive the pipeline from async code."""
+        work, tracer = drive_async(self.runtime, steps), self.runtime.tracer
+        return work if tracer is None else tracer.isolate_context(work)
 
 
-def _keep_arguments(call: ToolCall, arguments: Arguments) -> tuple[ToolCall, Arguments]:
-    """Return a call and its arguments as they are now, since hooks are shown later what ran."""
-    kept: Arguments = copy_containers(arguments)
-    return (replace(call, arguments=kept) if call.arguments is arguments else call), kept
+def _bind_copied_arguments(run: CallRunner) -> CallRunner:
+    """Return *run* so that it gets a call and its arguments as they are now, since hooks are shown later what ran."""
+
+    def run_copied(call: ToolCall, arguments: Arguments) -> Any:
+        copied, call = copy_containers(arguments), to_plain_call(call)
+        return run(replace(call, arguments=copied) if call.arguments is arguments else call, copied)
+
+    return run_copied
 
 
 def _encode_to_bytes(value: object) -> bytes:
@@ -366,7 +377,7 @@ def build_pipeline_function(path: FastPath, handle_error: Callable[..., object])
     """Return a function that sends each call of *path* to the pipeline."""
 
     def use_pipeline(arguments: dict[str, Any], _: Frame | None) -> Any:
-        return handle_error(arguments, FastPathMiss())
+        return handle_error(arguments, _MISS)
 
     function: Any = use_pipeline
     function.path = path

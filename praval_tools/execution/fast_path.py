@@ -14,7 +14,7 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from types import coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -59,6 +59,10 @@ class FastPath(msgspec.Struct, frozen=True, eq=False):
         return ToolCall(None, self.name, arguments, self.principal.agent, None, self.principal.chain)
 
 
+CallRunner: TypeAlias = Callable[[ToolCall, dict[str, Any]], Any]
+"""Runs a call with these arguments and returns its result; awaited where the tool is async."""
+
+
 class FastFunction(Protocol):
     """
     A generated function that runs the calls of one agent to one tool, in one state.
@@ -69,8 +73,8 @@ class FastFunction(Protocol):
     """
 
     path: FastPath
-    run: Callable[[ToolCall, dict[str, Any]], Any]
-    """Runs a call with these arguments and returns its result; set by the executor, awaited where the tool is async."""
+    run: CallRunner
+    """Runs a call whose result is asked for; set by the executor."""
 
     def __call__(self, arguments: dict[str, Any], frame: Frame | None) -> Any:
         """Run one call; an awaitable, where the tool is async."""
@@ -106,8 +110,7 @@ class FastPathMiss(StaleDecisionError):
 
 _TEMPLATE = """\
 def make(
-    store, state, counter, scope, principal, handle_error, run_with_after_hooks, resume, copy_for_review, run_steps,
-    cancel_steps, release,
+    store, state, counter, scope, principal, handle_error, resume, copy_for_review, run_steps, cancel_steps, release,
 ):
     enter, leave = counter.append, counter.pop
     {ASYNC}def fast(arguments, frame):
@@ -133,7 +136,7 @@ def make(
                 finally:
                     running[4] = True
                     leave()
-                    if running[6]: undo_open_changes(running)
+                    if running[6] is not None: undo_open_changes(running)
             finally:
                 {RESET}
         except (Exception, SystemExit) as error:
@@ -170,7 +173,9 @@ _RELEASE = """finally:
 _RESET = """if token is None: set_frame(outer)  # an interrupt came before the token was kept
 else: reset_frame(token)
 """
-_RESET_ASYNC = """if not is_left: set_frame(outer)  # it may end in another context
+_RESET_ASYNC = """if is_left: pass  # it may end in another context
+elif token is None: set_frame(outer)
+else: reset_frame(token)
 """
 
 
@@ -209,7 +214,7 @@ def _fill_template(**parts: str) -> str:
 
 
 def _compile_factory(
-    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, has_after_hooks: bool
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool
 ) -> Callable[..., FastFunction]:
     """Generate the factory of fast functions; its source holds only our own names and the parameters' identifiers."""
     body, is_async = implementation.compiled.fast_path_code, implementation.signature.is_async
@@ -219,12 +224,11 @@ def _compile_factory(
     review = "if store.state is not state: raise FastPathMiss\n" if has_steps else ""
     if has_review:
         review += "arguments = arguments.copy()" if body.shown else "arguments, shown = copy_for_review(arguments)"
-    prepare = f"if frame is None: return {wait}run_with_after_hooks(fast, arguments)\n" if has_after_hooks else ""
     shown = body.shown or "shown" if has_review else None
     source = _fill_template(
         ASYNC="async " if is_async else "",
         AWAIT=wait,
-        PREPARE=prepare + ("places = []\n" if has_steps else "") + ("is_left = False" if is_async else ""),
+        PREPARE=("places = []\n" if has_steps else "") + ("is_left = False" if is_async else ""),
         REVIEW=review,
         RUN_STEPS=f"run_steps(arguments, {shown}, frame, places)" if has_steps else "",
         CHECKS="" if checks_as_agent else checks,
@@ -246,15 +250,13 @@ def _compile_factory(
 
 
 def _get_factory(
-    implementation: ToolImplementation, *, has_steps: bool, has_review: bool, has_after_hooks: bool
+    implementation: ToolImplementation, *, has_steps: bool, has_review: bool
 ) -> Callable[..., FastFunction]:
     """Return the factory of fast functions with these steps, which is generated on first use."""
-    factories, key = implementation.fast_path_factories, (has_steps, has_review, has_after_hooks)
+    factories, key = implementation.fast_path_factories, (has_steps, has_review)
     factory = factories.get(key)
     if factory is None:
-        factory = factories[key] = _compile_factory(
-            implementation, has_steps=has_steps, has_review=has_review, has_after_hooks=has_after_hooks
-        )
+        factory = factories[key] = _compile_factory(implementation, has_steps=has_steps, has_review=has_review)
     return factory
 
 
@@ -312,10 +314,7 @@ def make_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
     )  # fmt: skip
 
 
-def build_fast_function(
-    runtime: Runtime, path: FastPath, handle_error: Callable[..., object],
-    run_with_after_hooks: Callable[..., object] | None = None,
-) -> FastFunction:
+def build_fast_function(runtime: Runtime, path: FastPath, handle_error: Callable[..., object]) -> FastFunction:
     """
     Return the fast function of *path*.
 
@@ -324,24 +323,19 @@ def build_fast_function(
         path: A fast path with a tool.
         handle_error: Ends a whole call that the function did not; takes the arguments and the error, which is
             `FastPathMiss` or what the tool raised. Where the tool is async, it is awaited.
-        run_with_after_hooks: Runs a whole call, of which after-call hooks are notified; takes the fast function, which
-            it calls with a frame, and the arguments. Where the tool is async, it is awaited.
     """
     tool, hooks = path.tool, runtime.hooks
     if tool is None:
         raise AssertionError("a fast path without a tool has no function")
     usages = runtime.limits.list_usages(path.principal.members, path.name)
     has_review = bool(path.state.policies or hooks.before)
-    make = _get_factory(
-        tool.implementation, has_steps=has_review or bool(usages), has_review=has_review,
-        has_after_hooks=path.has_after_hooks,
-    )  # fmt: skip
+    make = _get_factory(tool.implementation, has_steps=has_review or bool(usages), has_review=has_review)
     copy_for_review, run_steps, cancel_steps = _build_steps(runtime, path, tool, usages)
     resume = make_deadline_resumer(runtime.get_timeout(tool)) if tool.is_async else None
     counter = runtime.in_flight.get_counter(path.principal.members, path.name)
     function: FastFunction = make(
-        runtime.access_store, path.state, counter, path.scope, path.principal, handle_error, run_with_after_hooks,
-        resume, copy_for_review, run_steps, cancel_steps, runtime.limits.release,
+        runtime.access_store, path.state, counter, path.scope, path.principal, handle_error, resume, copy_for_review,
+        run_steps, cancel_steps, runtime.limits.release,
     )  # fmt: skip
     function.path = path
     return function

@@ -107,14 +107,16 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
     def notify_before_call(self, call: ToolCall, tool: AnyTool, arguments: Mapping[str, object]) -> None:
         """Notify the plugins that a call is about to run, with its arguments after repairs."""
         for hook in self.before:
-            hook(call=_copy_call(call), tool=tool, arguments=copy_json(arguments))
+            hook(call=replace(call, arguments=_copy_value(call.arguments)), tool=tool, arguments=copy_json(arguments))
 
     def notify_after_call(self, call: ToolCall, tool: AnyTool | None, result: ToolResult) -> None:
         """Notify the plugins of the result of a call, unless it is replayed."""
         if result.replayed:
             return
+        is_plain = type(result.result) in SCALAR_TYPES and result.exception is None
         for hook in self.after:
-            hook(call=_copy_call(call), tool=tool, result=_copy_result(result))
+            shown = replace(call, arguments=_copy_value(call.arguments))
+            hook(call=shown, tool=tool, result=result if is_plain else _copy_result(result))
 
     def ask_approval(self, request: ApprovalRequest) -> object:
         """Return the first answer of a plugin to a request for an approval, or `UNANSWERED`."""
@@ -133,21 +135,15 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
 _FUNCTION_KINDS = ("before", "after", "approve")
 _NAMED_KINDS = ("engines", "formats", "journals")
 NO_HOOKS = CallHooks()
-_COPIER = "(copier)"
-"""Who copies what hooks are shown: owns nothing."""
+_COPIER = "tool:(copier)"
+"""Who copies what hooks are shown: owns nothing, and makes calls for nobody."""
 
 
 def _sort_by_turn(hooks: Iterable[HookFunction]) -> tuple[HookFunction, ...]:
     return tuple(sorted(hooks, key=lambda hook: getattr(hook, "turn", 0)))
 
 
-def _copy_call(call: ToolCall) -> ToolCall:
-    return replace(call, arguments=_copy_value(call.arguments))
-
-
 def _copy_result(result: ToolResult) -> ToolResult:
-    if type(result.result) in SCALAR_TYPES and result.exception is None:
-        return result
     return replace(result, result=_copy_value(result.result), exception=None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -32,6 +32,10 @@ class InFlightCounter(list[None]):
         """How many calls are in flight."""
         return len(self) - len(_PLACEHOLDERS)
 
+    def reset(self, count: int) -> None:
+        """Count so many calls."""
+        self[:] = (*_PLACEHOLDERS, *(None,) * count)
+
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
@@ -47,7 +51,7 @@ class InFlightCounters:
         """Count, in a forked process, only the *calls* of this thread: members and tool of each."""
         self._lock = threading.RLock()
         for counter in self._counters.values():
-            counter[:] = _PLACEHOLDERS
+            counter.reset(0)
         for members, tool in calls:
             self.get_counter(members, tool).append(None)
 
@@ -82,10 +86,13 @@ class InFlightCounters:
         Returns:
             How many other calls are still in flight.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        pause = threading.Event()
-        while (left := self.count_in_flight(agent, tool) - own) > 0 and (
-            deadline is None or time.monotonic() < deadline
-        ):
-            pause.wait(0.001)
-        return max(left, 0)
+        return wait_until_none(lambda: self.count_in_flight(agent, tool) - own, timeout)
+
+
+def wait_until_none(count: Callable[[], int], timeout: float | None) -> int:
+    """Wait at most *timeout* seconds until *count* returns 0 or less; return what it returned last, 0 at least."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = threading.Event()
+    while (left := count()) > 0 and (deadline is None or time.monotonic() < deadline):
+        pause.wait(0.001)
+    return max(left, 0)

@@ -126,16 +126,24 @@ class Limits:
         key = (None if agent is None else get_agent_name(agent), _to_name(tool))
         if key == (None, None):
             raise ToolUsageError("A limit is for an agent, a tool, or both: pass agent=… or tool=….")
+        is_removed = all(number is None for number in numbers.values())
         limit = Limit(agent=key[0], tool=key[1], **numbers)
-        with self._lock:
-            usage = self._usages.get(key)
-            if all(number is None for number in numbers.values()):
-                self._usages.pop(key, None)
-            elif usage is None:
-                self._usages[key] = LimitUsage(limit)
-            else:
-                usage.limit = limit
+        self.replace([key] if is_removed else [], [] if is_removed else [limit])
         self._on_change()
+
+    def replace(self, removed: Iterable[LimitKey], limits: Iterable[Limit]) -> None:
+        """Remove some limits and set others, all at once; calls look again once the caller changed the state."""
+        self._require_operator("set limits")
+        with self._lock:
+            kept = {(limit.agent, limit.tool): limit for limit in limits}
+            for key in removed:
+                if key not in kept:
+                    self._usages.pop(key, None)
+            for key, limit in kept.items():
+                if (usage := self._usages.get(key)) is None:
+                    self._usages[key] = LimitUsage(limit)
+                else:
+                    usage.limit = limit
 
     def all(self) -> list[Limit]:
         """Return every limit, in the order in which they were first set."""

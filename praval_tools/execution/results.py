@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from praval_tools.access.other_registry import with_other_registry
@@ -18,6 +20,8 @@ from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
+
+_OK: Final = Outcome.OK  # looking up a member of an enumeration is slow
 
 
 def _describe_misplaced_name(call: ToolCall) -> str:
@@ -85,7 +89,7 @@ def build_no_agent_result(call: ToolCall, reason: str = "The call names no agent
 def build_success_result(run: RunTool, value: object, started: float) -> ToolResult:
     """Return the result of a call that returned."""
     return ToolResult(
-        run.call_id, run.tool.name, run.call.agent, Outcome.OK, value, None, None,
+        run.call_id, run.tool.name, run.call.agent, _OK, value, None, None,
         (run.runtime.clock.monotonic() - started) * 1000, run.attempts, run.bound_arguments.repairs, False,
         run.path.decision, None, run.runtime.get_max_result_size(run.tool),
     )  # fmt: skip

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from praval_tools.errors import (
     ToolUsageError,
 )
 from praval_tools.execution.approvals import Approvals
-from praval_tools.execution.call_progress import CallRecorder
+from praval_tools.execution.call_progress import CallRecorder, CallTracer
 from praval_tools.execution.context import (
     SCOPE,
     Frame,
@@ -38,7 +38,7 @@ from praval_tools.execution.engines.threads import ThreadEngine
 from praval_tools.execution.event_loops import BackgroundLoop, is_event_loop_running
 from praval_tools.execution.exclusive import ExclusiveGate
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
-from praval_tools.execution.in_flight import InFlightCounters
+from praval_tools.execution.in_flight import InFlightCounter, InFlightCounters, wait_until_none
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.protocols import Dispatcher, ToolSource
 from praval_tools.forks import handle_forks
@@ -49,10 +49,12 @@ from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.metadata import iter_invalid_values
 from praval_tools.tools.tool import AnyTool
 
+if TYPE_CHECKING:
+    from praval_tools.execution.engines.processes import ProcessEngine
+
 _METADATA_OPTIONS = ("strict_arguments", "timeout", "retries", "errors", "max_result_size", "engine")
-
-
 _MAX_RETRY_WAIT = 86_400
+_MAX_PROCESSES = 1_024
 _INNER_ERRORS = (ToolExecutionError, ToolArgumentsError)
 """Errors of the calls that a tool makes: their texts hold what only the tool should see."""
 
@@ -72,6 +74,7 @@ class RegistryOptions(msgspec.Struct, frozen=True):
     retry_wait: float = 2.0
     warn_run_events: int = 10_000
     max_run_events: int = 50_000
+    processes: int | None = None
 
     def __post_init__(self) -> None:
         values = {name: getattr(self, name) for name in _METADATA_OPTIONS}
@@ -81,8 +84,10 @@ class RegistryOptions(msgspec.Struct, frozen=True):
         if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
             wrong.append(f"retry_wait: {self.retry_wait!r} is not a number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
         limits = (("max_argument_bytes", None), ("warn_run_events", None), ("max_run_events", None))
-        for name, most in (*limits, ("max_argument_depth", MAX_DEPTH)):
+        for name, most in (*limits, ("max_argument_depth", MAX_DEPTH), ("processes", _MAX_PROCESSES)):
             value = getattr(self, name)
+            if value is None and name == "processes":
+                continue
             if type(value) is not int or value < 1 or (most is not None and value > most):
                 wrong.append(f"{name}: {value!r} is not a whole number from 1{f' to {most}' if most else ' on'}")
         if wrong:
@@ -97,17 +102,22 @@ class RegistryOptions(msgspec.Struct, frozen=True):
 class Runtime:
     """What the calls of one registry share; frames and contexts hand *registry* on."""
 
+    recorder: CallRecorder | None = None
+
     def __init__(self, store: StateStore, clock: Clock, options: RegistryOptions, registry: Any) -> None:
         self.access_store, self.clock, self.options, self.registry = store, clock, options, registry
         self.in_flight = InFlightCounters()
+        self.unrecorded_calls = InFlightCounter((), "")
+        """The recorded calls whose start is written, or about to be, and whose result is not."""
         self.threads = ThreadEngine()
+        self.processes: ProcessEngine | None = None  # made for the first call that needs it
         self.background_loop = BackgroundLoop()
         # a new state object sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
         self.limits = Limits(refuse_others_than_operator, store.invalidate_snapshots, clock.monotonic)
         self.closing_event = threading.Event()
         self.approvals = Approvals(refuse_others_than_operator, clock, self.closing_event, store.refuse_calls)
-        self.recorder: CallRecorder | None = None
+        self.tracer: CallTracer | None = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None
         self.sources: dict[str, ToolSource] = {}
@@ -122,6 +132,7 @@ class Runtime:
         frames = list(iter_active_calls(self.registry))
         self.access_store.reset_locks()
         self.in_flight.reset_after_fork([(list_members(frame[SCOPE].principal), frame[SCOPE].tool) for frame in frames])
+        self.unrecorded_calls.reset(len(frames) if self.unrecorded_calls.in_flight else 0)
         self.exclusive_gate.reset_after_fork(frames)
         self.limits.reset_after_fork()
         is_closing, self.closing_event = self.closing_event.is_set(), threading.Event()
@@ -195,13 +206,22 @@ class Runtime:
         )
         return self.in_flight.drain(agent, tool, timeout, own)
 
+    def _wait_for_calls(self, timeout: float | None) -> bool:
+        """Wait until no call but those of this context is in flight, or has a result to be recorded; else False."""
+        own = len(list(iter_active_calls(self.registry)))
+
+        def count_calls() -> int:
+            return max(self.in_flight.count_in_flight(), self.unrecorded_calls.in_flight) - own
+
+        return wait_until_none(count_calls, timeout) == 0
+
     def close(self) -> None:
         """Refuse new calls and changes, wait for those in flight, end all threads; safe to call twice."""
         store = self.access_store
         if store.closed:
             return
         store.refuse_calls()
-        if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
+        if self.background_loop.is_current_thread or (is_event_loop_running() and not self._wait_for_calls(0)):
             raise ToolUsageError(
                 f"close() cannot close {describe_registry(store.name)} here: the event loop of this thread runs calls "
                 f"that it would wait for. Await aclose() instead.",
@@ -210,8 +230,10 @@ class Runtime:
         store.closed = True
         self.closing_event.set()
         store.invalidate_snapshots()
-        self.drain(None, None, self.options.timeout)
+        self._wait_for_calls(self.options.timeout)
         self.threads.close()
+        if self.processes is not None:
+            self.processes.close()
         for source in list(self.sources.values()):
             source.close()
         self.background_loop.close()
@@ -219,6 +241,7 @@ class Runtime:
 
 
 def list_foreign_problems(runtime: Runtime) -> list[RegistryProblem]:
-    """Return what is wrong with the plugins of a registry, and with the servers whose tools it has."""
+    """Return what is wrong with the plugins of a registry, its telemetry, and the servers whose tools it has."""
     problems = [] if runtime.plugins is None else list(runtime.plugins.list_problems())
+    problems += [] if runtime.tracer is None else runtime.tracer.list_problems()
     return problems + [problem for source in list(runtime.sources.values()) for problem in source.list_problems()]

@@ -28,7 +28,6 @@ from praval_tools import (
     ToolResult,
     ToolUsageError,
 )
-from praval_tools.journal import MemoryStore
 
 Execute = Callable[[ToolCall], ToolResult]
 
@@ -78,6 +77,18 @@ class TestIdentityOfRequests:
         assert [{"amount": 1}] == ran
         registry.approvals.answer("call_0", Deny("too much"))  # one alone waits by now
         assert Outcome.APPROVAL_DENIED is execute(store_call({"amount": 99_000}, "cid")).outcome
+
+    def test_a_call_id_with_an_answered_request_names_none(self, registry: ToolRegistry, execute: Execute) -> None:
+        """The answer to a call that somebody else has answered meanwhile is no answer to the next one of its id."""
+        first = execute(store_call({"amount": 1}))
+        registry.approvals.answer(str(first.approval_id), Allow(by="eve"))
+        second = execute(store_call({"amount": 99_000}))
+
+        with pytest.raises(ToolUsageError) as refused:
+            registry.approvals.answer("call_0", Allow(by="adam"))
+
+        assert "ambiguous-approval" == refused.value.code
+        assert [second.approval_id] == [one.id for one in registry.approvals.pending()]
 
     @pytest.mark.parametrize(
         "swapped", [{"id": True}, {"id": 1.0}, {"id": "1"}, {"id": [1]}, {"id": 1, "more": None}, {}], ids=str
@@ -168,8 +179,6 @@ class TestIdentityOfRequests:
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     def test_a_forked_process(self, registry: ToolRegistry, execute: Execute) -> None:
         """Of a process and its fork, one uses an answer that was given before the fork."""
-        if registry.journal is not None and isinstance(registry.journal.store, MemoryStore):
-            pytest.skip("a journal in memory is copied by a fork, and each copy has the answer")
         registry.approvals.answer(str(execute(store_call({"id": 1})).approval_id), Allow())
         child = os.fork()
         if child == 0:

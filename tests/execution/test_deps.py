@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from praval_tools import Deny, Outcome, ToolCall, ToolContext, ToolRegistry, ToolUsageError
+from praval_tools import Deny, Outcome, ToolArgumentsError, ToolCall, ToolContext, ToolRegistry, ToolUsageError
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
@@ -317,6 +317,34 @@ class TestSilence:
         assert "mine 3" == results[-1].result
         assert TOKEN not in repr([value for value in seen if value is not results])
         assert TOKEN.encode() not in written
+
+    @pytest.mark.parametrize("hint", [str, int, float, bytes, list[str], dict[str, str], list[dict[str, int]], Any])
+    @pytest.mark.parametrize("wrap", [
+        lambda deps: deps, lambda deps: [deps], lambda deps: {"a": [deps]}, lambda deps: {deps: 1},
+        lambda deps: (1, {deps}),
+    ])  # fmt: skip
+    @pytest.mark.parametrize("journal", [None, "memory"])
+    def test_no_mistake_shows_them(self, journal: str | None, wrap: Callable[[object], object], hint: Any) -> None:
+        """Broken promise: a tool that returned them, or a call that gave them as arguments, wrote them down."""
+        registry = ToolRegistry(journal=journal)
+
+        def give(context: ToolContext[Bank], given: Any = None) -> Any:
+            """Give what nobody should."""
+            return wrap(context.deps)
+
+        give.__annotations__["return"] = hint
+        registry.tool(owned_by="ann")(give)
+        toolset, seen = registry.toolset("ann", deps=Bank("mine")), list[object]()
+        for arguments in [{}, {"given": wrap(Bank("x"))}, {"context": wrap(Bank("x"))}, wrap(Bank("x"))]:
+            result = toolset.execute(ToolCall(None, "give", arguments))
+            seen += [result.error, result.for_model(), repr(result), repr(result.exception)]
+        for wrong in [lambda: toolset.call("give", given=wrap(Bank("x"))), lambda: toolset.call("give", Bank("x"))]:  # type: ignore[call-arg]
+            with pytest.raises((ToolArgumentsError, TypeError)) as error:
+                wrong()
+            seen.append(str(error.value))
+        events = [] if journal is None else list(registry.journal.events())
+
+        assert TOKEN not in repr((seen, events))
 
 
 class TestRuns:

@@ -298,15 +298,17 @@ class TestGarbage:
         if is_held:
             thread.start()
             opened.wait(60)
-        gc.collect()
+        garbage = []
         gc.disable()
         try:
-            call_often()
-            garbage = gc.collect()
+            for _ in range(3):  # other threads and the test runner leave garbage, too, but not in each round
+                gc.collect()
+                call_often()
+                garbage.append(gc.collect())
         finally:
             gc.enable()
             over.set()
         if is_held:
             thread.join()
 
-        assert garbage < 100
+        assert min(garbage) < 100

@@ -8,14 +8,19 @@ from contextvars import copy_context
 
 
 class Job:
-    """Work for a thread: claimed once, by the thread that runs it or by the caller that gives it up."""
+    """
+    Work for a thread: claimed once, by the thread that runs it or by the caller that gives it up.
 
-    __slots__ = ("_claimed", "_context", "_done", "_lock", "_callbacks", "error", "value", "work")
+    *stop*, where there is one, ends it while it runs.
+    """
+
+    __slots__ = ("_claimed", "_context", "_done", "_lock", "_callbacks", "error", "stop", "value", "work")
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.work = work
         self.value: object = None
         self.error: BaseException | None = None
+        self.stop: Callable[[], object] | None = None
         self._context = copy_context()
         self._done = threading.Event()
         self._claimed = False

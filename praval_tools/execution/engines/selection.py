@@ -1,29 +1,23 @@
-"""Selects the engine of a call, the threads of the registry or an engine of a plugin, and submits the call to it."""
+"""Selects the engine of a call, threads or processes of the registry or an engine of a plugin, and submits it there."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Final
 
 from praval_tools.execution.effects import RunTool
+from praval_tools.execution.engines.errors import EngineError, UnknownEngineError
 from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.plugin_code import run_as_owner
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import describe_error, shorten_repr
-from praval_tools.tools.call import Outcome
+
+_remote_submitters: Final[list[Callable[[RunTool], Job]]] = []
 
 
-class EngineError(Exception):
-    """A call could not be handed to its engine."""
-
-    code: ClassVar[str] = "engine-lost"
-    outcome: ClassVar[Outcome] = Outcome.ENGINE_LOST
-
-
-class UnknownEngineError(EngineError):
-    """There is no such engine; the function cannot have run."""
-
-    code: ClassVar[str] = "unknown-engine"
-    outcome: ClassVar[Outcome] = Outcome.TOOL_ERROR
+def set_remote_submitter(submit: Callable[[RunTool], Job]) -> None:
+    """Have *submit* return calls as jobs of the process engine; it imports that, which few programs need."""
+    _remote_submitters[:] = [submit]
 
 
 def resolve_engine(runtime: Runtime, run: RunTool) -> str | None:
@@ -32,9 +26,17 @@ def resolve_engine(runtime: Runtime, run: RunTool) -> str | None:
     return own if own is not None else run.tool.metadata.engine or runtime.options.engine
 
 
+def stays_on_loop(runtime: Runtime, run: RunTool) -> bool:
+    """Tell whether an async tool is awaited on an event loop here: unless the call, or the tool, says `process`."""
+    own = run.call.engine if run.call.engine is not None else run.tool.metadata.engine
+    return run.tool.is_async and own != "process"
+
+
 def submit_call(runtime: Runtime, run: RunTool) -> Job:
-    """Return the call as a job of its engine: the threads of the registry, or a plugin's."""
+    """Return the call as a job of its engine: the threads or processes of the registry, or a plugin's."""
     name = str(resolve_engine(runtime, run))
+    if name == "process":
+        return _remote_submitters[0](run)
     if name in ("None", "inline", "thread"):
         return runtime.threads.submit(run.run)
     job, engine = Job(run.run), runtime.hooks.engines.get(name)

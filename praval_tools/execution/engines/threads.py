@@ -29,10 +29,16 @@ class ThreadEngine:
     Args:
         size: How many calls run at once.
         cap: How many threads there may be in all.
+        idle_seconds: How long a thread waits for work before it ends.
+        on_thread_end: Called in each thread as it ends.
     """
 
-    def __init__(self, size: int = 32, cap: int = 128) -> None:
+    def __init__(
+        self, size: int = 32, cap: int = 128, *, idle_seconds: float = _IDLE_SECONDS,
+        on_thread_end: Callable[[], object] | None = None,
+    ) -> None:  # fmt: skip
         self._size, self._cap = size, cap
+        self._idle_seconds, self._on_thread_end = idle_seconds, on_thread_end
         self._closed = False
         self._reset_after_fork()
         handle_forks(self, in_child=ThreadEngine._reset_after_fork)
@@ -116,13 +122,15 @@ class ThreadEngine:
             if job.claim():
                 job.run()
             del job  # nothing that it holds is kept alive here
+        if self._on_thread_end is not None:
+            self._on_thread_end()
 
     def _take_next_job(self) -> Job | None:
         """Return the next job, or None where this thread is to end: it was idle for long, or the engine was closed."""
         with self._condition:
             self._idle += 1
             try:
-                self._condition.wait_for(lambda: self._jobs or self._closed, _IDLE_SECONDS)
+                self._condition.wait_for(lambda: self._jobs or self._closed, self._idle_seconds)
                 if self._jobs:
                     return self._jobs.popleft()
                 self._threads -= 1

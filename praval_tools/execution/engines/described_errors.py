@@ -1,0 +1,110 @@
+"""Describes an exception as JSON in the process that raised it, and makes one of the same classes of it in another."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from praval_tools import errors
+from praval_tools.errors import Problem, ToolArgumentsError, ToolError
+from praval_tools.execution.failures import get_error_type_name
+from praval_tools.names import describe_error, has_type
+from praval_tools.schema.json_values import replace_surrogates
+from praval_tools.tools.frames import activate_tool_frame
+
+_OWN_PACKAGE: Final = "praval_tools"
+_MAX_TRACEBACK: Final = 20_000
+_OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
+
+
+class DescribedError(msgspec.Struct, frozen=True):
+    """
+    An exception of another process.
+
+    Args:
+        type: The name of its class, as results have it.
+        text: Its message.
+        classes: The addresses of its classes, `module:name`, its own first.
+        attributes: Those of an `OSError`, of `SystemExit`, or of an error of this package, as far as they are plain.
+        problems: Those of wrong arguments.
+        traceback: Where it was raised, as text.
+    """
+
+    type: str
+    text: str
+    classes: tuple[str, ...]
+    attributes: dict[str, str | int | None] = {}
+    problems: tuple[Problem, ...] = ()
+    traceback: str = ""
+
+
+def describe_remote_error(tool: str, error: BaseException) -> DescribedError:
+    """Return the description of what *tool* raised."""
+    with activate_tool_frame(tool):  # its classes and its text may be code of the tool
+        text, type_name = replace_surrogates(describe_error(error)), get_error_type_name(tool, error)
+        trace = "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:]
+        classes = tuple(f"{kind.__module__}:{kind.__qualname__}" for kind in type(error).__mro__)
+        attributes = {name: value for name, value in _iter_attributes(error) if isinstance(value, str | int | None)}
+    problems = error.problems if has_type(error, ToolArgumentsError) else ()
+    return DescribedError(type_name, text, classes, attributes, problems, replace_surrogates(trace))
+
+
+def _iter_attributes(error: BaseException) -> Iterator[tuple[str, object]]:
+    if has_type(error, ToolError):
+        yield from vars(error).items()
+    elif has_type(error, SystemExit):
+        yield "code", error.code
+    elif has_type(error, OSError):
+        yield from ((name, getattr(error, name)) for name in _OS_ERROR_ATTRIBUTES)
+
+
+def restore_error(tool: str, described: DescribedError) -> BaseException:
+    """
+    Return an exception of the first of the described classes that is known here, without running its constructor.
+
+    Its class has the name and the text of the original. Classes are looked up, never imported; of our own, only those
+    that are documented count.
+    """
+    with activate_tool_frame(tool):  # classes may run code of their own when one derives from them
+        for address in described.classes:
+            try:
+                if (kind := _find_exception_class(address)) is not None:
+                    return _make_error(kind, described)
+            except Exception:  # noqa: S112  # the seam to any class: the next one, which is more general, may do
+                continue
+    return RuntimeError(described.text)
+
+
+def _find_exception_class(address: str) -> type[BaseException] | None:
+    module, _, qualname = address.partition(":")
+    found: object = errors if module == errors.__name__ else sys.modules.get(module)
+    if module.partition(".")[0] == _OWN_PACKAGE and found is not errors:
+        return None
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def _make_error(kind: type[BaseException], described: DescribedError) -> BaseException:
+    """Return an exception of *kind* that has the text of the original; where none can be made, anything is raised."""
+    if kind is ToolArgumentsError and described.problems:
+        return ToolArgumentsError(str(described.attributes.get("tool")), described.problems)
+    namespace = {"__module__": kind.__module__, "__str__": lambda _: described.text, "__init__": _set_nothing}
+    made_kind: type[BaseException] = type(described.type, (kind,), namespace)
+    base = next(base for base in kind.__mro__ if getattr(builtins, base.__name__, None) is base)
+    error: BaseException = base.__new__(made_kind, described.text)
+    error.args = (described.text,)
+    for name, value in described.attributes.items():
+        setattr(error, name, value)
+    if described.traceback:
+        error.add_note(f"Raised in another process:\n{described.traceback}")
+    return error
+
+
+def _set_nothing(self: BaseException, *_: object) -> None:
+    """Stand for a constructor, which may ask for anything."""

@@ -1,0 +1,98 @@
+"""Describes the result of a call as JSON, and makes a result of the same types of it in another process."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from praval_tools.execution.engines.described_errors import describe_remote_error, restore_error
+from praval_tools.execution.engines.messages import DescribedResult
+from praval_tools.execution.failures import make_encoding_error
+from praval_tools.execution.runtime import Runtime
+from praval_tools.tools.call import Outcome, ToolResult
+from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.function_address import get_function_address, import_function
+from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.return_values import copy_complete
+from praval_tools.tools.tool import Tool
+from praval_tools.tools.value_codec import pack_value, unpack_value
+
+_SAME_FIELDS: Final = (
+    "tool_call_id", "name", "agent", "outcome", "error", "error_type", "latency_ms", "attempts", "replayed", "max_size",
+    "approval_id", "run_id",
+)  # fmt: skip
+"""The fields that both a result and its description have."""
+
+
+def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
+    """Return the description of a result; a value that has no JSON form makes it a `tool_error`."""
+    record = runtime.access_store.state.find_tool_record(result.name)
+    implementation = None if record is None else record.tool.implementation
+    value: object = None
+    if result.outcome is Outcome.OK:
+        try:
+            value = encode_return_value(implementation, result.name, result.result)
+        except (Exception, SystemExit) as error:  # what the tool returned may run code of its own
+            made = make_encoding_error(result.name, error)
+            result = replace(
+                result, outcome=Outcome.TOOL_ERROR, error=str(made), error_type=made.error_type, exception=made
+            )
+    decision = result.decision
+    if decision is not None:
+        source = None if decision.source is None else str(decision.source)
+        decision = replace(decision, source=source, tried=())
+    return DescribedResult(
+        **{name: getattr(result, name) for name in _SAME_FIELDS}, value=value, decision=decision,
+        function=_find_address(implementation),
+        exception=None if result.exception is None else describe_remote_error(result.name, result.exception),
+    )  # fmt: skip
+
+
+def encode_return_value(implementation: ToolImplementation | None, tool: str, value: object) -> object:
+    """
+    Return what a tool returned as JSON, as a journal has it.
+
+    Raises:
+        Unencodable: It has no JSON form; its own code may raise anything else.
+    """
+    with activate_tool_frame(tool):
+        complete = copy_complete(value)
+        return pack_value(complete if implementation is None else implementation.compiled.encode_result(complete))
+
+
+def _find_address(implementation: ToolImplementation | None) -> str:
+    try:
+        return "" if implementation is None else get_function_address(implementation)
+    except ValueError:  # only its return hint is not known there
+        return ""
+
+
+def restore_result(described: DescribedResult) -> ToolResult:
+    """Return the result; its value gets the types of the return hint where the function is found here."""
+    exception = None if described.exception is None else restore_error(described.name, described.exception)
+    return ToolResult(
+        **{name: getattr(described, name) for name in _SAME_FIELDS}, decision=described.decision, exception=exception,
+        result=_decode_value(described),
+    )  # fmt: skip
+
+
+def _decode_value(described: DescribedResult) -> object:
+    value = unpack_value(described.value)
+    if not described.function:
+        return value
+    try:
+        found: object = import_function(described.function)
+        with activate_tool_frame(described.name):  # classes of its return hint may run code of their own
+            return find_implementation(found, described.name).compiled.decode_result(value)
+    except (Exception, SystemExit):  # the seam to any module, and to its classes: the value stays JSON
+        return value
+
+
+def find_implementation(found: object, name: str, description: str | None = None) -> ToolImplementation:
+    """Return the implementation of the tool that was found by its address; of a function one that is made of it."""
+    if isinstance(found, Tool):
+        return found.implementation
+    if not callable(found):
+        raise LookupError(f"{name!r} is not a function there")
+    return Tool.from_function(found, name, description or name, strict=False).implementation

@@ -1,0 +1,310 @@
+"""
+The messages between a registry and a process that runs its tools, and the channel that carries them.
+
+Each is JSON after its length. Nothing is pickled, and what a message may hold is checked by its type.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable
+from functools import cache
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from praval_tools.access.records import Principal
+from praval_tools.execution.engines.described_errors import DescribedError
+from praval_tools.schema.encode import to_json_bytes
+from praval_tools.tools.call import Outcome, ToolCall
+from praval_tools.tools.decision import Decision
+from praval_tools.tools.reports import LogLevel
+
+if TYPE_CHECKING:
+    import socket
+
+MAX_MESSAGE_BYTES: Final = 1 << 28
+"""How long one message may be: 256 MiB."""
+
+_HEADER: Final = struct.Struct("!Q")
+_CHUNK_BYTES: Final = 1 << 20
+_SMALL_CHUNK_BYTES: Final = 1 << 14
+
+
+class DescribedFunction(msgspec.Struct, frozen=True):
+    """
+    What another process needs to find the function of a tool, and to tell whether it is defined as it is here.
+
+    Args:
+        address: Its module and name, `module:name`.
+        tool: The name of the tool.
+        description: What a model reads of it.
+        fingerprint: The fingerprint of the tool; empty: its schema was supplied, and its arguments are ready for it.
+    """
+
+    address: str
+    tool: str
+    description: str
+    fingerprint: str
+
+
+class DescribedCall(msgspec.Struct, frozen=True):
+    """
+    One admitted call as JSON: who calls what with which arguments.
+
+    Args:
+        function: What is called.
+        principal: Who calls; None for the operator.
+        call: The call, without its arguments.
+        arguments: The arguments that were judged, as `pack_value` writes them.
+        shown: What the function gets by them, with every default, where classes of its parameters run code of their
+            own: only arguments that amount to exactly this may run.
+        idempotency_key: That of the call; empty where the function takes no context.
+        attempt: How often the function was entered, this time included.
+        is_of_default_registry: Whether the default registry makes the call.
+        trace: The trace of the call, as `inject_trace_context` writes it; empty where it is not traced.
+    """
+
+    function: DescribedFunction
+    principal: Principal | None
+    call: ToolCall
+    arguments: object
+    shown: object = None
+    idempotency_key: str = ""
+    attempt: int = 1
+    is_of_default_registry: bool = False
+    trace: dict[str, str] = {}
+
+
+class DescribedResult(msgspec.Struct, frozen=True):
+    """
+    The result of a call that a tool made from another process.
+
+    Args:
+        value: The value as JSON, as `pack_value` writes it.
+        function: The address of the tool's function, by whose return hint the value is decoded; empty: it has none.
+        exception: What the tool raised.
+        other: The other fields of a `ToolResult`, as they are.
+    """
+
+    tool_call_id: str | None
+    name: str
+    agent: str | None
+    outcome: Outcome
+    value: object = None
+    function: str = ""
+    error: str | None = None
+    error_type: str | None = None
+    latency_ms: float | None = None
+    attempts: int = 0
+    replayed: bool = False
+    decision: Decision | None = None
+    exception: DescribedError | None = None
+    max_size: int | None = None
+    approval_id: str | None = None
+    run_id: str | None = None
+
+
+# ── to the process ───────────────────────────────────────────────────────────────────────────────
+
+
+class PrepareFunction(msgspec.Struct, frozen=True, tag="prepare"):
+    """Import the function; answered by `FunctionPrepared`."""
+
+    function: DescribedFunction
+
+
+class RunCall(msgspec.Struct, frozen=True, tag="run"):
+    """Run the function of a call; answered by `FunctionEnded` of the same *number*."""
+
+    number: int
+    call: DescribedCall
+
+
+class CallAnswer(msgspec.Struct, frozen=True, tag="answer"):
+    """The answer to `MakeCall`: a result, or what making the call raised."""
+
+    number: int
+    result: DescribedResult | None = None
+    error: DescribedError | None = None
+
+
+# ── from the process ─────────────────────────────────────────────────────────────────────────────
+
+
+class WorkerStarted(msgspec.Struct, frozen=True, tag="started"):
+    """The process is ready."""
+
+
+class FunctionPrepared(msgspec.Struct, frozen=True, tag="prepared"):
+    """The function was imported; *problem* says why not."""
+
+    problem: str = ""
+
+
+class FunctionEnded(msgspec.Struct, frozen=True, tag="ended"):
+    """The function returned *value*, as `pack_value` writes it, or raised *error*."""
+
+    number: int
+    value: object = None
+    error: DescribedError | None = None
+
+
+class ReportProgress(msgspec.Struct, frozen=True, tag="progress"):
+    """The tool reports its progress."""
+
+    number: int
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+class WriteLog(msgspec.Struct, frozen=True, tag="log"):
+    """The tool writes a message for its caller."""
+
+    number: int
+    text: str
+    level: LogLevel
+
+
+class MakeCall(msgspec.Struct, frozen=True, tag="call"):
+    """
+    The tool calls another one: as *principal*; None: as the operator, or as nobody where *names_nobody*.
+
+    It does so in the span that *trace* says, as `inject_trace_context` writes it; empty: in that of its own call.
+    """
+
+    number: int
+    call_number: int
+    call: ToolCall
+    principal: Principal | None
+    names_nobody: bool = False
+    trace: dict[str, str] = {}
+
+
+class CancelCall(msgspec.Struct, frozen=True, tag="cancel"):
+    """Nobody waits any more for the call of this number that the tool made."""
+
+    number: int
+    call_number: int
+
+
+ToWorker: TypeAlias = PrepareFunction | RunCall | CallAnswer
+CallReport: TypeAlias = ReportProgress | WriteLog | MakeCall | CancelCall
+"""What a function says while it runs."""
+
+FromWorker: TypeAlias = WorkerStarted | FunctionPrepared | FunctionEnded | CallReport
+
+
+@cache
+def _get_decoder(is_worker: bool) -> Callable[[bytearray], ToWorker | FromWorker]:
+    """Return what reads the messages of one direction; built once."""
+    return msgspec.json.Decoder(ToWorker if is_worker else FromWorker).decode
+
+
+class ChannelError(Exception):
+    """The other end is closed, or sent what is not a valid message; what it sent, where that is known."""
+
+
+class Channel:
+    """
+    One end of a connection that carries messages; any thread sends, and one receives.
+
+    Args:
+        connection: A stream socket.
+        is_worker: Whether this is the end of the process that runs functions.
+    """
+
+    def __init__(self, connection: socket.socket, *, is_worker: bool) -> None:
+        self._socket, self._is_worker = connection, is_worker
+        self._unread = bytearray()
+        self._send_lock = threading.Lock()
+
+    def send(self, message: ToWorker | FromWorker, deadline: float | None = None) -> None:
+        """
+        Send *message*.
+
+        Raises:
+            TimeoutError: The other end did not read it until *deadline*; nothing more can be sent then.
+            ChannelError: The other end is closed.
+            ValueError: It is too long.
+        """
+        body = to_json_bytes(message)
+        if len(body) > MAX_MESSAGE_BYTES:
+            raise ValueError(f"it takes {len(body):,} bytes, of which {MAX_MESSAGE_BYTES:,} may go to another process")
+        try:
+            with self._send_lock:
+                self._set_deadline(deadline)
+                self._socket.sendall(_HEADER.pack(len(body)) + body)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise ChannelError from error
+
+    def receive(self, deadline: float | None = None) -> ToWorker | FromWorker:
+        """
+        Return the next message.
+
+        Raises:
+            TimeoutError: It was not there until *deadline*.
+            ChannelError: The other end is closed, or it is not a valid message.
+        """
+        try:
+            (length,) = _HEADER.unpack(self._read(_HEADER.size, deadline))
+            if length > MAX_MESSAGE_BYTES:
+                raise ChannelError(f"a message of {length:,} bytes")
+            return _get_decoder(self._is_worker)(self._read(length, deadline))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise ChannelError from error
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise ChannelError(f"a message that cannot be read: {error}") from error
+
+    def _read(self, length: int, deadline: float | None) -> bytearray:
+        """Return the next *length* bytes; what has come beyond them is kept for the next message."""
+        while (missing := length - len(self._unread)) > 0:
+            self._set_deadline(deadline)
+            chunk = self._socket.recv(max(_SMALL_CHUNK_BYTES, min(missing, _CHUNK_BYTES)))
+            if not chunk:
+                raise ConnectionResetError("the other end is closed")
+            self._unread += chunk
+        data = self._unread[:length]
+        del self._unread[:length]
+        return data
+
+    def _set_deadline(self, deadline: float | None) -> None:
+        if deadline is None:
+            self._socket.settimeout(None)
+        elif (seconds := deadline - monotonic()) > 0:
+            self._socket.settimeout(seconds)
+        else:
+            raise TimeoutError
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the other end is open, as far as it is known here."""
+        import socket
+
+        try:
+            self._socket.settimeout(0)
+            return bool(self._socket.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def shut_down(self) -> None:
+        """Let both ends read and write nothing more; whoever waits goes on with an error."""
+        import socket
+
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:  # closed already
+            return
+
+    def close(self) -> None:
+        """Free the socket; in a forked process without harm to the one that goes on using it."""
+        self._socket.close()

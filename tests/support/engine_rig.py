@@ -1,0 +1,97 @@
+"""Registries for the contract of the engines: each engine with each store, kept open for the tests of a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import engine_tools
+import pytest
+from attrs import frozen
+from store_rig import make_location
+
+from praval_tools import ToolCall, ToolRegistry, ToolResult
+
+ENGINES = ("inline", "thread", "process")
+STORES = ("none", "memory", "sqlite", "postgres")
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "note_and_fail": {"retries": 2, "retry_on": [engine_tools.Own]},
+    "give_point": {"speed": "instant"},
+    "needs_deps": {"engine": None},
+}
+"""Options of tools beside those that all of them have."""
+
+
+@frozen
+class Home:
+    """A registry whose tools run on one engine, and its agent ann."""
+
+    engine: str
+    store: str
+    registry: ToolRegistry
+
+    @property
+    def ann(self) -> Any:
+        """The agent."""
+        return self.registry.agent("ann")
+
+    def execute(self, name: str, **arguments: Any) -> ToolResult:
+        """Run a call of ann's from sync code."""
+        return self.registry.execute(ToolCall(None, name, arguments, "ann"))
+
+    def aexecute(self, name: str, **arguments: Any) -> ToolResult:
+        """Run a call of ann's from async code."""
+        return asyncio.run(self.registry.aexecute(ToolCall(None, name, arguments, "ann")))
+
+
+def list_functions() -> list[Callable[..., Any]]:
+    """Return the functions of the module of tools."""
+    return [
+        value
+        for value in vars(engine_tools).values()
+        if callable(value) and getattr(value, "__module__", "") == engine_tools.__name__ and not isinstance(value, type)
+    ]
+
+
+def make_registry(engine: str, journal: object = None, **options: Any) -> ToolRegistry:
+    """Return a registry in which ann may call each function of the module of tools, on *engine*."""
+    registry = ToolRegistry(journal=journal, retry_wait=0, processes=2, **options)
+    for function in list_functions():
+        given = {"engine": engine, **OPTIONS.get(function.__name__, {})}
+        if given["engine"] is None:
+            given["engine"] = "thread" if engine == "process" else engine
+        registry.tool(function.__name__, shared=True, **given)(function)
+    return registry
+
+
+@contextmanager
+def make_journal(store: str, folder: Path) -> Iterator[object]:
+    """Yield what is passed as `journal=` for a store of this name."""
+    if store == "none":
+        yield None
+        return
+    with pytest.MonkeyPatch.context() as patch, make_location(store, folder) as where:
+        if store == "postgres":
+            patch.setenv("PRAVAL_TOOLS_KEY", "a key that all processes share")
+        yield where
+
+
+@pytest.fixture(scope="module", params=[(engine, store) for engine in ENGINES for store in STORES], ids="-".join)
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A registry of each engine with each store."""
+    engine, store = request.param
+    with make_journal(store, tmp_path_factory.mktemp(f"{engine}-{store}")) as journal:
+        with make_registry(engine, journal) as registry:
+            yield Home(engine, store, registry)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file in which tools leave marks."""
+    path = tmp_path / "marks"
+    path.touch()
+    return path

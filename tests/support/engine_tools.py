@@ -1,0 +1,277 @@
+"""Functions that every engine must be able to run: those of a module, which another process can import."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import attrs
+from pydantic import BaseModel
+
+from praval_tools import Content, RetryableToolError, ToolContext, current_agent, current_call, get_tool_registry
+
+
+class Own(LookupError):
+    """An exception with a constructor and a text of its own."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(number)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"own: {self.reason}"
+
+
+class Point(NamedTuple):
+    x: float
+    y: float = 0.0
+
+
+@dataclass
+class Order:
+    amount: Decimal
+    at: datetime | None = None
+
+
+@attrs.define
+class Stamped:
+    """Makes another value each time that it is made without one."""
+
+    name: str
+    number: int = attrs.field(factory=lambda: int.from_bytes(os.urandom(6)))
+
+
+@dataclass
+class Tenfold:
+    """Makes another value of what it gets."""
+
+    amount: int
+
+    def __post_init__(self) -> None:
+        self.amount *= 10
+
+
+class Unsteady(BaseModel):
+    """Makes another value in each process."""
+
+    amount: int
+
+    def model_post_init(self, _: Any) -> None:
+        self.amount += os.getpid()
+
+
+def add(x: int, y: int = 2) -> int:
+    """Add two numbers."""
+    return x + y
+
+
+async def add_later(x: int, y: int = 2) -> int:
+    """Add two numbers."""
+    await asyncio.sleep(0)
+    return x + y
+
+
+def place() -> tuple[int, int]:
+    """Tell in which process and thread this runs."""
+    return os.getpid(), threading.get_ident()
+
+
+def echo(value: Any) -> Any:
+    """Return it."""
+    return value
+
+
+def give_point() -> Point:
+    """Give a point."""
+    return Point(1, 2.5)
+
+
+def give_order() -> Order:
+    """Give an order."""
+    return Order(Decimal("1.50"), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def give_orders() -> dict[str, list[Order]]:
+    """Give orders."""
+    return {"a": [give_order()], "b": []}
+
+
+def give_loose(kind: str) -> Any:
+    """Give a value without a hint of its type."""
+    return LOOSE[kind]
+
+
+LOOSE: dict[str, Any] = {
+    "none": None, "text": "ä\n", "float": 1.0, "large": 2**80, "list": [1, "a", {"b": None}], "bytes": b"\x00\xff",
+    "tuple": (1, (2,)), "set": {1, 2}, "date": datetime(2026, 1, 1, tzinfo=UTC), "decimal": Decimal("1.50"),
+    "path": Path("a/b"), "image": Content.image(b"\x89PNG", "image/png"), "empty": {}, "tagged": {"praval:tuple": [1]},
+}  # fmt: skip
+
+
+def count_up(to: int) -> Iterator[int]:
+    """Count."""
+    yield from range(to)
+
+
+async def count_later(to: int) -> AsyncIterator[int]:
+    """Count."""
+    for number in range(to):
+        yield number
+
+
+def give_thing() -> Any:
+    """Give what has no JSON form."""
+    return threading.Lock()
+
+
+def forget_await() -> Any:
+    """Return what only an await gives."""
+    return add_later(1)
+
+
+def order(order: Order, point: Point) -> list[Any]:
+    """Tell what arrived."""
+    return [type(order).__name__, str(order.amount), type(point).__name__, point.y]
+
+
+def take_stamped(stamped: Stamped) -> list[Any]:
+    """Tell what arrived."""
+    return [stamped.name, stamped.number]
+
+
+def take_tenfold(tenfold: Tenfold) -> int:
+    """Tell what arrived."""
+    return tenfold.amount
+
+
+def take_unsteady(unsteady: Unsteady) -> int:
+    """Tell what arrived."""
+    return unsteady.amount
+
+
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def fail(kind: str) -> None:
+    """Fail in a way that is asked for."""
+    if kind == "exit":
+        sys.exit(3)
+    if kind == "file":
+        open("/nowhere/at/all")
+    if kind == "unicode":
+        b"\xff".decode()
+    if kind == "group":
+        raise ExceptionGroup("several", [ValueError("one"), TypeError("two")])
+    raise {
+        "value": ValueError("not so"), "own": Own(5, "mine"), "key": KeyError("name"),
+        "retry": RetryableToolError("later"),
+        "interrupt": KeyboardInterrupt(), "silent": ZeroDivisionError(), "inner": RuntimeError("outer"),
+    }[kind]  # fmt: skip
+
+
+async def cancel_itself() -> None:
+    """Be cancelled by nobody."""
+    raise asyncio.CancelledError
+
+
+def note_and_fail(path: str, times: int, kind: str = "retry") -> int:
+    """Leave a mark at each execution, and fail the first *times*."""
+    marks = note(path)
+    if marks <= times:
+        fail(kind)
+    return marks
+
+
+def note(path: str) -> int:
+    """Leave a mark in a file; return how many there are."""
+    with open(path, "a") as file:
+        file.write("x")
+    return os.stat(path).st_size
+
+
+def note_slowly(path: str, seconds: float) -> int:
+    """Leave a mark, and another one after some time."""
+    note(path)
+    time.sleep(seconds)
+    return note(path)
+
+
+async def note_later(path: str, seconds: float) -> int:
+    """Leave a mark, and another one after some time."""
+    note(path)
+    await asyncio.sleep(seconds)
+    return note(path)
+
+
+# ── context ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def who() -> list[Any]:
+    """Tell who calls, and which call this is."""
+    call = current_call()
+    assert call is not None
+    return [
+        current_agent().name,
+        call.tool_call_id,
+        call.parent_id,
+        call.run_id,
+        call.name,
+        call.agent,
+        call.on_behalf_of,
+    ]
+
+
+def call_other(name: str, arguments: dict[str, Any] | None = None) -> Any:
+    """Call a tool by the agent that runs."""
+    return current_agent().call(name, **(arguments or {}))
+
+
+async def call_others(name: str, times: int) -> list[Any]:
+    """Call a tool several times at once."""
+    return await asyncio.gather(*(current_agent().acall(name) for _ in range(times)))
+
+
+def catch(name: str) -> list[str]:
+    """Call a tool, and tell what it raises."""
+    try:
+        current_agent().call(name)
+    except Exception as error:
+        return [*(kind.__name__ for kind in type(error).__mro__ if kind.__module__ != "builtins"), str(error)]
+    return []
+
+
+def down(left: int) -> int:
+    """Call itself."""
+    return 0 if left == 0 else 1 + int(current_agent().call("down", left=left - 1))
+
+
+def report(context: ToolContext, steps: int) -> list[Any]:
+    """Report progress, write to the log, and tell what the context says."""
+    for step in range(steps):
+        context.progress(step, steps, f"step {step}")
+    context.log("done", "notice")
+    return [context.agent, list(context.chain), context.tool_call_id, context.idempotency_key, context.cancelled]
+
+
+def needs_deps(context: ToolContext[dict[str, str]]) -> str:
+    """Tell what the deps say."""
+    return context.deps["name"]
+
+
+def call_by_default_registry(name: str) -> Any:
+    """Call a tool by the default registry."""
+    return get_tool_registry().execute_tool(name)
+
+
+def name_type(name: str) -> str:
+    """Call a tool, and name the type of its value."""
+    return type(current_agent().call(name)).__name__
