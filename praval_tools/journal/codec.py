@@ -20,10 +20,10 @@ import msgspec
 from praval_tools.errors import EventFormatError
 from praval_tools.journal.events import EVENT_CLASSES, EVENT_TYPES, EventType, JournalEvent, get_subject
 from praval_tools.journal.storage.protocol import Record
-from praval_tools.journal.value_codec import pack_value, unpack_value
 from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.schema.encode import to_json_bytes
 from praval_tools.schema.json_values import reject_constant
+from praval_tools.tools.value_codec import pack_value, unpack_value
 
 EVENT_VERSION: Final = 1
 """Of the form; a reader refuses every other, so raise it with a converter for the old ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
@@ -180,12 +180,12 @@ class Journal:
     def read(
         self, *, run_id: str | None = None, call_id: str | None = None, agent: str | None = None,
         tool: str | None = None, type: str | None = None, since: datetime | None = None,
-        until: datetime | None = None, after_seq: int = 0,
+        until: datetime | None = None, after_seq: int = 0, numbers: Sequence[int] | None = None,
     ) -> Iterator[JournalEntry]:  # fmt: skip
         """Yield the events that fit all filters, in order; *since* is included, *until* is not."""
         records = self._store.read(
             run_id=run_id, call_id=call_id, agent=agent, tool=tool, type=type, since=since, until=until,
-            after_seq=after_seq,
+            after_seq=after_seq, numbers=numbers,
         )  # fmt: skip
         for record in records:
             yield JournalEntry(record.seq or 0, record.run_seq, from_json(record.body, event_id=record.id))

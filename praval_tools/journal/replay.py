@@ -15,10 +15,10 @@ from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.codec import EVENT_VERSION, build_body_decoder
 from praval_tools.journal.events import EventType
 from praval_tools.journal.storage.protocol import Record
-from praval_tools.journal.value_codec import pack_value
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.tools.call import Outcome
+from praval_tools.tools.value_codec import pack_value
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -46,7 +46,7 @@ def compute_digest(arguments: Any) -> str:
     """Return the same digest for equal arguments, in any order of their keys, and for no others; 1.0 equals 1."""
     try:
         text = _ENCODER.encode(arguments)
-        if b".0" in text:
+        if text.find(b".0") >= 0:  # `in` tries the text as a number first
             text = _ENCODER.encode(_normalize_whole_floats(arguments))
     except (TypeError, ValueError, OverflowError, RecursionError):  # values that are not JSON
         text = to_canonical_json(pack_value(arguments)).encode("utf-8", "surrogatepass")

@@ -98,7 +98,7 @@ class UsageStats:
         self, agent: str | None, tool: str, outcome: Outcome, *, duration_ms: float | None, when: datetime
     ) -> None:
         """
-        Count one call that ended; never raises and never waits.
+        Count one call that ended; never waits.
 
         Calls of tools that do not exist, and calls that wait for an approval, are not counted.
 
@@ -108,7 +108,16 @@ class UsageStats:
             outcome: How it ended.
             duration_ms: How long it took.
             when: When it ended, with a time zone.
+
+        Raises:
+            NotOwnerError: Somebody else than the operator counts, in the statistics of a registry.
         """
+        self._require_operator("count a call")
+        self._record(agent, tool, outcome, duration_ms, when)
+
+    def _record(
+        self, agent: str | None, tool: str, outcome: Outcome, duration_ms: float | None, when: datetime
+    ) -> None:
         if not self._track_usage or outcome is _UNKNOWN_TOOL or outcome is _APPROVAL_REQUIRED:
             return
         pending = self._pending
@@ -120,7 +129,7 @@ class UsageStats:
                 lock.release()  # the one that was acquired: a child has another
 
     def record_event(self, event: JournalEvent) -> None:
-        """Count the call that *event* ends; other events, late results among them, count nothing."""
+        """Count the call that *event* ends, as `record` does; other events, late results among them, count nothing."""
         if isinstance(event, AgentToolResult):
             self.record(event.agent, event.tool_name, event.outcome, duration_ms=event.latency_ms, when=event.time)
         elif isinstance(event, CallRefused):
@@ -275,3 +284,10 @@ class UsageStats:
                 stacklevel=get_user_stacklevel(),
             )
             return None
+
+
+def count_call(
+    stats: UsageStats, agent: str | None, tool: str, outcome: Outcome, duration_ms: float | None, when: datetime
+) -> None:
+    """Count one call that ended, whoever runs; for the registry, which counts the calls of everybody."""
+    stats._record(agent, tool, outcome, duration_ms, when)

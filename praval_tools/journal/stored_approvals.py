@@ -16,14 +16,15 @@ from msgspec.structs import replace
 
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
-from praval_tools.forks import ForkSafeLock
+from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked, EventType, get_process_name
 from praval_tools.journal.redaction.redactor import MARKER_PATTERN, RedactionPlan
+from praval_tools.journal.storage.memory import MemoryStore
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
-from praval_tools.journal.value_codec import PythonValue, pack_value
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
+from praval_tools.tools.value_codec import PythonValue, pack_value
 
 _REQUEST_ROW: Final = "approval"
 _ANSWER_ROW: Final = "approval_answer"
@@ -50,7 +51,15 @@ class StoredApprovals:
         self._revision = -1
         self._approvals: dict[str, StoredApproval] = {}
         self._ids_by_digest: dict[str, str] = {}
+        self._ids_of_parent: frozenset[str] | None = frozenset()
+        """Answered requests that the process from which this one was forked uses; None: still to be looked for."""
         self._lock = ForkSafeLock()
+        if isinstance(store, MemoryStore):  # of which a forked process has a copy; it shares all others
+            handle_forks(self, in_child=StoredApprovals._leave_answers)
+
+    def _leave_answers(self) -> None:
+        """Leave, in a forked process, the answers that were given before to its parent: each is for one call."""
+        self._ids_of_parent = None
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -88,8 +97,14 @@ class StoredApprovals:
         return None
 
     def _load_changes(self) -> None:
-        if self._store.revision() == self._revision:
-            return
+        if self._store.revision() != self._revision:
+            self._load_rows()
+        if self._ids_of_parent is None:
+            self._ids_of_parent = frozenset(key for key, approval in self._approvals.items() if approval.answered)
+            for key in self._ids_of_parent:
+                self._forget_request(key)
+
+    def _load_rows(self) -> None:
         view = self._store.state(max(self._revision, 0))
         if view.complete:
             self._approvals.clear()
@@ -100,6 +115,8 @@ class StoredApprovals:
         self._revision = view.revision
 
     def _apply_row(self, row: StateRow) -> None:
+        if self._ids_of_parent is not None and row.key in self._ids_of_parent:
+            return
         event = None if row.body is None else from_json(row.body, event_id=row.key)
         if isinstance(event, ApprovalAsked):
             self._approvals[row.key] = StoredApproval(event)
@@ -107,9 +124,12 @@ class StoredApprovals:
         elif isinstance(event, ApprovalAnswered) and (approval := self._approvals.get(row.key)) is not None:
             self._approvals[row.key] = replace(approval, answered=event)
         elif row.kind == _REQUEST_ROW:
-            ended = self._approvals.pop(row.key, None)
-            if ended is not None and self._ids_by_digest.get(ended.asked.digest) == row.key:
-                del self._ids_by_digest[ended.asked.digest]
+            self._forget_request(row.key)
+
+    def _forget_request(self, key: str) -> None:
+        ended = self._approvals.pop(key, None)
+        if ended is not None and self._ids_by_digest.get(ended.asked.digest) == key:
+            del self._ids_by_digest[ended.asked.digest]
 
     def _has_expired(self, asked: ApprovalAsked) -> bool:
         return asked.expires is None or asked.expires <= self._clock.now()

@@ -123,8 +123,8 @@ class Tokens:
         is_right = hmac.compare_digest(_make_digest(salt, secret), digest)
         if row is None or not is_right:
             return None
-        found = self._describe_token(row)
-        return None if found.has_expired else found
+        agent_token = self._describe_token(row)
+        return None if agent_token.has_expired else agent_token
 
     def _describe_token(self, row: TokenRow) -> AgentToken:
         has_expired = row.expires is not None and row.expires <= self._clock.now()

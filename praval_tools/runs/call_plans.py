@@ -28,8 +28,10 @@ from praval_tools.names import find_similar_names
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import ToolCall
+from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
+from praval_tools.tools.mark_schemas import build_mark_schemas
 from praval_tools.tools.tool import AnyTool
 
 _MAX_PLANS: Final = 16_384
@@ -60,6 +62,8 @@ class CallPlan(msgspec.Struct, frozen=True, eq=False):
         tool, given = self.tool, progress.call.arguments
         if tool is None or not tool.implementation.is_compilable:
             return None
+        if (exact := self._copy_exact_match(progress)) is not None:
+            return exact
         is_scalar = type(given) is dict and SCALAR_TYPES.issuperset(map(type, given.values()))
         try:
             # other values may run code of their own
@@ -70,15 +74,24 @@ class CallPlan(msgspec.Struct, frozen=True, eq=False):
         progress.coerced_arguments = tool.implementation, arguments, repairs
         return arguments
 
+    def _copy_exact_match(self, progress: CallProgress) -> Arguments | None:
+        """Return a copy of arguments that the fast function takes as they stand, also to the pipeline; else None."""
+        tool, given = self.tool, progress.call.arguments
+        if self.fast_function is None or tool is None or type(given) is not dict:
+            return None
+        exact = tool.implementation.copy_exact_match(given)
+        if exact is not None:
+            progress.coerced_arguments = tool.implementation, exact, ()
+        return exact
+
     def build_fast_run(self, progress: CallProgress) -> RunTool | None:
         """Return the call as its fast function runs it; None where it takes the steps of the pipeline."""
         fast_function, tool, call = self.fast_function, self.tool, progress.call
         if fast_function is None or tool is None or tool.is_async is not progress.is_async or call.engine is not None:
             return None
+        if progress.coerced_arguments is None:  # a call outside runs
+            self._copy_exact_match(progress)
         path, implementation, coerced = fast_function.path, tool.implementation, progress.coerced_arguments
-        if coerced is None and type(call.arguments) is dict:  # a call outside runs
-            exact = implementation.copy_exact_match(call.arguments)
-            coerced = progress.coerced_arguments = None if exact is None else (implementation, exact, ())
         if coerced is None or coerced[0] is not implementation or coerced[2] or path.scope is None:
             return None
         arguments = coerced[1]
@@ -115,14 +128,18 @@ class CallPlans:
 
     def get_redaction_plan(self, tool: AnyTool | None) -> RedactionPlan:
         """Return what is redacted in the calls of *tool*."""
-        if tool is None or not tool.implementation.is_compilable:
+        if tool is None:
             return self._default_redaction_plan
-        plan = self._redaction_plans.get(tool.implementation)
+        implementation = tool.implementation
+        if not implementation.is_compilable:  # until its hints resolve, which may be at any time
+            return self._redactor.build_plan(marks=build_mark_schemas(implementation))
+        plan = self._redaction_plans.get(implementation)
         if plan is None:
-            compiled = tool.implementation.compiled
-            plan = self._redaction_plans[tool.implementation] = self._redactor.build_plan(
-                compiled.parameters_schema, compiled.result_schema
-            )
+            compiled = implementation.compiled
+            plan = self._redaction_plans[implementation] = self._redactor.build_plan(
+                compiled.parameters_schema, compiled.result_schema, marks=build_mark_schemas(implementation),
+                defaults=implementation.read_defaults(),
+            )  # fmt: skip
         return plan
 
     def get_redaction_plan_of(self, call: ToolCall) -> RedactionPlan:
@@ -149,8 +166,10 @@ class CallPlans:
         implementation = tool.implementation
         has_marks = self._has_marks.get(implementation)
         if has_marks is None:
-            has_marks = implementation.is_compilable and has_secret_marks(implementation.compiled.parameters_schema)
-            self._has_marks[implementation] = has_marks
+            has_marks = bool(build_mark_schemas(implementation))
+            if implementation.is_compilable:
+                has_marks = has_marks or has_secret_marks(implementation.compiled.parameters_schema)
+                self._has_marks[implementation] = has_marks
         return has_marks
 
     def find_plan(self, call: ToolCall, principal: Principal | None) -> CallPlan:

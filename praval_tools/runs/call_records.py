@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final, TypeGuard, cast
 
 import msgspec
@@ -27,13 +28,16 @@ from praval_tools.journal.recorded_decisions import to_recorded_decision
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import Record
-from praval_tools.journal.value_codec import is_plain_json
 from praval_tools.names import has_type, shorten_repr
 from praval_tools.runs.call_plans import CallPlan
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
+from praval_tools.tools.value_codec import is_plain_json
+
+_MAX_ID_BYTES: Final = 1_200
+"""PostgreSQL indexes texts of 2,700 bytes; what it cannot hold, such as NUL, takes two there."""
 
 
 def is_encodable_text(value: object) -> TypeGuard[str]:
@@ -41,15 +45,23 @@ def is_encodable_text(value: object) -> TypeGuard[str]:
     return type(value) is str and (value.isascii() or is_utf8_encodable(value))
 
 
+def _shorten_id(value: str) -> str:
+    """Return an id that every store can index: a digest in place of a very long one."""
+    if len(value) <= _MAX_ID_BYTES // 4 or len(encoded := value.encode()) <= _MAX_ID_BYTES:
+        return value
+    return f"{value[:40]}_{sha256(encoded).hexdigest()}"
+
+
 def with_writable_ids(call: ToolCall) -> ToolCall:
-    """Return *call* without ids that cannot be written, and with names replaced that cannot."""
+    """Return *call* without ids that cannot be written, very long ones cut, and names replaced that cannot."""
     if call.tool_call_id is None and call.parent_id is None and not call.on_behalf_of:
         return call
     changes: dict[str, object] = {}
     for name in ("tool_call_id", "parent_id"):
         value: object = getattr(call, name)
-        if value is not None and not (value and is_encodable_text(value)):
-            changes[name] = None
+        writable = _shorten_id(value) if value and is_encodable_text(value) else None
+        if writable is not value:
+            changes[name] = writable
     given: object = call.on_behalf_of
     chain = tuple(given) if isinstance(given, tuple | list) else (given,)
     if given is not chain or not all(map(is_encodable_text, chain)):
@@ -155,6 +167,7 @@ class CallRecordBuilder(msgspec.Struct):
         name, agent = self.call.name, self.call.agent
         self.tool = name if is_encodable_text(name) else shorten_repr(name)
         self.agent = agent if is_encodable_text(agent) else None
+        self.secrets = self.plan.redaction_plan.default_secrets
 
     def build_common_fields(self) -> dict[str, Any]:  # for the constructors of events
         """Return the fields that all events of the call have."""
@@ -282,7 +295,7 @@ def build_end_record(
     """Return the record of the end of a call that had started; *value* is its result as JSON."""
     if (
         builder.has_exact_names
-        and result.outcome is Outcome.OK
+        and result.outcome is _OK
         and builder.plan.redaction_plan.redact_result(value, builder.secrets) is value
         and not builder.secrets
         and is_plain_json(value)

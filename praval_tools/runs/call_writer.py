@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from praval_tools.access import events
@@ -11,6 +13,8 @@ from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import get_error_type_name
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.redaction.redactor import RedactionPlan
+from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.journal.replay import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status
 from praval_tools.journal.stored_approvals import is_answer_used, use_answer
@@ -20,8 +24,14 @@ from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, warn_of_lost_result
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.secret_marks import iter_marked_values
 from praval_tools.tools.call import Outcome, ToolResult
-from praval_tools.tools.return_values import materialize_iterators
+from praval_tools.tools.return_values import copy_complete
+from praval_tools.tools.value_codec import is_plain_json
+
+_NO_GRANTS: Final[frozenset[str]] = frozenset()
+_OK: Final = Outcome.OK  # looking up a member of an enumeration is slow
+_DONE, _EXISTS = Status.DONE, Status.EXISTS
 
 
 class CallWriter:
@@ -46,8 +56,7 @@ class CallWriter:
 
     def write_start(self, write_state: CallWriteState, run: RunTool) -> CallSteps[bool]:
         """Make the start durable; return False where the decision is out of date and has to be taken again."""
-        counted = (use.grant.id for use in run.path.grants if use.grant.max_calls is not None and use.stored)
-        unspent = frozenset(counted) - write_state.spent_grants if run.path.grants else frozenset[str]()
+        unspent = _list_counted_grants(run) - write_state.spent_grants if run.path.grants else _NO_GRANTS
         has_unspent = bool(unspent) or write_state.approval_id is not None
         was_executed = write_state.last_execution is not None
         if write_state.start_written and run.attempts == 0 and was_executed and not has_unspent:
@@ -71,7 +80,7 @@ class CallWriter:
         except BaseException as error:
             yield from self.write_interruption(write_state, run, error, entered=run.attempts > 0)
             raise
-        if answer is not None and answer.status is not Status.DONE:
+        if answer is not None and answer.status is not _DONE:
             self._handle_refused_start(write_state, answer)
             return False
         if answer is None:
@@ -148,7 +157,7 @@ class CallWriter:
         answer = yield from self._event_writer.append(
             write_state, item, effect, result.outcome, latency=result.latency_ms
         )
-        if answer is None or answer.status is not Status.EXISTS or entry is None:
+        if answer is None or answer.status is not _EXISTS or entry is None:
             return result
         entry.apply_record(next(record for record in answer.found if record.attempt == attempt))
         tool = None if write_state.last_execution is None else write_state.last_execution.tool
@@ -168,10 +177,16 @@ class CallWriter:
     def record_late_end(self, write_state: CallWriteState, run: RunTool, result: ToolResult) -> None:
         """Have the end of a function recorded that still runs after the time-out of its call."""
         job = run.job
-        if result.outcome is not Outcome.TIMEOUT or job is None:
+        if job is None or result.outcome is not Outcome.TIMEOUT:
             return
 
         def write_late_result() -> None:
+            try:
+                submit_late_result()
+            finally:
+                self._runtime.unrecorded_calls.pop()
+
+        def submit_late_result() -> None:
             value: object = None
             error: BaseException | None = job.error
             if error is None:
@@ -187,6 +202,7 @@ class CallWriter:
             record = call_records.build_late_result_record(write_state.builder, value, text, type_name)
             self._event_writer.submit(Item((record,)))
 
+        self._runtime.unrecorded_calls.append(None)
         job.add_done_callback(write_late_result)
 
     def _get_error_detail(self, write_state: CallWriteState, result: ToolResult) -> str | None:
@@ -201,21 +217,50 @@ class CallWriter:
         return None if message == result.error else message
 
 
+def _list_counted_grants(run: RunTool) -> frozenset[str]:
+    """Return the ids of the grants of *run* whose calls the store counts."""
+    return frozenset(use.grant.id for use in run.path.grants if use.grant.max_calls is not None and use.stored)
+
+
 def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[object, ToolResult]:
     """Return the value as JSON, and *result*, or a `tool_error` where the value has no JSON form."""
-    run = write_state.last_execution
-    if result.outcome is not Outcome.OK or run is None:
+    run, builder = write_state.last_execution, write_state.builder
+    if result.outcome is not _OK or run is None:
         return None, result
-    compiled = run.tool.implementation.compiled
     try:
-        if type(result.result) in SCALAR_TYPES:  # cannot run code of its own
-            return compiled.encode_result(result.result), result
-        with activate_frame(make_frame(run.frame[SCOPE])):
-            value = materialize_iterators(result.result)
-            if value is not result.result:  # the caller gets what is recorded
-                result = replace(result, result=value)
-            return compiled.encode_result(value), result
+        result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
+        return encode_run_value(run, result.result), result
     except (Exception, SystemExit) as error:  # the result may run code of its own
         return None, replace(
             build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
         )
+
+
+def read_run_value(
+    run: RunTool, result: ToolResult, plan: RedactionPlan, secrets: SecretMarkers
+) -> tuple[ToolResult, SecretMarkers]:
+    """
+    Return the result of a call that ran with a copy of its value, whose iterators are read, and *secrets* with its own.
+
+    The caller gets what is recorded. Raises what the iterators raise.
+    """
+    if type(result.result) in SCALAR_TYPES:  # cannot run code of its own
+        return result, secrets
+    with activate_frame(make_frame(run.frame[SCOPE])):
+        value = copy_complete(result.result)
+        result = replace(result, result=value)
+        return result, secrets if is_plain_json(value) else plan.mark_secrets(iter_marked_values(value), secrets)
+
+
+def encode_run_value(run: RunTool, value: object) -> object:
+    """
+    Return the value of a call that ran as JSON.
+
+    Raises:
+        Unencodable: It has no JSON form; its own code may raise anything else.
+    """
+    compiled = run.tool.implementation.compiled
+    if type(value) in SCALAR_TYPES:
+        return compiled.encode_result(value)
+    with activate_frame(make_frame(run.frame[SCOPE])):
+        return compiled.encode_result(value)

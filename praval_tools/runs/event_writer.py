@@ -16,7 +16,7 @@ from praval_tools.execution.effects import AppendToJournal, RunTool
 from praval_tools.journal.events import EventType
 from praval_tools.journal.redaction.marker_key import has_marker, is_private, read_key_ids
 from praval_tools.journal.replay import UNFINISHED_STATUSES, ReplayEntry
-from praval_tools.journal.stats import UsageStats
+from praval_tools.journal.stats import UsageStats, count_call
 from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, Store, Uses
 from praval_tools.journal.stored_approvals import end_request
 from praval_tools.names import has_type
@@ -55,6 +55,7 @@ class CallWriteState(msgspec.Struct):
         approval_id: The request whose recorded answer the call relies on, until it is written that it was used.
         is_approval_lost: Another process has used that answer: the call has to be approved anew.
         waiting_request: The request that waits once the call has ended, with its record.
+        is_unrecorded: Whether it is one of `Runtime.unrecorded_calls`, whose results a registry that closes waits for.
     """
 
     builder: CallRecordBuilder
@@ -69,6 +70,7 @@ class CallWriteState(msgspec.Struct):
     approval_id: str | None = None
     is_approval_lost: bool = False
     waiting_request: tuple[ApprovalRequest, Record] | None = None
+    is_unrecorded: bool = False
 
     @property
     def was_started_before(self) -> bool:
@@ -105,13 +107,15 @@ class EventWriter:
 
     def _add_key_id(self, item: Item) -> Item:
         """Return *item*, with the id of the key where it may hold the first markers of the store."""
-        if self._is_key_known or not any(map(has_marker, item.records)):
-            return item
-        return replace(item, uses=(*item.uses, Uses(self._key_id, 1)))
+        if not self._is_key_known:
+            for record in item.records:
+                if has_marker(record):
+                    return replace(item, uses=(*item.uses, Uses(self._key_id, 1)))
+        return item
 
     def count_call(self, outcome: Outcome, record: Record, latency: float | None = None) -> None:
         """Count a call that ended."""
-        self._stats.record(record.agent, record.tool or "", outcome, duration_ms=latency, when=record.time)
+        count_call(self._stats, record.agent, record.tool or "", outcome, latency, record.time)
 
     def append(
         self, write_state: CallWriteState, item: Item, effect: str, outcome: Outcome | None = None,
@@ -184,7 +188,8 @@ class EventWriter:
             self.update_run(write_state, item, outcome)
 
     def _apply_to_run(self, write_state: CallWriteState, item: Item, outcome: Outcome | None) -> None:
-        self._is_key_known = self._is_key_known or any(use.grant_id == self._key_id for use in item.uses)
+        if item.uses and any(use.grant_id == self._key_id for use in item.uses):
+            self._is_key_known = True
         self.update_run(write_state, item, outcome)
 
     def _handle_refused_append(self, answer: Answer, effect: str) -> Answer | None:

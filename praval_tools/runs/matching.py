@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from praval_tools.errors import ReplayMismatchError, ToolUsageError
 from praval_tools.execution.call_progress import CallProgress
-from praval_tools.execution.context import current_call, ensure_call, iter_active_calls
+from praval_tools.execution.context import ensure_call, find_current_call, iter_active_calls
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery, compute_digest
@@ -118,7 +118,7 @@ def with_parent_id(call: ToolCall) -> ToolCall:
 
 def get_parent_id() -> str | None:
     """Return the id of the call that is being served in this context."""
-    parent = current_call()
+    parent = find_current_call()
     return None if parent is None else parent.tool_call_id
 
 

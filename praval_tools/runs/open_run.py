@@ -9,6 +9,7 @@ from praval_tools.errors import JournalWarning, ToolUsageError, get_user_stackle
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Lease
+from praval_tools.names import format_count
 from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 
@@ -42,8 +43,8 @@ class OpenRun:
         if self.event_count >= limit and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"Run {self.run_id!r} has {self.event_count:,} events, and most likely goes round in circles; "
-                f"ToolRegistry(warn_run_events=…) sets when this is said.",
+                f"Run {self.run_id!r} has {format_count(self.event_count, 'event')}, and most likely goes round in "
+                f"circles; ToolRegistry(warn_run_events=…) sets when this is said.",
                 JournalWarning,
                 stacklevel=get_user_stacklevel(),
             )
@@ -101,4 +102,8 @@ current_run: Final = ContextSetting[OpenRun]()
 
 def use_run(run: OpenRun | None) -> use_setting[OpenRun]:
     """Make calls in this context belong to *run*; with None, leave the context as it is."""
-    return use_setting(current_run, None if run is current_run.get() else run)
+    return _UNCHANGED if run is None or run is current_run.get() else use_setting(current_run, run)
+
+
+_UNCHANGED: Final = use_setting(current_run, None)
+"""Leaves any context as it is, and keeps nothing of it."""

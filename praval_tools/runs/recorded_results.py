@@ -10,7 +10,7 @@ from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
 from praval_tools.execution.failures import restore_execution_error
 from praval_tools.journal.codec import build_body_decoder
 from praval_tools.journal.replay import ReplayEntry, decode_body
-from praval_tools.journal.value_codec import unpack_value
+from praval_tools.names import format_count
 from praval_tools.runs.call_records import DecisionFields
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_handler import Mismatch
@@ -18,6 +18,7 @@ from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import AccessOutcome, Decision
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.tool import AnyTool
+from praval_tools.tools.value_codec import unpack_value
 
 
 class _RecordedStart(msgspec.Struct, gc=False):
@@ -114,7 +115,7 @@ def build_in_doubt_result(entry: ReplayEntry, call: ToolCall) -> ToolResult:
 def build_full_run_result(run_id: str, event_count: int, call: ToolCall) -> ToolResult:
     """Return the result of a new call in a run that has as many events as it may have; it is not recorded."""
     text = (
-        f"Run {run_id!r} has {event_count:,} events, and takes no new calls: begin another run, or raise the limit by "
-        f"ToolRegistry(max_run_events=…)."
+        f"Run {run_id!r} has {format_count(event_count, 'event')}, and takes no new calls: begin another run, or raise "
+        f"the limit by ToolRegistry(max_run_events=…)."
     )
     return ToolResult(call.tool_call_id, call.name, call.agent, Outcome.LIMITED, None, text, "run-events")

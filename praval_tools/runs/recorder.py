@@ -123,16 +123,20 @@ class Recorder:
         """Run the call on its fast path, or by *steps*, and record each execution and the result."""
         fast_run = plan.build_fast_run(progress)
         try:
-            result: ToolResult | None = None
-            if fast_run is not None:
-                result = yield from self._execute_tool(write_state, fast_run)
-            if result is None:
-                result = yield from self._drive_steps(progress, steps, write_state)
+            try:
+                result: ToolResult | None = None
+                if fast_run is not None:
+                    result = yield from self._execute_tool(write_state, fast_run)
+                if result is None:
+                    result = yield from self._drive_steps(progress, steps, write_state)
+            finally:
+                steps.close()
+            if progress.call.tool_call_id == result.tool_call_id and write_state.last_execution is not None:
+                self._call_writer.record_late_end(write_state, write_state.last_execution, result)
+            return (yield from self._call_writer.write_result(write_state, result))
         finally:
-            steps.close()
-        if progress.call.tool_call_id == result.tool_call_id and write_state.last_execution is not None:
-            self._call_writer.record_late_end(write_state, write_state.last_execution, result)
-        return (yield from self._call_writer.write_result(write_state, result))
+            if write_state.is_unrecorded:
+                self.runtime.unrecorded_calls.pop()
 
     def _drive_steps(self, progress: CallProgress, steps: CallPipeline, write_state: CallWriteState) -> CallPipeline:
         """Drive *steps*, and record what they do; return the result of the call, which is not recorded yet."""
@@ -142,6 +146,11 @@ class Recorder:
                 step = steps.send(answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+            except BaseException as error:  # the registry was closed after the start was written
+                if write_state.start_written and (run := write_state.last_execution) is not None:
+                    entered = write_state.may_have_run
+                    yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
+                raise
             if isinstance(step, RunTool):
                 if progress.approval is not None and progress.coerced_arguments is not None:
                     write_state.builder.add_secrets(progress.coerced_arguments[1])  # edited ones may quote them
@@ -155,6 +164,9 @@ class Recorder:
 
     def _execute_tool(self, write_state: CallWriteState, run: RunTool) -> CallSteps[ToolResult | None]:
         """Record the start and run the tool; return None where the call has to be decided again."""
+        if not write_state.is_unrecorded:
+            write_state.is_unrecorded = True
+            self.runtime.unrecorded_calls.append(None)
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
         attempts_before = run.attempts

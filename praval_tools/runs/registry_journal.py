@@ -11,14 +11,15 @@ from praval_tools.execution.protocols import Dispatcher
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.change_store import JournalChangeStore
 from praval_tools.journal.journal import Journal
-from praval_tools.journal.redaction.marker_key import load_store_key
+from praval_tools.journal.redaction.marker_key import load_key, load_store_key
 from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES
 from praval_tools.journal.replay import MatchMode
-from praval_tools.journal.stats import UsageStats
+from praval_tools.journal.stats import UsageStats, count_call
 from praval_tools.journal.storage.open_store import open_store
-from praval_tools.journal.storage.protocol import Store
+from praval_tools.journal.storage.protocol import Store, WatchableStore
 from praval_tools.names import shorten_repr
+from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.recorder import Recorder
 from praval_tools.runs.run import Run
 
@@ -79,6 +80,8 @@ class RegistryJournal:
         except BaseException:
             runtime.access_store.persistence = None
             raise
+        if isinstance(self._store, WatchableStore):
+            self._store.watch(runtime.access_store.load_other_changes)
         runtime.recorder = self.recorder
         runtime.approvals.store = self.recorder.approvals
         runtime.access_store.invalidate_snapshots()
@@ -105,6 +108,11 @@ class RegistryJournal:
             self._store.close()
 
 
+def make_call_plans(runtime: Runtime, secrets: Iterable[str]) -> CallPlans:
+    """Return what is secret in the calls of a registry that has no journal; *secrets* as for `RegistryJournal`."""
+    return CallPlans(runtime, Redactor((*DEFAULT_SECRET_NAMES, *secrets), key=load_key(None)))
+
+
 class CallCounter:
     """Counts the calls of a registry that has no journal."""
 
@@ -116,5 +124,5 @@ class CallCounter:
         result = yield from steps
         name = progress.call.name if isinstance(progress.call.name, str) else ""
         latency = result.latency_ms if result.attempts else None
-        self._stats.record(result.agent, name, result.outcome, duration_ms=latency, when=self._clock.now())
+        count_call(self._stats, result.agent, name, result.outcome, latency, self._clock.now())
         return result

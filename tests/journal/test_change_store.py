@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from state_rig import START, Hand, call, grew, make_foreign_tool, outcome, path, store  # noqa: F401  # fixtures
+from state_rig import START, Hand, call, grew, make_foreign_tool, outcome, path, shared, store  # noqa: F401  # fixtures
 from survivors import Started, begun, spend
 
 from praval_tools.access.events import AnyStateEvent
@@ -327,11 +327,11 @@ with Started(sys.argv[1]) as registry:
 
 
 class TestProcesses:
-    def test_a_count_is_exact(self, path: Path) -> None:
+    def test_a_count_is_exact(self, shared: Path | str) -> None:
         """Of 160 calls that four processes of four threads make under a grant of 100, exactly 100 run."""
-        with Started(path) as registry, ExitStack() as stack:
+        with Started(shared) as registry, ExitStack() as stack:
             registry.assign_tool_to_agent("spend", "clerk", max_calls=100)
-            children = [stack.enter_context(begun(ADMITTING, path, 40)) for _ in range(4)]
+            children = [stack.enter_context(begun(ADMITTING, shared, 40)) for _ in range(4)]
             for one in children:
                 assert one.stdout is not None
                 assert "ready\n" == one.stdout.readline()
@@ -344,9 +344,9 @@ class TestProcesses:
             assert 100 == sum(1 for _ in registry.journal.read(type="agent_tool_call"))
             assert "forbidden" == outcome(registry, "spend", amount=1)
 
-    def test_a_block_counts_at_once_in_another_process(self, path: Path) -> None:
+    def test_a_block_counts_at_once_in_another_process(self, shared: Path | str) -> None:
         """Directly after `block` returned here, the next call there is refused; after `unblock` it runs."""
-        with Started(path) as registry, begun(ANSWERING, path) as other:
+        with Started(shared) as registry, begun(ANSWERING, shared) as other:
             assert other.stdin is not None and other.stdout is not None
             assert "ready\n" == other.stdout.readline()
             for change, expected in ((registry.block, "forbidden"), (registry.unblock, "ok")) * 3:

@@ -1,6 +1,6 @@
 """Events: their JSON is stable, reads back as it was, and whatever else is refused by name."""
 
-# Tests of: codec, value_codec, recorded_decisions
+# Tests of: codec, tools/value_codec, recorded_decisions
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from praval_tools.journal.events import (
     get_subject,
 )
 from praval_tools.journal.recorded_decisions import RecordedDecision, to_recorded_decision
-from praval_tools.journal.value_codec import OpaqueValue, pack_value, unpack_value
+from praval_tools.tools.value_codec import OpaqueValue, pack_value, unpack_value
 
 GOLDEN = Path(__file__).parent / "golden_events.jsonl"
 LATER = datetime(9000, 1, 1, tzinfo=UTC)
@@ -136,7 +136,7 @@ class TestValues:
         assert number == from_json(to_json(call([number]))).arguments[0]
 
     def test_foreign_values(self) -> None:
-        """Dataclasses and enums are written by the table of types; what has no form there, as its text."""
+        """Dataclasses and enums are written by the table of types; of what has no form there, only the type."""
 
         @dataclass
         class Row:
@@ -147,11 +147,11 @@ class TestValues:
 
         class Odd:
             def __repr__(self) -> str:
-                return "<odd>"
+                return "<odd, with a password>"
 
         read = from_json(to_json(call({"row": Row("a"), "color": Color.RED, "odd": Odd()})))
 
-        assert {"row": {"name": "a"}, "color": "red", "odd": OpaqueValue("<odd>")} == read.arguments
+        assert {"row": {"name": "a"}, "color": "red", "odd": OpaqueValue(f"<{Odd.__qualname__}>")} == read.arguments
 
     def test_hostile_arguments_of_a_refused_call(self) -> None:
         """Lists inside themselves, a thousand levels, and lists that multiply: the refusal is still written."""

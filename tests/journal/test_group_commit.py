@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journal_rig import intent, note, record, result
 from sqlalchemy import event
+from store_rig import clear_database, make_database, open_sql_store
 
 from praval_tools.errors import JournalError
 from praval_tools.journal import Answer, Item, MemoryStore, Record, StateRow, Store, Uses
-from praval_tools.journal.storage.group_commit import MAX_GROUP_ROWS
 from praval_tools.journal.storage.sql_store import SqlStore
 
 _runs = st.sampled_from(["a", "b", None])
@@ -47,47 +48,64 @@ def _items(draw: st.DrawFn) -> Item:
 _histories = st.lists(st.lists(_items(), min_size=1, max_size=8), max_size=8)
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def new_location(request: pytest.FixtureRequest) -> Iterator[Callable[[], Path | str]]:
+    """A function that returns where there is a new journal, of each kind of database."""
+    if request.param == "sqlite":
+        with TemporaryDirectory() as folder:
+            names = (Path(folder) / f"{number}.db" for number in count())
+            yield lambda: next(names)
+    else:
+        with make_database() as url:
+            yield lambda: clear_database(url)
+
+
+_NewLocation = Callable[[], "Path | str"]
+
+
 @contextmanager
-def _store(way: str) -> Iterator[Store]:
-    """Yield an empty store: in memory; in a file; in a file, where groups are never written at once."""
-    with TemporaryDirectory() as folder:
-        store = MemoryStore() if way == "memory" else SqlStore(Path(folder) / "runs.db")
-        if way == "slowly" and isinstance(store, SqlStore):
-            store._database.build_group_insert = lambda _: None  # type: ignore[method-assign,assignment]
-        with closing(store):
-            yield store
+def _store(way: str, new_location: _NewLocation) -> Iterator[Store]:
+    """Yield an empty store: in memory; in a database; in a database, where groups are never written at once."""
+    store = MemoryStore() if way == "memory" else open_sql_store(new_location())
+    if way == "slowly" and isinstance(store, SqlStore):
+        store._database.max_group_rows = 0
+    with closing(store):
+        yield store
 
 
-def _story(way: str, history: Sequence[Sequence[Item]]) -> tuple[list[list[Answer]], list[Record], list[Any]]:
+def _story(
+    way: str, new_location: _NewLocation, history: Sequence[Sequence[Item]]
+) -> tuple[list[list[Answer]], list[Record], list[Any]]:
     """Return what a store answers, what can be read then, and how it goes on after another process wrote."""
-    with _store(way) as store:
+    with _store(way, new_location) as store:
         answers = [store.append(group) for group in history]
         return answers, list(store.read()), [(one.run_id, one.calls, one.last) for one in store.runs()]
 
 
 class TestOneByOne:
-    @given(_histories)
-    def test_a_group_is_what_its_items_are(self, history: list[list[Item]]) -> None:
+    @given(history=_histories)
+    def test_a_group_is_what_its_items_are(self, new_location: _NewLocation, history: list[list[Item]]) -> None:
         """Answers, places, records and runs are those of the store in memory, which knows no groups."""
-        expected = _story("memory", history)
+        expected = _story("memory", new_location, history)
 
-        assert expected == _story("at once", history)
+        assert expected == _story("at once", new_location, history)
 
-    @given(_histories)
-    def test_each_way_of_writing_comes_to_the_same(self, history: list[list[Item]]) -> None:
+    @given(history=_histories)
+    def test_each_way_of_writing_comes_to_the_same(self, new_location: _NewLocation, history: list[list[Item]]) -> None:
         """So are those of a database that has no statement for a whole group."""
-        assert _story("slowly", history) == _story("at once", history)
+        assert _story("slowly", new_location, history) == _story("at once", new_location, history)
 
-    @given(_histories, st.lists(st.booleans(), min_size=8, max_size=8))
-    def test_two_that_write_into_one_file(self, history: list[list[Item]], who: list[bool]) -> None:
+    @given(history=_histories, who=st.lists(st.booleans(), min_size=8, max_size=8))
+    def test_two_that_write_into_one_store(
+        self, new_location: _NewLocation, history: list[list[Item]], who: list[bool]
+    ) -> None:
         """Two writers that take turns are as one: neither goes on from where it was itself."""
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "runs.db"
-            with SqlStore(path) as one, SqlStore(path) as other:
-                answers = [(one if mine else other).append(group) for mine, group in zip(who, history, strict=False)]
-                found = list(one.read())
+        location = new_location()
+        with open_sql_store(location) as one, open_sql_store(location) as other:
+            answers = [(one if mine else other).append(group) for mine, group in zip(who, history, strict=False)]
+            found = list(one.read())
 
-        assert _story("memory", history)[:2] == (answers, found)
+        assert _story("memory", new_location, history)[:2] == (answers, found)
 
 
 def _statements(store: SqlStore) -> list[str]:
@@ -98,13 +116,13 @@ def _statements(store: SqlStore) -> list[str]:
 
 
 class TestAtOnce:
-    def test_a_plain_group_is_one_statement(self, tmp_path: Path) -> None:
+    def test_a_plain_group_is_one_statement(self, new_location: _NewLocation) -> None:
         """
-        A writer that is alone writes and commits a group in one statement.
+        A writer that is alone writes and commits a group in one statement, which waits for the disk, too.
 
         Beside a thread that computes, each statement more waits for its turn of the interpreter.
         """
-        with SqlStore(tmp_path / "runs.db") as store:
+        with open_sql_store(new_location()) as store:
             store.append([intent("first"), result("first")])
             store.append([intent("second"), result("second")])
             said = _statements(store)
@@ -114,19 +132,20 @@ class TestAtOnce:
             assert 1 == len(said)
             assert list(range(1, 46)) == [one.run_seq for one in store.read(run_id="run")]
 
-    def test_a_group_beyond_the_limit(self, tmp_path: Path) -> None:
+    def test_a_group_beyond_the_limit(self, new_location: _NewLocation) -> None:
         """One that is too large for the statement is written, too."""
-        with SqlStore(tmp_path / "runs.db") as store:
+        with open_sql_store(new_location()) as store:
             store.append([note()])
             store.append([note()])
-            for many in (MAX_GROUP_ROWS - 1, MAX_GROUP_ROWS, 2_000):
+            limit = store._database.max_group_rows
+            for many in (limit - 1, limit, 2 * limit):
                 assert {"done"} == {one.status for one in store.append([note() for _ in range(many)])}
-            assert 2 + 2 * MAX_GROUP_ROWS - 1 + 2_000 == store.count()
+            assert 2 + 4 * limit - 1 == store.count()
 
     @pytest.mark.parametrize("body", [None, "text", 7])
-    def test_what_has_no_body_is_no_row_of_control(self, tmp_path: Path, body: Any) -> None:
+    def test_what_has_no_body_is_no_row_of_control(self, new_location: _NewLocation, body: Any) -> None:
         """A record with a body that is none fails or is stored, and moves no counter."""
-        with SqlStore(tmp_path / "runs.db") as store:
+        with open_sql_store(new_location()) as store:
             for _ in range(3):
                 store.append([note()])
             bad = Item((record(body=body, run_id=None, type=None, at=1),))  # type: ignore[arg-type]
@@ -136,9 +155,9 @@ class TestAtOnce:
             (answer,) = store.append([note()])
             assert (4, 4) == (answer.seq, store.count())
 
-    def test_after_a_failure_it_goes_on(self, tmp_path: Path) -> None:
+    def test_after_a_failure_it_goes_on(self, new_location: _NewLocation) -> None:
         """A group that repeats a call is answered item by item, and the next one is at once again."""
-        with SqlStore(tmp_path / "runs.db") as store:
+        with open_sql_store(new_location()) as store:
             for one in range(3):
                 store.append([intent(str(one))])
             assert ["done", "exists"] == [one.status for one in store.append([intent("x"), intent("0")])]
@@ -146,12 +165,13 @@ class TestAtOnce:
             said = _statements(store)
 
             assert "done" == store.append([intent("z")])[0].status
-            assert (1, [1, 2, 3, 4, 5, 6]) == (len(said), [one.run_seq for one in store.read(run_id="run")])
+            assert 1 == sum("journal_group" in one for one in said)
+            assert [1, 2, 3, 4, 5, 6] == [one.run_seq for one in store.read(run_id="run")]
 
-    def test_many_threads_and_processes_of_turns(self, tmp_path: Path) -> None:
-        """Two stores on one file and four threads each: nothing is lost, no place is given twice."""
-        path = tmp_path / "runs.db"
-        with SqlStore(path) as one, SqlStore(path) as other:
+    def test_many_threads_and_processes_of_turns(self, new_location: _NewLocation) -> None:
+        """Two stores on one database and four threads each: nothing is lost, no place is given twice."""
+        location = new_location()
+        with open_sql_store(location) as one, open_sql_store(location) as other:
 
             def work(store: SqlStore, name: str) -> None:
                 for at in range(30):

@@ -10,11 +10,13 @@ import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from journal_rig import NOON, intent, note, record, result
+from store_rig import make_location
 
 from praval_tools import ToolRegistry
 from praval_tools.errors import JournalClosedError, JournalError, RunBusyError
@@ -22,12 +24,11 @@ from praval_tools.journal import Item, MemoryStore, Store, open_store
 from praval_tools.journal.storage.leases import FileRunLeases
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Each kind of store, empty."""
-    made = open_store("memory" if request.param == "memory" else tmp_path / "runs.db")
-    yield made
-    made.close()
+    with make_location(request.param, tmp_path) as where, closing(open_store(where)) as made:
+        yield made
 
 
 def _ids(store: Store, **filters: object) -> list[str]:

@@ -151,7 +151,7 @@ class TestNothingIsShown:
         """Neither a redactor nor its secrets tell what they know when they are printed."""
         secrets = ANY.redact_arguments({"password": "hunter2x"})[1]
 
-        assert ("<Redactor>", "<1 secrets>") == (repr(REDACTOR), repr(secrets))
+        assert ("<Redactor>", "<1 secret>") == (repr(REDACTOR), repr(secrets))
 
 
 @dataclass

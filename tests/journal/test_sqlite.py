@@ -18,28 +18,11 @@ from typing import Any
 import pytest
 from journal_children import output
 from journal_rig import NOON, intent, note, record, result
+from sqlite_rig import filled, list_ids, path  # noqa: F401
 
 from praval_tools.errors import JournalError
 from praval_tools.journal import Item, StateRow, Uses
 from praval_tools.journal.storage.sql_store import SqlStore
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a store may be made."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
-def filled(path: Path) -> Path:
-    """A closed store with some records."""
-    with SqlStore(path) as store:
-        store.append([note(str(at), body=b"x" * 500) for at in range(200)])
-    return path
-
-
-def _ids(store: SqlStore) -> list[str]:
-    return [one.id for one in store.read()]
 
 
 class TestFailing:
@@ -58,7 +41,7 @@ class TestFailing:
             assert {"JournalError"} == set(answered)
 
             assert "done" == store.append([note("after", body=b"x" * 10_000)])[0].status
-            assert {"before", "small", "after"} <= set(_ids(store))
+            assert {"before", "small", "after"} <= set(list_ids(store))
 
     def test_what_is_too_big_for_the_disk_leaves_room_for_others(self, path: Path) -> None:
         """In one group with a giant, the small ones are written."""
@@ -67,7 +50,7 @@ class TestFailing:
             with _pragma(store, "max_page_count", 40, 1 << 30), pytest.raises(JournalError) as caught:
                 store.append([note("a"), note("giant", body=b"x" * 1_000_000), note("b")])
             assert ["done", "failed", "done"] == [one.status for one in caught.value.answers]
-            assert ["before", "a", "b"] == _ids(store)
+            assert ["before", "a", "b"] == list_ids(store)
 
     def test_a_full_file_system(self, tmp_path: Path) -> None:
         """The same with a file system that has no room, and gets some."""
@@ -83,10 +66,10 @@ class TestFailing:
                 for at in range(1_000):
                     store.append([note(str(at), body=b"x" * 20_000)])
             assert {"JournalError"} == set(_append_at_once(store, 16, b"x" * 20_000))
-            acknowledged = len(_ids(store))
+            acknowledged = len(list_ids(store))
             subprocess.run(["mount", "-o", "remount,size=16m", str(place)], check=True)
             store.append([note("after", body=b"x" * 20_000)])
-            assert acknowledged + 1 == len(_ids(store))
+            assert acknowledged + 1 == len(list_ids(store))
 
     def test_a_limit_of_the_process(self, path: Path) -> None:
         """Where a file may not grow (RLIMIT_FSIZE): errors for all who wait, then it goes on."""
@@ -106,7 +89,7 @@ class TestFailing:
             with pytest.raises(JournalError, match=r"read-only.*writable"):
                 store.append([note("lost")])
 
-            assert ["before"] == _ids(store)
+            assert ["before"] == list_ids(store)
             assert "done" == store.append([note("after")])[0].status
 
     def test_a_closed_connection(self, path: Path) -> None:
@@ -119,7 +102,7 @@ class TestFailing:
                 store.append([note("lost")])
 
             assert "done" == store.append([note("after")])[0].status
-            assert ["before", "after"] == _ids(store)
+            assert ["before", "after"] == list_ids(store)
 
     def test_another_process_keeps_the_lock(self, path: Path) -> None:
         """Beyond its patience an append fails, with who is to be looked for; then it goes on."""
@@ -161,7 +144,7 @@ class TestFailing:
                 file.seek(page)
                 file.write(b"\xff" * 4096 * 4)
             with pytest.raises(JournalError, match=r"damaged.*Restore"):
-                _ids(store)
+                list_ids(store)
 
 
 def _raw(store: SqlStore) -> sqlite3.Connection:
@@ -213,7 +196,7 @@ class TestWaiting:
                 loop.run_until_complete(_hand_over(store))
                 loop.close()
             assert "done" == store.append([note("after")])[0].status
-            assert ["before", "orphan", "after"] == _ids(store)
+            assert ["before", "orphan", "after"] == list_ids(store)
 
     def test_those_who_wait_share_a_commit(self, path: Path) -> None:
         """What 64 callers append while a commit is under way is one commit."""
@@ -255,7 +238,7 @@ class TestWaiting:
                 stolen, other = store.submit([note("a")]), store.submit([note("b")])
                 stolen.set_result([])
             assert "done" == other.result(10)[0].status
-            assert ["before", "a", "b"] == _ids(store)
+            assert ["before", "a", "b"] == list_ids(store)
 
     def test_closing_while_others_append(self, path: Path) -> None:
         """Each append of that moment is either written or refused; none hangs."""
@@ -278,7 +261,7 @@ class TestWaiting:
                 pass
             store.close()
         with SqlStore(path) as again:
-            assert sorted(done) == sorted(_ids(again))
+            assert sorted(done) == sorted(list_ids(again))
 
     def test_a_slow_reader_keeps_nobody(self, path: Path) -> None:
         """A reading that was begun and left standing lets the log be emptied."""
@@ -307,4 +290,4 @@ class TestPruning:
                 written = pool.submit(lambda: [store.append([note(f"w{at}", at=9_999)]) for at in range(200)])
                 assert 300 * 22 == gone.result(60)
                 assert 200 == len(written.result(60))
-            assert [f"w{at}" for at in range(200)] == _ids(store)
+            assert [f"w{at}" for at in range(200)] == list_ids(store)

@@ -21,30 +21,13 @@ from alembic.script import ScriptDirectory
 from journal_rig import note
 from sqlalchemy import create_engine
 from sqlalchemy.dialects.postgresql import psycopg
+from sqlite_rig import filled, list_ids, path  # noqa: F401
 
 import praval_tools
 from praval_tools.errors import JournalFileError, RunBusyError, ToolUsageError
 from praval_tools.journal import open_store
 from praval_tools.journal.storage.sql_store import SqlStore
 from praval_tools.journal.storage.tables import SCHEMA_REVISION, VERSION_TABLE, Statements, metadata
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a store may be made."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
-def filled(path: Path) -> Path:
-    """A closed store with some records."""
-    with SqlStore(path) as store:
-        store.append([note(str(at), body=b"x" * 500) for at in range(200)])
-    return path
-
-
-def _ids(store: SqlStore) -> list[str]:
-    return [one.id for one in store.read()]
 
 
 class TestOpening:
@@ -57,9 +40,9 @@ class TestOpening:
             store.close()
 
         with SqlStore(tmp_path / "a b?#%.db") as one:
-            assert 4 == len(_ids(one))
+            assert 4 == len(list_ids(one))
 
-    @pytest.mark.parametrize("where", ["postgresql://me:secret@host/db", "", ":memory:", "memory:", "sqlite:///"])
+    @pytest.mark.parametrize("where", ["mysql://me:secret@host/db", "", ":memory:", "memory:", "sqlite:///"])
     def test_what_is_no_place(self, where: str) -> None:
         """Other databases and nameless files are refused with what to write instead, without telling a password."""
         with pytest.raises(ToolUsageError, match="memory") as caught:
@@ -88,7 +71,7 @@ class TestOpening:
         with SqlStore(Path("runs.db")) as store:
             monkeypatch.chdir(tmp_path / "elsewhere")
             store.append([note()])
-            assert ["note"] == _ids(store)
+            assert ["note"] == list_ids(store)
             Path("link.db").symlink_to(tmp_path / "runs.db")
             with SqlStore(Path("link.db")) as linked, store.open_run("r"), pytest.raises(RunBusyError):
                 linked.open_run("r")
@@ -136,7 +119,9 @@ def _killed_with_log(path: Path, harm: Callable[[bytes], bytes]) -> None:
     """Make a store whose process was killed, with some of its log beside it, and then harm the file."""
     with SqlStore(path) as store:
         store.append([note(str(at), body=b"x" * 500) for at in range(2_000)])
-    script = f"import os; from journal_children import *; SqlStore(Path({str(path)!r})).append([note()]); os._exit(0)"
+    script = (
+        f"import os; from journal_children import *; open_sql_store(Path({str(path)!r})).append([note()]); os._exit(0)"
+    )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[1] / "support")
     path.write_bytes(harm(path.read_bytes()))
 
@@ -231,7 +216,8 @@ class TestSchema:
         """A journal of the first release opens, keeps its records, and can hold tokens."""
         with closing(sqlite3.connect(filled)) as old:
             old.executescript(
-                "DROP TABLE journal_tokens; UPDATE journal_version SET version_num = '0001'; PRAGMA user_version = 1"
+                "DROP TABLE journal_tokens; DROP TABLE journal_leases; "
+                "UPDATE journal_version SET version_num = '0001'; PRAGMA user_version = 1"
             )
 
         with SqlStore(filled) as store:

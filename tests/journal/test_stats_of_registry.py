@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from store_rig import make_location
 
 from praval_tools import Allow, Deny, Outcome, RetryableToolError, ToolCall, ToolContext, ToolRegistry
 from praval_tools.errors import ToolUsageError
@@ -110,10 +112,12 @@ class Load:
         registry.execute(ToolCall(None, "odd", {}, "ann"))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Where a journal of each kind is."""
-    return tmp_path / "runs.db" if request.param == "sqlite" else MemoryStore()
+    monkeypatch.setenv("PRAVAL_TOOLS_KEY", "a key that all processes share")
+    with make_location(request.param, tmp_path) as where:
+        yield MemoryStore() if request.param == "memory" else where
 
 
 def figures(stats: UsageStats) -> Any:

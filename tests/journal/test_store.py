@@ -7,22 +7,23 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from journal_rig import NOON, intent, note, record, result
+from store_rig import make_location
 
 from praval_tools.errors import JournalError
 from praval_tools.journal import Item, Record, RunInfo, StateRow, Status, Store, Uses, open_store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Each kind of store, empty."""
-    made = open_store("memory" if request.param == "memory" else tmp_path / "runs.db")
-    yield made
-    made.close()
+    with make_location(request.param, tmp_path) as where, closing(open_store(where)) as made:
+        yield made
 
 
 def _statuses(store: Store, *items: Item) -> list[str]:
@@ -242,6 +243,14 @@ class TestSpending:
 
 
 class TestReading:
+    def test_records_are_read_by_their_numbers(self, filled: Store) -> None:
+        """In order, without those that there are not, and together with other filters."""
+        seqs = [one.seq or 0 for one in filled.read()]
+        assert ["1-0", "alone"] == _ids(filled, numbers=[seqs[3], seqs[0], 999])
+        assert ["1-0"] == _ids(filled, numbers=seqs, run_id="r2")
+        assert ["first"] == _ids(filled, numbers=seqs, type="other", after_seq=seqs[1])
+        assert [] == _ids(filled, numbers=[])
+
     @pytest.fixture
     def filled(self, store: Store) -> Store:
         store.append(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from journal_children import child, grant
 from journal_rig import note
+from store_rig import location, open_sql_store  # noqa: F401  # a fixture
 
 from praval_tools.journal import Record
 from praval_tools.journal.storage.sql_store import SqlStore
@@ -17,7 +18,7 @@ _KILLS = 32
 _GRANTED = 10_000_000
 
 
-def _killed(path: Path, name: str, after: int) -> list[tuple[str, int]]:
+def _killed(path: Path | str, name: str, after: int) -> list[tuple[str, int]]:
     """Let a child append until *after* acknowledgements were read, kill it, and return all that it had given."""
     with child("calls", path, name, 100_000) as process:
         assert process.stdout is not None
@@ -42,15 +43,15 @@ def _see_whole(records: list[Record], revision: int, left: int | None) -> None:
 
 
 class TestKill:
-    def test_nothing_acknowledged_is_lost(self, tmp_path: Path) -> None:
-        """Killed 32 times at random moments, over one file: all acknowledged records are there, in their places."""
-        path, chance = tmp_path / "runs.db", random.Random(7)
+    def test_nothing_acknowledged_is_lost(self, location: Path | str) -> None:
+        """Killed 32 times at random moments, over one store: all acknowledged records are there, in their places."""
+        path, chance = location, random.Random(7)
         grant(path, _GRANTED)
         acknowledged: list[tuple[str, int]] = []
         for kill in range(_KILLS):
             acknowledged += _killed(path, f"k{kill}", chance.randrange(0, 120))
 
-            with SqlStore(path) as store:
+            with open_sql_store(path) as store:
                 found, view = list(store.read()), store.state()
             there = {(one.id, one.seq) for one in found}
             assert [] == [one for one in acknowledged if one not in there]

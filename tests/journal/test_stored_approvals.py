@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import pytest
 from clocks import HandClock
+from store_rig import make_location
 
 from praval_tools import Allow, Deny, Outcome, Secret, ToolCall, ToolRegistry, ToolResult, ToolUsageError
 from praval_tools.clock import SystemClock
@@ -60,19 +61,20 @@ class Host:
         return self.registry.approvals.pending()
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def open_host(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> Iterator[Open]:
     """Opens one more host on the same journal."""
-    store = open_store("memory") if request.param == "memory" else None
     hosts: list[Host] = []
+    with make_location(request.param, tmp_path) as where:
+        store = open_store("memory") if request.param == "memory" else where
 
-    def open_next() -> Host:
-        hosts.append(Host(store or tmp_path / "runs.db", clock))
-        return hosts[-1]
+        def open_next() -> Host:
+            hosts.append(Host(store, clock))
+            return hosts[-1]
 
-    yield open_next
-    for host in hosts:
-        host.registry.close()
+        yield open_next
+        for host in hosts:
+            host.registry.close()
 
 
 @pytest.fixture(autouse=True)

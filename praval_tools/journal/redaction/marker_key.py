@@ -12,12 +12,15 @@ from typing import Final
 
 from praval_tools.errors import RedactionKeyError
 from praval_tools.journal.storage.atomic_files import write_atomically
+from praval_tools.journal.storage.open_store import is_database_url
 from praval_tools.journal.storage.protocol import Record, Store
 
 KEY_VARIABLE: Final = "PRAVAL_TOOLS_KEY"
 _MIN_KEY_LENGTH: Final = 16
 _NEW_KEY_LENGTH: Final = 32
 _MAX_KEY_LENGTH: Final = 64
+_HEX_PREFIX: Final = "hex:"
+_MARKER_START: Final = b"[secret "
 _MARKER: Final = re.compile(rb"\[secret [0-9a-f]{32}\]")
 _KEY_ID_PREFIX: Final = "redaction key "
 _KEY_ID_DOMAIN: Final = b"praval-tools/key-id/1"
@@ -52,7 +55,7 @@ def load_key(
     """
     text = environ.get(KEY_VARIABLE)
     if text is not None:
-        key = text.encode("utf-8", "surrogateescape")
+        key = _parse_key(text)
         if len(key) < _MIN_KEY_LENGTH:
             raise RedactionKeyError(
                 KEY_VARIABLE, f"it has fewer than {_MIN_KEY_LENGTH} characters", "Set a longer one or unset it."
@@ -75,6 +78,16 @@ def load_key(
         ) from None
 
 
+def _parse_key(text: str) -> bytes:
+    """Return the key that the variable holds: the bytes of a text, or after `hex:` the content of a key file."""
+    if text.startswith(_HEX_PREFIX):
+        try:
+            return bytes.fromhex(text.removeprefix(_HEX_PREFIX))
+        except ValueError:  # says nothing of the content: it is the key
+            raise RedactionKeyError(KEY_VARIABLE, "what follows `hex:` is not hexadecimal", "Correct it.") from None
+    return text.encode("utf-8", "surrogateescape")
+
+
 def load_store_key(store: Store) -> bytes:
     """
     Return the key for the markers of *store*; see `load_key`.
@@ -84,6 +97,9 @@ def load_store_key(store: Store) -> bytes:
     """
     if is_private(store):
         return load_key(None)
+    if is_database_url(store.name) and KEY_VARIABLE not in os.environ:
+        problem = f"it is not set, and the processes that share {store.name!r} need one key to hide secrets"
+        raise RedactionKeyError(KEY_VARIABLE, problem, "Set it to the same secret text for all of them.")
     key = load_key(store.name, holds_markers=lambda: any(map(has_marker, store.read())))
     key_ids = read_key_ids(store)
     if key_ids and compute_key_id(key) not in key_ids:
@@ -100,7 +116,8 @@ def is_private(store: Store) -> bool:
 
 def has_marker(record: Record) -> bool:
     """Tell whether a record holds a marker."""
-    return _MARKER.search(record.body) is not None
+    at = record.body.find(_MARKER_START)  # far faster than a pattern, and most records have none
+    return at >= 0 and _MARKER.search(record.body, at) is not None
 
 
 def compute_key_id(key: bytes) -> str:

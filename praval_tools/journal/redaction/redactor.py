@@ -46,8 +46,8 @@ from praval_tools.journal.redaction.secret_tree import (
     is_wrong_container,
     join_nodes,
 )
-from praval_tools.journal.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 from praval_tools.schema.json_values import reject_constant, to_canonical_json, to_compact_json
+from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
 _WHOLE_DIGEST_DOMAIN: Final = b"praval-tools/digest/1\0"
@@ -85,20 +85,28 @@ class Redactor:
         return "<Redactor>"
 
     def build_plan(
-        self, parameters: Mapping[str, object] | None = None, result: Mapping[str, object] | None = None
-    ) -> RedactionPlan:
+        self, parameters: Mapping[str, object] | None = None, result: Mapping[str, object] | None = None,
+        *, marks: Iterable[Mapping[str, object]] = (), defaults: Mapping[str, PythonValue] | None = None,
+    ) -> RedactionPlan:  # fmt: skip
         """
         Return the plan for the calls of one tool, which is built once.
 
         Args:
             parameters: The JSON Schema of its arguments.
             result: The JSON Schema of its result.
+            marks: More schemas of its arguments, which say what is secret in them.
+            defaults: What it gets where arguments are left out, as JSON.
         """
+        schemas = [parameters, *marks]
         validated, unvalidated = (
-            build_secret_tree(parameters, self.secret_names, is_validated=is_validated)
+            [build_secret_tree(schema, self.secret_names, is_validated=is_validated) for schema in schemas]
             for is_validated in (True, False)
         )
-        return RedactionPlan(self, validated, unvalidated, build_secret_tree(result, self.secret_names))
+        joined = [nodes[0] if len(nodes) == 1 else join_nodes(nodes) for nodes in (validated, unvalidated)]
+        plan = RedactionPlan(self, joined[0], joined[1], build_secret_tree(result, self.secret_names))
+        if defaults:
+            plan.default_secrets = plan.redact_arguments(defaults)[1]
+        return plan
 
     def make_marker(self, value: PythonValue) -> str:
         """Return the marker of the secret *value*: the same for equal values of one JSON type."""
@@ -137,12 +145,7 @@ class Redactor:
             value = normalize_value(value)
         own_secrets = _SecretFinder(self, nodes).find(value, nodes)
         if own_secrets:
-            texts = {
-                text
-                for secret in own_secrets
-                for text in iter_secret_texts(secret, _parse_json)
-                if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES
-            }
+            texts = _collect_secret_texts(own_secrets)
             if sum(map(len, texts)) > max_secret_length:
                 marker = self.make_marker(value)
                 return marker, secrets | SecretMarkers(whole_marker=marker)
@@ -150,6 +153,10 @@ class Redactor:
         elif not secrets:
             return value, secrets
         return _SecretReplacer(self, secrets, nodes).replace(value, nodes, 0), secrets
+
+    def mark_secrets(self, values: Iterable[PythonValue]) -> SecretMarkers:
+        """Return *values*, all of which are secret, as secrets that may occur in other values."""
+        return SecretMarkers({text: self.make_marker(text) for text in _collect_secret_texts(values)})
 
     def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS, nodes: _Nodes = UNKNOWN_NODES) -> str:
         """Return a message without secrets, and without parts of *secrets*, since messages are shortened."""
@@ -175,6 +182,16 @@ class Redactor:
             return step
         names = (name for key in _NAME_KEYS if type(name := container.get(key)) is str and self.secret_names(name))
         return next(names, step)
+
+
+def _collect_secret_texts(secrets: Iterable[PythonValue]) -> set[str]:
+    """Return the texts in *secrets* that are long enough to be searched for."""
+    return {
+        text
+        for secret in secrets
+        for text in iter_secret_texts(secret, _parse_json)
+        if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES
+    }
 
 
 def _parse_json(text: str, level: int = 0) -> PythonValue:
@@ -319,6 +336,8 @@ class RedactionPlan:
         self.parameter_nodes, self.unvalidated_nodes, self._result_nodes = (parameters,), (unvalidated,), (result,)
         self._are_arguments_textless, self._is_result_textless = parameters.textless, result.textless
         self._textless_names = {name for name, member in parameters.members.items() if member.textless}
+        self.default_secrets = NO_SECRETS
+        """What a tool may quote that was given no arguments."""
 
     def with_plans_of_others(self, similar: list[RedactionPlan], marked: list[RedactionPlan]) -> RedactionPlan:
         """
@@ -346,6 +365,7 @@ class RedactionPlan:
             is_validated: They fit the tool's schema; False: they may be anything, and are one marker where their
                 secrets are so many that a caller who may not call at all could take up time with them.
         """
+        secrets = secrets or self.default_secrets
         if not is_validated:
             if self.unvalidated_nodes[0].container_type:
                 arguments = _parse_nested_json(arguments)
@@ -369,10 +389,15 @@ class RedactionPlan:
         for name, value in arguments.items():  # what takes the place of an empty value may be secret
             if self._redactor.is_secret_member(name, value if type(value) in (int, float) else "text", ()):
                 names.add(name)
-        for step, member in self.parameter_nodes[0].members.items():
+        members = [part for node in self.parameter_nodes[0].closure for part in node.members.items()]
+        for step, member in members:
             if any(node.secret or node.secret_keys or node.contains_secrets for node in member.closure):
                 names.add(str(step))
         return tuple(sorted(names))
+
+    def mark_secrets(self, values: Iterable[PythonValue], secrets: SecretMarkers) -> SecretMarkers:
+        """Return *secrets* with *values*, which are secret."""
+        return secrets | self._redactor.mark_secrets(values)
 
     def redact_result(self, result: PythonValue, secrets: SecretMarkers = NO_SECRETS) -> PythonValue:
         """Return a result without secrets: its own, by the names of keys, and those that were passed to the call."""
@@ -397,6 +422,7 @@ class RedactionPlan:
         if not isinstance(event, EventBase):
             return event, secrets
         changes: dict[str, PythonValue] = {}
+        secrets = secrets or self.default_secrets
         if (arguments := getattr(event, "arguments", None)) is not None:
             is_validated = isinstance(event, AgentToolCall | ApprovalAsked)
             changes["arguments"], secrets = self.redact_arguments(arguments, secrets, is_validated=is_validated)

@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from praval_tools.journal.value_codec import PythonValue
-from praval_tools.schema.json_values import INT_LIMIT
+from praval_tools.names import format_count
+from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT
+from praval_tools.tools.value_codec import PythonValue
 
 MIN_SECRET_LENGTH: Final = 4
 """Shorter secrets are not searched for elsewhere: every text would hold them by chance."""
@@ -91,7 +92,7 @@ class SecretMarkers:
         return bool(self._markers or self._whole_marker)
 
     def __repr__(self) -> str:
-        return f"<{len(self._markers)} secrets>"
+        return f"<{format_count(len(self._markers), 'secret')}>"
 
     def __or__(self, other: SecretMarkers) -> SecretMarkers:
         if not other:
@@ -225,4 +226,4 @@ def _decode_base64(text: str) -> bytes:
 
 def format_scalar(value: object) -> str:
     """Return the text of a value; of an integer with more digits than Python formats, its written form."""
-    return hex(value) if isinstance(value, int) and not -INT_LIMIT < value < INT_LIMIT else str(value)
+    return hex(value) if isinstance(value, int) and not LOWER_INT_LIMIT < value < INT_LIMIT else str(value)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from sqlalchemy.engine import Connection, Engine
 
 from praval_tools.errors import JournalError
+from praval_tools.journal.storage.group_commit import WriteGroup
 
 
 class Database(Protocol):
@@ -18,9 +20,15 @@ class Database(Protocol):
     list_numbers_sql: str
     """A query that returns the numbers of a JSON list, given as the parameter `numbers`."""
 
+    max_group_rows: int
+    """How many rows of events and runs `insert_group` takes."""
+
+    renumbers_groups: bool
+    """`insert_group` also takes a group whose numbers others have used meanwhile, and gives it the next ones."""
+
     @property
     def name(self) -> str:
-        """The store's name in error messages."""
+        """The store's name in error messages, without secrets."""
 
     @property
     def readers(self) -> Engine:
@@ -29,21 +37,36 @@ class Database(Protocol):
     def connect_for_writing(self) -> Connection:
         """Return a connection for writing, without a transaction."""
 
-    def raise_if_file_replaced(self) -> None:
-        """Raise where the store's file was replaced by another, so that nobody would find what is written."""
-
     def begin_write(self, connection: Connection) -> None:
         """Start a transaction that writes; the store's row is locked directly after it."""
 
-    def build_group_insert(self, row_count: int) -> str | None:
+    def insert_group(self, connection: Connection, group: WriteGroup, tokens: Mapping[str, str]) -> WriteGroup:
         """
-        Return the statement that begins a transaction, writes a group and commits, or fails as a whole.
+        Write a group in a transaction of its own, which fails as a whole where the store is not as the group expects.
 
-        See `group_commit` for its rows. None: this database has no such statement.
+        Args:
+            connection: Without a transaction.
+            group: What is written.
+            tokens: By runs that this process has open: the tokens of the leases that must still be the last ones.
+
+        Returns:
+            The group, with the numbers that it got.
         """
+
+    def commit(self, connection: Connection, *, new_revision: int | None = None) -> None:
+        """Make the transaction durable; with *new_revision*, others are notified that the state has changed."""
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction, where there still is one."""
+
+    def is_disconnected(self, connection: Connection) -> bool:
+        """Tell whether the connection was cut, so that nobody knows whether the last transaction was committed."""
+
+    def identify_session(self, connection: Connection) -> object:
+        """Return what the server calls a connection, for `end_session`."""
+
+    def end_session(self, connection: Connection, session: object) -> None:
+        """Make sure, over a new connection, that what was sent over one that was cut writes nothing any more."""
 
     def translate_error(self, error: BaseException) -> JournalError:
         """Return *error* as the journal's error, with its meaning and the fix."""

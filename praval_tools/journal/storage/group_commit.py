@@ -1,16 +1,13 @@
 """
-Numbers records as rows of the database, and groups those of several appends into one INSERT statement.
+Numbers records as rows of the database, and groups those of several appends, which the database writes at once.
 
-The rows have the columns of the events. Rows without a body set counters: the first one the store's (`seq` and
-`run_seq` are the last record and the revision that it must be at, `time` is the last record afterwards), the last ones
-those of the runs (`run_seq` is the length, `time` that of the latest record).
+A group is numbered by what this process knows of the store; `Database.insert_group` tells how far that is off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -18,8 +15,7 @@ from msgspec.structs import replace
 from praval_tools.journal.storage.protocol import Answer, Item, Record, Status
 from praval_tools.journal.storage.rows import RUN_COLUMN, RUN_SEQ_COLUMN, TIME_COLUMN, EventRow, record_to_row
 
-MAX_GROUP_ROWS: Final = 80
-"""A statement is cached for each number of rows, 60 KB on average; a larger group is written in several statements."""
+_DONE: Final = Status.DONE  # looking up a member of an enumeration is slow
 
 
 class RunCounters(msgspec.Struct):
@@ -58,7 +54,7 @@ def number_records(
         rows.append(record_to_row(record, number, run.number, run.length))
         if number == first:
             run_seq = run.length
-    return Answer(Status.DONE, first, run_seq, revision)
+    return Answer(_DONE, first, run_seq, revision)
 
 
 def find_run_ends(rows: Iterable[EventRow]) -> dict[int, tuple[int, int]]:
@@ -67,31 +63,37 @@ def find_run_ends(rows: Iterable[EventRow]) -> dict[int, tuple[int, int]]:
     for row in rows:
         run, time = row[RUN_COLUMN], row[TIME_COLUMN]
         if run is not None:
-            ends[run] = row[RUN_SEQ_COLUMN], max(time, ends[run][1]) if run in ends else time
+            if run in ends and ends[run][1] > time:
+                time = ends[run][1]
+            ends[run] = row[RUN_SEQ_COLUMN], time
     return ends
 
 
 class WriteGroup(msgspec.Struct):
     """
-    Records that the database writes at once, if the store has the counters for which the group was built.
+    Records that the database writes at once, in one statement.
 
     Args:
-        row_count: How many rows there are.
-        values: Those of all rows, one after the other.
+        first_seq: The number of the first event.
+        rows: Those of the events.
+        run_ends: The length and the latest time of the runs afterwards, by their numbers.
         answers: To each item, once it is written.
+        revision: The state's revision, on which the items depend.
         seq: The store's last record afterwards.
         runs: The counters of the runs afterwards, by their ids.
     """
 
-    row_count: int
-    values: tuple[Any, ...]
+    first_seq: int
+    rows: list[EventRow]
+    run_ends: dict[int, tuple[int, int]]
     answers: list[Answer]
+    revision: int
     seq: int
     runs: dict[str, RunCounters]
 
 
 def build_group(
-    items: Sequence[Item], seq: int, revision: int, known_runs: Mapping[str, RunCounters]
+    items: Sequence[Item], seq: int, revision: int, known_runs: Mapping[str, RunCounters], max_rows: int
 ) -> WriteGroup | None:
     """
     Return *items* as a group for a store at *seq* and *revision*.
@@ -117,10 +119,7 @@ def build_group(
         except KeyError:  # an unknown run
             return None
         last_seq += len(item.records)
-    row_count = 1 + len(rows) + len(runs)
-    if row_count > MAX_GROUP_ROWS or any(type(row[-1]) is not bytes for row in rows):
+    run_ends = find_run_ends(rows)
+    if 1 + len(rows) + len(run_ends) > max_rows or any(type(row[-1]) is not bytes for row in rows):
         return None
-    values = [seq, None, revision, *[None] * 5, last_seq, None, None, None, *chain.from_iterable(rows)]
-    for number, (length, last_time) in find_run_ends(rows).items():
-        values += (None, number, length, *[None] * 5, last_time, None, None, None)
-    return WriteGroup(row_count, tuple(values), answers, last_seq, runs)
+    return WriteGroup(seq + 1, rows, run_ends, answers, revision, last_seq, runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -18,17 +19,21 @@ _NO_FILE: Final = -1
 class RunLease:
     """An open run, until it is released."""
 
-    __slots__ = ("_leases", "descriptor", "lock_file", "run_id")
+    __slots__ = ("_leases", "descriptor", "lock_file", "lock_identity", "run_id", "token")
 
-    def __init__(self, run_id: str, leases: RunLeases, descriptor: int, lock_file: str = "") -> None:
+    def __init__(
+        self, run_id: str, leases: RunLeases, *, descriptor: int = _NO_FILE, lock_file: str = "", token: str = ""
+    ) -> None:
         self.run_id, self._leases, self.descriptor, self.lock_file = run_id, leases, descriptor, lock_file
+        self.token = token
+        self.lock_identity = get_file_identity(descriptor) if lock_file else None
 
     def check(self) -> None:
         """
         Make sure that nobody else can have opened the run.
 
         Raises:
-            JournalError: The file of its lock is gone, or is another one.
+            JournalError: Its lock is gone, or is another one.
         """
         self._leases.check(self)
 
@@ -41,6 +46,12 @@ class RunLease:
 
     def __exit__(self, *error: object) -> None:
         self.release()
+
+
+def make_lost_lease_error(store: str, run_id: str) -> JournalError:
+    """Return the error for a run that another process has opened although it is open here."""
+    problem = f"the connection that kept run {run_id!r} open was cut, and another process has opened the run meanwhile"
+    return JournalError(store, problem, "Open the run anew.")
 
 
 class RunLeases:
@@ -78,14 +89,30 @@ class RunLeases:
         """Tell whether this process has the run open."""
         return run_id in self._open_leases
 
+    def list_open(self) -> list[RunLease]:
+        """Return the leases that this process holds."""
+        return list(self._open_leases.values())
+
+    def get_tokens(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """Return what the store must hold for those of the runs that are open here, where leases are kept in it."""
+        tokens = {run_id: lease.token for run_id in run_ids if (lease := self._open_leases.get(run_id)) is not None}
+        return {run_id: token for run_id, token in tokens.items() if token}
+
+    def watch(self, callback: Callable[[], object]) -> None:
+        """Have a method called soon after others changed the state, where the session of the leases hears of that."""
+
+    def reset_after_fork(self) -> None:
+        """Forget the parent's leases in a child."""
+        self._open_leases = {}
+
     def close(self) -> None:
         """Release all runs."""
-        for lease in list(self._open_leases.values()):
+        for lease in self.list_open():
             self.release(lease)
 
     def _make_lease(self, run_id: str) -> RunLease:
         """Keep other processes out of a run; return its lease."""
-        return RunLease(run_id, self, _NO_FILE)
+        return RunLease(run_id, self)
 
     def _unlock_run(self, lease: RunLease) -> None:
         """Let other processes in again."""
@@ -123,10 +150,10 @@ class FileRunLeases(RunLeases):
             os.pwrite(descriptor, f"process {process_id} on {host}".encode(), 0)
         except OSError:  # a full disk: the lock holds without the holder's name
             pass
-        return RunLease(run_id, self, descriptor, str(path))
+        return RunLease(run_id, self, descriptor=descriptor, lock_file=str(path))
 
     def check(self, lease: RunLease) -> None:
-        if get_file_identity(lease.lock_file) != get_file_identity(lease.descriptor):
+        if get_file_identity(lease.lock_file) != lease.lock_identity:
             problem = f"the lock of run {lease.run_id!r} was deleted, so that another process may have opened the run"
             raise JournalError(self._store, problem, f"Open the run anew, and leave {str(self._folder)!r} alone.")
 
@@ -135,9 +162,9 @@ class FileRunLeases(RunLeases):
 
     def reset_after_fork(self) -> None:
         """Forget the parent's leases in a child; its copies of the descriptors would outlive the parent."""
-        leases, self._open_leases = self._open_leases, {}
-        for lease in leases.values():
+        for lease in self._open_leases.values():
             os.close(lease.descriptor)
+        super().reset_after_fork()
 
     def _get_lock_path(self, run_id: str) -> Path:
         return self._folder / (sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:32] + ".lock")

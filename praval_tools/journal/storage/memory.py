@@ -27,6 +27,7 @@ from praval_tools.journal.storage.protocol import (
     find_error,
 )
 from praval_tools.journal.storage.rows import to_microseconds
+from praval_tools.names import format_count
 
 if TYPE_CHECKING:
     import asyncio
@@ -115,9 +116,11 @@ class MemoryStore:
             self._raise_if_closed()
             run = None if wanted.run_id is None else self._runs.get(wanted.run_id, _StoredRun())
             records = list(self._records.values() if run is None else run.records)
+        numbers = None if wanted.numbers is None else set(wanted.numbers)
         for record in records:
             if (
                 (record.seq or 0) > wanted.after_seq
+                and (numbers is None or record.seq in numbers)
                 and (since is None or record.time >= since)
                 and (until is None or record.time < until)
                 and all(getattr(record, name) == value for name, value in exact_values)
@@ -203,7 +206,7 @@ class MemoryStore:
             return Answer(Status.EXHAUSTED, revision=self._revision, grant=grant)
         if not self._make_room(len(item.records)):
             return _make_failed_answer(
-                f"it is full of runs that are open or in doubt ({self._capacity} records)",
+                f"it is full of runs that are open or in doubt ({format_count(self._capacity, 'record')})",
                 "Resolve them, or give MemoryStore a larger capacity, or keep the journal in a file.",
             )
         self._apply_changes(item)

@@ -11,11 +11,12 @@ from praval_tools.journal.storage.protocol import Store
 from praval_tools.lazy_import import load
 
 _SQLITE_PREFIX = "sqlite:///"
+_DATABASE_PREFIXES = ("postgresql://", "postgres://")
 
 
 def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | None = None) -> Store:
     """
-    Open the store at *where*: a path, `sqlite:///runs.db`, `sqlite:////var/lib/runs.db`, or `memory`.
+    Open the store at *where*: a path, `sqlite:///runs.db`, `postgresql://user@host/database`, or `memory`.
 
     SQLAlchemy is imported here, and only for a store that needs it.
 
@@ -24,17 +25,31 @@ def open_store(where: str | Path, more: Mapping[str, Callable[[str], Store]] | N
         more: Openers that plugins add, by the scheme of their URLs.
 
     Raises:
+        JournalError: The database cannot be reached, or its tables are missing or of another version.
         JournalFileError: The path cannot hold a journal, or holds something else; it is left as it is.
         ToolUsageError: There is no such kind of store.
     """
     opener = (more or {}).get(str(where).partition("://")[0]) if "://" in str(where) else None
     if opener is not None:
         return opener(str(where))
-    path = parse_store_path(where)
+    path = str(where) if is_database_url(where) else parse_store_path(where)
     if path is None:
         return MemoryStore()
     store: Store = load("praval_tools.journal.storage.sql_store").SqlStore(path)
     return store
+
+
+def is_database_url(where: str | Path) -> bool:
+    """Tell whether *where* is the URL of a database on a server."""
+    return str(where).startswith(_DATABASE_PREFIXES)
+
+
+def get_store_name(where: str | Path) -> str:
+    """Return what errors call the store at *where*, which is not opened: the path, or the URL without secrets."""
+    if is_database_url(where):
+        load_postgres = load("praval_tools.journal.storage.open_database").load_postgres
+        return str(load_postgres("postgres").get_url_name(str(where)))
+    return str(where)
 
 
 def parse_store_path(where: str | Path) -> Path | None:
@@ -52,7 +67,8 @@ def parse_store_path(where: str | Path) -> Path | None:
     elif "://" in text:
         kind = text.partition("://")[0]  # the rest may hold a password
         raise ToolUsageError(
-            f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH or 'memory'; "
+            f"No journal can be kept in {kind!r}. Give a path, sqlite:///PATH, postgresql://USER@HOST/DATABASE or "
+            f"'memory'; "
             f"to use {kind!r}, load a plugin for it first.",
             "journal-url",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack, runtime_checkable
 
 import msgspec
 
@@ -132,9 +132,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 def find_error(answers: Sequence[Answer]) -> JournalError | None:
     """Return the first error among *answers*, which holds all of them, or None where nothing failed."""
-    for index, answer in enumerate(answers):
+    for answer in answers:
         error = answer.error
         if error is not None:
+            index = answers.index(answer)
             error.answers = [*answers[:index], msgspec.structs.replace(answer, error=None), *answers[index + 1 :]]
             return error
     return None
@@ -206,7 +207,7 @@ class Lease(Protocol):
 
 
 class RecordFilters(TypedDict, total=False):
-    """What `Store.read` yields: records with these values, from *since* on, before *until*, after *after_seq*."""
+    """What `Store.read` yields: records with these values or *numbers*, from *since* on, before *until*, …"""
 
     run_id: str | None
     call_id: str | None
@@ -216,6 +217,7 @@ class RecordFilters(TypedDict, total=False):
     since: datetime | None
     until: datetime | None
     after_seq: int
+    numbers: Sequence[int] | None
 
 
 class RecordFilter(msgspec.Struct, frozen=True):
@@ -229,6 +231,7 @@ class RecordFilter(msgspec.Struct, frozen=True):
     since: datetime | None = None
     until: datetime | None = None
     after_seq: int = 0
+    numbers: Sequence[int] | None = None
 
     def get_exact_values(self) -> dict[str, str]:
         """Return the fields of records, besides the run, that must have exactly one value."""
@@ -261,7 +264,7 @@ class Store(Protocol):
         """
         Yield the records that fit all filters, by `seq`, up to what was there when the first one is asked for.
 
-        *since* is included, *until* is not.
+        *since* is included, *until* is not. With *numbers* those with these `seq`, as far as there are such.
         """
 
     def count(self) -> int:
@@ -296,6 +299,14 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Write what waits, and release everything; safe to call twice."""
+
+
+@runtime_checkable
+class WatchableStore(Protocol):
+    """A store that can tell when another process changed the state; of others, registries ask for the revision."""
+
+    def watch(self, callback: Callable[[], object]) -> None:
+        """Have a method called, in a thread, soon after the state has changed, as long as its object lives."""
 
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ def _lock_store(database: Database, connection: Connection) -> Iterator[None]:
         connection.execute(sa.select(store.c.seq).with_for_update())
         yield
         connection.execute(sa.update(store).values(seq=store.c.seq + 1))
-        connection.exec_driver_sql("COMMIT")
+        database.commit(connection)
     finally:
         database.rollback(connection)
 

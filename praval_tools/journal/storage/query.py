@@ -26,6 +26,9 @@ _SELECT_RECORDS: Final = (
 
 def iter_records(database: Database, wanted: RecordFilter) -> Iterator[Record]:
     """Yield the records that are wanted, up to what is there now."""
+    if wanted.numbers is not None:
+        yield from _read_numbered(database, wanted)
+        return
     readers = database.readers
     with readers.connect() as connection:
         end, last = connection.execute(sa.select(store.c.seq)).scalar_one(), wanted.after_seq
@@ -39,6 +42,19 @@ def iter_records(database: Database, wanted: RecordFilter) -> Iterator[Record]:
         yield from _scan_store(readers, wanted, last, end)
     else:
         yield from _scan_call_index(database, wanted, last, end)
+
+
+def _read_numbered(database: Database, wanted: RecordFilter) -> Iterator[Record]:
+    """Yield the records that are wanted by number."""
+    conditions = [*_build_conditions(wanted), events.c.seq > wanted.after_seq]
+    if wanted.run_id is not None:
+        conditions.append(runs.c.run_id == wanted.run_id)
+    select = _SELECT_RECORDS.where(*conditions, events.c.seq.in_(sa.text(database.list_numbers_sql)))
+    numbers = sorted(wanted.numbers or ())
+    for start in range(0, len(numbers), _LOOKUP_SIZE):
+        with database.readers.connect() as connection:
+            rows = connection.execute(select, {"numbers": json.dumps(numbers[start : start + _LOOKUP_SIZE])}).all()
+        yield from map(row_to_record, rows)
 
 
 def count_records(readers: Engine) -> int:
@@ -78,18 +94,18 @@ def _scan_call_index(database: Database, wanted: RecordFilter, last: int, end: i
     numbers = numbers.order_by(events.c.seq).limit(_SEQ_PAGE_SIZE)
     while True:
         with readers.connect() as connection:
-            found = connection.execute(numbers, {"last": last}).scalars().all()
-        for start in range(0, len(found), _LOOKUP_SIZE):
-            part = found[start : start + _LOOKUP_SIZE]
+            page = connection.execute(numbers, {"last": last}).scalars().all()
+        for start in range(0, len(page), _LOOKUP_SIZE):
+            part = page[start : start + _LOOKUP_SIZE]
             with readers.connect() as connection:
                 if part[-1] - part[0] < _DENSITY_THRESHOLD * len(part):
                     rows = connection.execute(by_range, {"first": part[0], "last": part[-1]}).all()
                 else:
                     rows = connection.execute(by_number, {"numbers": json.dumps(list(part))}).all()
             yield from map(row_to_record, rows)
-        if len(found) < _SEQ_PAGE_SIZE:
+        if len(page) < _SEQ_PAGE_SIZE:
             return
-        last = found[-1]
+        last = page[-1]
 
 
 def _build_time_conditions(wanted: RecordFilter) -> list[sa.ColumnElement[bool]]:

@@ -1,4 +1,4 @@
-"""The journal's store in a SQLite file: one writer thread, separate readers, leases by operating system locks."""
+"""The journal's store in a SQL database: one writer thread, separate readers, leases of runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from praval_tools.errors import JournalClosedError
 from praval_tools.forks import handle_forks
 from praval_tools.journal.storage import query
-from praval_tools.journal.storage.leases import FileRunLeases, RunLease
+from praval_tools.journal.storage.database import Database
+from praval_tools.journal.storage.leases import RunLease, RunLeases
+from praval_tools.journal.storage.open_database import open_database
 from praval_tools.journal.storage.protocol import (
     Answer,
     Item,
@@ -29,8 +31,7 @@ from praval_tools.journal.storage.protocol import (
 )
 from praval_tools.journal.storage.prune import prune_records
 from praval_tools.journal.storage.rows import to_microseconds
-from praval_tools.journal.storage.sqlite import LOCK_TIMEOUT, SqliteDatabase
-from praval_tools.journal.storage.sqlite_file import get_lock_folder, prepare_file
+from praval_tools.journal.storage.sqlite import LOCK_TIMEOUT
 from praval_tools.journal.storage.tables import store
 from praval_tools.journal.storage.token_table import TokenTable
 from praval_tools.journal.storage.write_requests import FutureWriteRequest, LoopBatcher, ThreadWriteRequest
@@ -39,23 +40,22 @@ from praval_tools.journal.storage.writer import WriterThread
 
 class SqlStore:
     """
-    A journal in a SQLite file; see `Store` for what it does.
+    A journal in a SQLite file or a PostgreSQL database; see `Store` for what it does.
 
-    For any number of threads, event loops and processes; what is answered is on the disk (synchronous=FULL).
+    For any number of threads, event loops and processes; what is answered is on the disk.
     After a fork the child has connections, a writer and leases of its own, and the parent's go on.
 
     Args:
-        path: The file; created where there is none, in a folder that exists.
-        lock_timeout: Seconds for which another process may keep the write lock, before what waits gets an error.
+        where: The path of a file, created where there is none, in a folder that exists; or the URL of a database.
+        lock_timeout: Seconds for which another process may keep a file's write lock, before what waits gets an error.
     """
 
-    def __init__(self, path: Path, lock_timeout: float = LOCK_TIMEOUT) -> None:
-        prepare_file(path)
-        self._database = SqliteDatabase(path, lock_timeout)
-        self._writer = WriterThread(self._database)
+    def __init__(self, where: Path | str, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        self._database, self._leases = open_database(where, lock_timeout)
+        self._writer = WriterThread(self._database, self._leases)
         self._loop_batcher = LoopBatcher(self._writer.submit)
-        self._leases = FileRunLeases(get_lock_folder(path), str(path))
         self.tokens = TokenTable(self._database)
+        self.watch = self._leases.watch
         self._closed = False
         # also at the interpreter's end: what was submitted and not waited for is written then
         self._finalizer = weakref.finalize(self, _close_all, self._writer, self._leases, self._database)
@@ -68,7 +68,7 @@ class SqlStore:
 
     @property
     def name(self) -> str:
-        """The path."""
+        """The path, or the URL without secrets."""
         return self._database.name
 
     def append(self, items: Sequence[Item]) -> list[Answer]:
@@ -160,8 +160,8 @@ class SqlStore:
         self._writer.resume_after_fork()
 
     def _reset_after_fork(self) -> None:
-        self._leases.reset_after_fork()
         self._database.reset_after_fork()
+        self._leases.reset_after_fork()
         self._writer.reset_after_fork()
         self._loop_batcher = LoopBatcher(self._writer.submit)
 
@@ -170,7 +170,7 @@ if TYPE_CHECKING:
     _is_a_store: type[Store] = SqlStore
 
 
-def _close_all(writer: WriterThread, leases: FileRunLeases, database: SqliteDatabase) -> None:
+def _close_all(writer: WriterThread, leases: RunLeases, database: Database) -> None:
     writer.close()
     leases.close()
     database.close()

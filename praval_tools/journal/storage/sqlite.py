@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from praval_tools.errors import JournalError
 from praval_tools.journal.storage.file_locks import get_file_identity
+from praval_tools.journal.storage.group_commit import WriteGroup
 from praval_tools.journal.storage.tables import events
 
 LOCK_TIMEOUT: Final = 20.0
@@ -52,7 +54,12 @@ _GROUP_INSERT_SETUP: Final = (
     END
     """,
 )
-"""Creates a connection's own view; the rows of a group are inserted into it: see `group_commit`."""
+"""
+Creates a connection's own view, into which the rows of a group are inserted: those of the events, and rows without a
+body, which set counters. The first one has those of the store (`seq` and `run_seq` are the last record and the
+revision that it must be at, `time` is the last record afterwards), the last ones have those of the runs (`run_seq` is
+the length, `time` that of the latest record).
+"""
 
 
 class SqliteDatabase:
@@ -66,6 +73,8 @@ class SqliteDatabase:
 
     begin_snapshot_sql = "BEGIN"
     list_numbers_sql = "SELECT value FROM json_each(:numbers)"
+    max_group_rows = 80  # a statement is cached for each number of rows, 60 KB on average
+    renumbers_groups = False
 
     def __init__(self, path: Path, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.name = str(path)  # what errors call it, as it was given
@@ -90,7 +99,7 @@ class SqliteDatabase:
         """Return a connection for writing."""
         return self._write_engine.connect()
 
-    def raise_if_file_replaced(self) -> None:
+    def _raise_if_replaced(self) -> None:
         """
         Check that our file is where it was.
 
@@ -111,7 +120,7 @@ class SqliteDatabase:
         Raises:
             JournalError: Another file is at our path.
         """
-        self.raise_if_file_replaced()
+        self._raise_if_replaced()
         deadline = time.monotonic() + self._lock_timeout
         while True:
             try:
@@ -123,22 +132,42 @@ class SqliteDatabase:
                     raise
             time.sleep(_POLL_SECONDS)
 
-    @staticmethod
-    @cache
-    def build_group_insert(row_count: int) -> str:
+    def insert_group(self, connection: Connection, group: WriteGroup, tokens: Mapping[str, str]) -> WriteGroup:
         """
-        Return the statement that writes a group of so many rows.
+        Write a group in one statement, unless another process has written since the group was numbered.
 
         From its start to the disk and back it releases the interpreter lock. Several statements have to reacquire it
         after each, `executemany` after each row, for which they wait as long as another thread computes.
         """
-        row = f"({', '.join('?' * len(_EVENT_COLUMNS))})"
-        return f"INSERT INTO journal_group VALUES {', '.join([row] * row_count)}"  # noqa: S608  # question marks
+        self._raise_if_replaced()
+        values: list[object] = [group.first_seq - 1, None, group.revision, *[None] * 5, group.seq, None, None, None]
+        for row in group.rows:
+            values += row
+            values[-1] = bytearray(row[-1])  # sqlite3 looks for an adapter of each `bytes`, of this type it does not
+        for number, (length, last_time) in group.run_ends.items():
+            values += (None, number, length, *[None] * 5, last_time, None, None, None)
+        connection.exec_driver_sql(_build_group_insert(len(values) // len(_EVENT_COLUMNS)), tuple(values))
+        return group
+
+    def commit(self, connection: Connection, *, new_revision: int | None = None) -> None:
+        """Commit; other processes of this machine ask for the revision."""
+        connection.exec_driver_sql("COMMIT")
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction; many errors of SQLite have done so themselves."""
         if connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
             connection.exec_driver_sql("ROLLBACK")
+
+    def is_disconnected(self, connection: Connection) -> bool:
+        """Return False: a file is not lost half-way; where an error is returned, nothing was written."""
+        return False
+
+    def identify_session(self, connection: Connection) -> object:
+        """Return nothing: no server has sessions."""
+        return None
+
+    def end_session(self, connection: Connection, session: object) -> None:
+        """Do nothing."""
 
     def translate_error(self, error: BaseException) -> JournalError:
         """Return *error* as the journal's error, with its meaning and the fix."""
@@ -179,3 +208,9 @@ def _configure_write_connection(connection: Any, _: object) -> None:
 
 def _configure_read_connection(connection: Any, _: object) -> None:
     connection.execute("PRAGMA query_only=ON")
+
+
+@cache
+def _build_group_insert(row_count: int) -> str:
+    row = f"({', '.join('?' * len(_EVENT_COLUMNS))})"
+    return f"INSERT INTO journal_group VALUES {', '.join([row] * row_count)}"  # noqa: S608  # question marks

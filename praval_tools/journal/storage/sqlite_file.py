@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from praval_tools.errors import JournalFileError
 from praval_tools.journal.storage.file_locks import hold_lock
+from praval_tools.journal.storage.migrate import migrate
 from praval_tools.journal.storage.sqlite import LOCK_TIMEOUT, SqliteDatabase
 from praval_tools.journal.storage.tables import SCHEMA_REVISION, VERSION_TABLE, metadata
 
@@ -146,7 +146,10 @@ def _upgrade_file(path: Path) -> None:
             database.begin_write(connection)
             try:
                 if connection.exec_driver_sql("PRAGMA user_version").scalar() != int(SCHEMA_REVISION):
-                    _migrate(connection)
+                    migrate(connection)
+                    connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+                    connection.exec_driver_sql(f"PRAGMA user_version={int(SCHEMA_REVISION)}")
+                    database.commit(connection)
             finally:
                 database.rollback(connection)
             mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
@@ -156,16 +159,3 @@ def _upgrade_file(path: Path) -> None:
     except DBAPIError as error:
         meaning = database.translate_error(error)
         raise JournalFileError(str(path), meaning.problem, meaning.fix) from error
-
-
-def _migrate(connection: Connection) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
-    connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
-    connection.exec_driver_sql(f"PRAGMA user_version={int(SCHEMA_REVISION)}")
-    connection.exec_driver_sql("COMMIT")

@@ -7,7 +7,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-SCHEMA_REVISION: Final = "0002"
+SCHEMA_REVISION: Final = "0003"
 """The revision of the schema that this version reads and writes: the head of the migrations."""
 
 VERSION_TABLE: Final = "journal_version"
@@ -83,6 +83,14 @@ tokens: Final = sa.Table(
     sa.Column("created", sa.BigInteger, nullable=False),
     sa.Column("expires", sa.BigInteger),
 )
+leases: Final = sa.Table(
+    "journal_leases",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    # of the lease that opened the run last; where processes share a file, they lock files instead
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+)
 
 
 class Statements:
@@ -114,6 +122,10 @@ class Statements:
         attempts = sa.select(events, runs.c.run_id).join(runs, runs.c.number == events.c.run).order_by(events.c.seq)
         of_call = (runs.c.run_id == bind("r"), events.c.call_id == bind("c"), events.c.attempt.is_not(None))
         self.select_attempts = compile_statement(attempts.where(*of_call), "r", "c")
+        found = sa.select(events, runs.c.run_id).join(runs, runs.c.number == events.c.run, isouter=True)
+        is_event = (events.c.time == bind("t"), events.c.id == bind("i"))
+        self.select_event = compile_statement(found.where(*is_event), "t", "i")
+        self.select_lease = compile_statement(sa.select(leases.c.token).where(leases.c.run_id == bind("i")), "i")
         spent = sa.update(uses).values(left=uses.c.left - one)
         self.spend_use = compile_statement(spent.where(uses.c.grant_id == bind("g"), uses.c.left > zero), "g")
         is_row = (state.c.kind == bind("k"), state.c.key == bind("n"), state.c.source == bind("s"))

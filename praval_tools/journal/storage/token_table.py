@@ -62,7 +62,7 @@ class TokenTable:
             self._database.begin_write(connection)
             try:
                 yield connection
-                connection.exec_driver_sql("COMMIT")
+                self._database.commit(connection)
             finally:
                 self._database.rollback(connection)
 

@@ -1,15 +1,22 @@
-"""Writes groups of items over one database connection: in one transaction, and when that fails each item on its own."""
+"""
+Writes groups of items over one database connection: in one transaction, and when that fails each item on its own.
+
+Where the connection was cut, nobody knows whether the last transaction was committed. Its items are looked for over
+the next connection, by the times and ids of their records, before they are written again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from praval_tools.errors import JournalError
 from praval_tools.journal.storage.database import Database
 from praval_tools.journal.storage.group_commit import RunCounters, build_group, find_run_ends, number_records
+from praval_tools.journal.storage.leases import RunLeases, make_lost_lease_error
 from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, find_attempts
 from praval_tools.journal.storage.rows import (
     EventRow,
@@ -19,6 +26,8 @@ from praval_tools.journal.storage.rows import (
 from praval_tools.journal.storage.tables import Statements
 
 _MAX_CACHED_RUNS = 10_000
+_MAX_TRIES = 4
+"""How often a group is tried again whose connection is cut, before whoever waits gets the error."""
 _SAVEPOINT, _RELEASE, _ROLLBACK = "SAVEPOINT item", "RELEASE SAVEPOINT item", "ROLLBACK TO SAVEPOINT item"
 
 _WriteStrategy = Callable[[Connection, Sequence[Item]], list[Answer]]
@@ -32,16 +41,28 @@ class _UnavailableError(Exception):
     """No transaction can be started: no item is at fault."""
 
 
+class _DisconnectedError(Exception):
+    """The connection was cut: what was sent may have been committed."""
+
+
 class WriteConnection:
     """
     The one connection that writes, used by one thread at a time.
 
     `seq` and `revision` are those of the store's row, which is locked while a transaction is open.
     They also tell whether another process has written meanwhile, so that the counters of the runs can be cached.
+
+    Args:
+        database: Where to.
+        leases: The runs that this process has open: a run that another process has opened meanwhile is not written to.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, leases: RunLeases) -> None:
+        self._database, self._leases = database, leases
+        self._session: object = None
+        self._was_cut = False
+        self._unsettled: set[tuple[int, str]] = set()
+        """Time and id of the first records of items of which nobody knows whether they were written."""
         self._connection: Connection | None = None
         self._statements: Statements
         self._seq = self._revision = -1
@@ -52,12 +73,55 @@ class WriteConnection:
         """Write *items* and return what became of each; never raises an error of the database."""
         if not items:
             return []
+        for _ in range(_MAX_TRIES):
+            try:
+                is_unsettled = self._unsettled and not self._unsettled.isdisjoint(map(_get_key, items))
+                return self._settle_and_write(items) if is_unsettled else self._write(items)
+            except _DisconnectedError as error:
+                self._was_cut = True
+                self.close()
+                self._unsettled.update(key for item in items if (key := _get_key(item)) is not None)
+                cause: Exception = error.args[0]
+        return [self._make_failed_answer(cause) for _ in items]
+
+    def _settle_and_write(self, items: Sequence[Item]) -> list[Answer]:
+        """Write those of *items* that a connection that was cut has not written."""
+        keys = [_get_key(item) for item in items]
+        try:
+            connection = self._begin_transaction()
+            answers = [
+                self._find_written(connection, item, key) if key in self._unsettled else None
+                for item, key in zip(items, keys, strict=True)
+            ]
+            self._database.commit(connection)  # what was found is durable then
+        except _UnavailableError as error:
+            return [self._make_failed_answer(error.args[0]) for _ in items]
+        except SQLAlchemyError as error:  # as long as nobody knows, nothing is written
+            raise _DisconnectedError(error) from error
+        written = iter(self._write([item for item, answer in zip(items, answers, strict=True) if answer is None]))
+        self._unsettled.difference_update(key for key in keys if key is not None)
+        return [next(written) if answer is None else answer for answer in answers]
+
+    def _find_written(self, connection: Connection, item: Item, key: tuple[int, str] | None) -> Answer | None:
+        """Return the answer to an item that was written; None: it was not."""
+        row = connection.exec_driver_sql(self._statements.select_event, key).first()
+        if row is None:
+            return None
+        record = row_to_record(row)
+        revision = self._revision if item.revision is None else item.revision + bool(item.rows or item.uses)
+        return Answer(Status.DONE, record.seq, record.run_seq, revision)
+
+    def _write(self, items: Sequence[Item]) -> list[Answer]:
+        if not items:
+            return []
         answers = self._write_group(items)
         if answers is not None:
             return answers
         for strategy in (self._write_in_bulk, self._write_with_savepoints):
             try:
                 return self._run_transaction(strategy, items)
+            except _DisconnectedError:
+                raise
             except _UnavailableError as error:
                 return [self._make_failed_answer(error.args[0]) for _ in items]
             except Exception as error:  # isolation: the next strategy finds the item at fault, the last one reports
@@ -82,17 +146,17 @@ class WriteConnection:
     def _write_group(self, items: Sequence[Item]) -> list[Answer] | None:
         """Write a group of plain records in one statement; None where that is not possible, and nothing was written."""
         connection = self._connection
-        if connection is None or not self._is_only_writer:
+        database = self._database
+        if connection is None or not (self._is_only_writer or database.renumbers_groups):
             return None
         try:
-            group = build_group(items, self._seq, self._revision, self._run_counters)
-            statement = None if group is None else self._database.build_group_insert(group.row_count)
-            if group is None or statement is None:
+            group = build_group(items, self._seq, self._revision, self._run_counters, database.max_group_rows)
+            if group is None:
                 return None
-            self._database.raise_if_file_replaced()
-            connection.exec_driver_sql(statement, group.values)
-        except Exception:  # isolation: another strategy finds the item at fault, and reports it
+            group = database.insert_group(connection, group, self._leases.get_tokens(group.runs))
+        except Exception as error:  # isolation: another strategy finds the item at fault, and reports it
             self._is_only_writer = False
+            self._raise_if_disconnected(connection, error)
             return None
         self._seq = group.seq
         self._run_counters.update(group.runs)
@@ -113,14 +177,16 @@ class WriteConnection:
     def _run_transaction(self, strategy: _WriteStrategy, items: Sequence[Item]) -> list[Answer]:
         connection = self._begin_transaction()
         try:
-            before = self._seq, self._revision
+            seq, revision = self._seq, self._revision
             answers = strategy(connection, items)
-            if (self._seq, self._revision) == before:
+            if (self._seq, self._revision) == (seq, revision):
                 self._database.rollback(connection)
                 return answers
             connection.exec_driver_sql(self._statements.update_store, (self._seq, self._revision))
-            connection.exec_driver_sql("COMMIT")
-        except Exception:
+            new_revision = None if self._revision == revision else self._revision
+            self._database.commit(connection, new_revision=new_revision)
+        except Exception as error:
+            self._raise_if_disconnected(connection, error)
             self._roll_back(connection)
             raise
         if len(self._run_counters) > _MAX_CACHED_RUNS:
@@ -129,13 +195,15 @@ class WriteConnection:
 
     def _begin_transaction(self) -> Connection:
         try:
-            if self._connection is None:
-                self._connection = self._database.connect_for_writing()
-                self._statements = Statements(self._connection.dialect)
-            connection = self._connection
+            connection = self._connect() if self._connection is None else self._connection
+        except Exception as error:  # isolation: reported to all who wait
+            self.close()
+            raise _UnavailableError(error) from error
+        try:
             self._database.begin_write(connection)
             seq, revision = connection.exec_driver_sql(self._statements.lock_store).one()
         except Exception as error:  # isolation: reported to all who wait; a broken connection is opened anew
+            self._raise_if_disconnected(connection, error)
             self.close()
             raise _UnavailableError(error) from error
         self._is_only_writer = seq == self._seq
@@ -143,6 +211,19 @@ class WriteConnection:
             self._run_counters.clear()
         self._seq, self._revision = seq, revision
         return connection
+
+    def _connect(self) -> Connection:
+        """Open the connection; what was sent over one that was cut is ended first."""
+        connection = self._connection = self._database.connect_for_writing()
+        self._statements = Statements(connection.dialect)
+        if self._was_cut:
+            self._database.end_session(connection, self._session)
+        self._session, self._was_cut = self._database.identify_session(connection), False
+        return connection
+
+    def _raise_if_disconnected(self, connection: Connection, error: Exception) -> None:
+        if self._database.is_disconnected(connection):
+            raise _DisconnectedError(error) from error
 
     def _roll_back(self, connection: Connection) -> None:
         self._seq = -1
@@ -155,6 +236,8 @@ class WriteConnection:
         """Write all items; any refusal or duplicate raises, and nothing is written."""
         rows: list[EventRow] = []
         answers = []
+        if self._find_lost_lease(connection, [record for item in items for record in item.records]) is not None:
+            raise _RefusedError
         for item in items:
             if self._spend_or_refuse(connection, item) is not None:
                 raise _RefusedError
@@ -188,6 +271,9 @@ class WriteConnection:
         attempts = self._find_attempts(connection, item)
         if attempts:
             return Answer(Status.EXISTS, revision=self._revision, found=attempts)
+        error = self._find_lost_lease(connection, item.records)
+        if error is not None:
+            return Answer(Status.FAILED, revision=self._revision, error=error)
         refusal = self._spend_or_refuse(connection, item)
         if refusal is not None:
             return refusal
@@ -198,12 +284,20 @@ class WriteConnection:
         return answer
 
     def _spend_or_refuse(self, connection: Connection, item: Item) -> Answer | None:
-        """Spend a call of each grant of the item; return an answer if it is stale or a grant is used up, else None."""
+        """Spend a call of each grant of the item; return an answer if it is refused, else None."""
         if item.revision is not None and item.revision != self._revision:
             return Answer(Status.STALE, revision=self._revision)
         for grant in item.spend:
             if connection.exec_driver_sql(self._statements.spend_use, (grant,)).rowcount != 1:
                 return Answer(Status.EXHAUSTED, revision=self._revision, grant=grant)
+        return None
+
+    def _find_lost_lease(self, connection: Connection, records: Iterable[Record]) -> JournalError | None:
+        """Return the error of records of a run that this process has open, and another process opened meanwhile."""
+        runs = {record.run_id: None for record in records if record.run_id is not None}
+        for run_id, token in self._leases.get_tokens(runs).items():
+            if connection.exec_driver_sql(self._statements.select_lease, (run_id,)).scalar() != token:
+                return make_lost_lease_error(self._database.name, run_id)
         return None
 
     def _number_records(self, connection: Connection, item: Item, rows: list[EventRow]) -> Answer:
@@ -254,3 +348,11 @@ class WriteConnection:
 
     def _make_failed_answer(self, error: BaseException) -> Answer:
         return Answer(Status.FAILED, error=self._database.translate_error(error))
+
+
+def _get_key(item: Item) -> tuple[int, str] | None:
+    """Return the time and id of the first record of *item*; None where it has none, so that it was not written."""
+    try:
+        return to_microseconds(item.records[0].time), item.records[0].id
+    except Exception:  # isolation: whoever waits for the item gets the error when it is written
+        return None

@@ -104,10 +104,10 @@ class LoopWriteRequest:
 
 def _complete_future(future: Future[list[Answer]] | asyncio.Future[list[Answer]], result: WriteResult) -> None:
     error = _find_result_error(result)
-    if error is not None:
+    if error is None:
+        future.set_result(result)  # type: ignore[arg-type]  # where there is no error, they are answers
+    else:
         future.set_exception(error)
-    elif not isinstance(result, JournalError):
-        future.set_result(result)
 
 
 class _LoopIteration(threading.local):

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 
 from praval_tools.errors import JournalClosedError, JournalError
 from praval_tools.journal.storage.database import Database
+from praval_tools.journal.storage.leases import RunLeases
 from praval_tools.journal.storage.write_connection import WriteConnection
 from praval_tools.journal.storage.write_requests import WriteRequest, WriteResult
 
@@ -21,11 +22,15 @@ class WriterThread:
 
     Started by the first request, and again in a forked child.
     No error ends it: whoever waits for an item gets the item's error.
+
+    Args:
+        database: Where to.
+        leases: The runs that this process has open.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, leases: RunLeases) -> None:
         self._database = database
-        self._connection = WriteConnection(database)
+        self._connection = WriteConnection(database, leases)
         self._abandoned_connections: list[object] = []
         self._closed = False
         self._reset()

@@ -1,0 +1,1 @@
+"""An index of a journal, beside it: searches and statistics for which its store would read everything."""
