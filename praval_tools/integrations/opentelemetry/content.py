@@ -1,0 +1,71 @@
+"""Writes the arguments and the value of a call for its span: without secrets, as in the journal, and not too long."""
+
+from __future__ import annotations
+
+from praval_tools.execution.call_progress import CallProgress
+from praval_tools.execution.effects import RunTool
+from praval_tools.integrations.opentelemetry.attributes import Attributes, drop_empty
+from praval_tools.integrations.opentelemetry.instruments import Instruments
+from praval_tools.journal.redaction.redactor import RedactionPlan
+from praval_tools.journal.redaction.secret_search import NO_SECRETS
+from praval_tools.runs.call_writer import encode_run_value, read_run_value
+from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.truncation import truncate_json, truncate_text
+from praval_tools.tools.value_codec import pack_value
+
+
+class CallContent:
+    """
+    What the span of one call holds of its content.
+
+    Args:
+        plan: What is secret in the call.
+        instruments: Say what is recorded.
+    """
+
+    def __init__(self, plan: RedactionPlan, instruments: Instruments) -> None:
+        self._plan, self._instruments, self._secrets = plan, instruments, NO_SECRETS
+        self._run: RunTool | None = None
+        self._arguments = self._value = self._error = ""
+
+    def read_run(self, progress: CallProgress, run: RunTool) -> None:
+        """Read the arguments with which the function is about to be entered, before it can change them."""
+        self._run = run
+        if progress.approval is not None and progress.coerced_arguments is not None:  # edited ones may quote them
+            self._secrets = self._plan.redact_arguments(progress.coerced_arguments[1], self._secrets)[1]
+        clean, self._secrets = self._plan.redact_arguments(run.bound_arguments.arguments, self._secrets)
+        self._arguments = self._write(clean)
+
+    def read_call(self, call: ToolCall) -> None:
+        """Read the arguments as they were given, unless the function was entered with what they became."""
+        if self._run is None:
+            clean, self._secrets = self._plan.redact_arguments(call.arguments, self._secrets, is_validated=False)
+            self._arguments = self._write(clean)
+
+    def read_result(self, result: ToolResult) -> ToolResult:
+        """Read the value or the error; return the result with the copy of the value that was read."""
+        if not self._instruments.record_results or result.replayed:
+            return result
+        if result.outcome is not Outcome.OK:
+            self._error = self._write(self._plan.redact_text(result.error or "", self._secrets))
+        elif self._run is not None:
+            try:
+                result, self._secrets = read_run_value(self._run, result, self._plan, self._secrets)
+                value = encode_run_value(self._run, result.result)
+            except (Exception, SystemExit):  # the value may run code of its own, and need not have a JSON form
+                return result
+            self._value = self._write(self._plan.redact_result(value, self._secrets))
+        return result
+
+    def build_attributes(self) -> Attributes:
+        """Return the attributes of what is recorded."""
+        arguments = self._arguments if self._instruments.record_arguments else ""
+        return drop_empty({"gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": self._value,
+                           "praval.call.error": self._error})  # fmt: skip
+
+    def _write(self, clean: object) -> str:
+        size = self._instruments.max_content_size
+        if isinstance(clean, str):
+            return truncate_text(replace_surrogates(clean), size)
+        return truncate_json(replace_surrogates_in_json(pack_value(clean)), size)
