@@ -11,9 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 
-from praval_tools.config.toml_lines import KeyPath, find_lines
+from praval_tools.config.system import SystemConfig
+from praval_tools.config.toml_lines import MAX_DEPTH, KeyPath, TooDeepError, find_lines
 from praval_tools.config.yaml_reader import MAX_BYTES, read_yaml
 from praval_tools.errors import ConfigError, ConfigProblem
 
@@ -21,13 +22,19 @@ OWN_FILE: Final = "praval_tools.toml"
 SHARED_FILE: Final = "pyproject.toml"
 YAML_FILES: Final = ("tools.yml", "config.yml", "mcp.yml")
 """Found in the working directory; other programs have files of these names too."""
-_YAML_MARKS: Final = ("tools", "mcp_servers", "agents", "grants")
+_YAML_MARKS: Final = frozenset(("tools", "mcp_servers", "openapi", "agents", "grants"))
 """The keys of which a YAML file that is found has one at its top, if it is for praval_tools."""
-_YAML_MARK: Final = re.compile(rf"^(['\"]?)({'|'.join(_YAML_MARKS)})\1[ \t]*:", re.MULTILINE)
+_OTHER_MARKS: Final = frozenset(
+    ("blocks", "limits", "approvals", "categories", "execution", "stats", "journal", "telemetry")
+)
+"""Keys that other programs use too: a file is for praval_tools if it has one, and none that is not known here."""
+_KNOWN_KEYS: Final = frozenset(attribute.name for attribute in fields(SystemConfig))
+_YAML_KEY: Final = re.compile(r"^(?:\{[ \t]*)?(['\"]?)([\w.-]+)\1[ \t]*:(?=\s|$)", re.MULTILINE)
 _UTF_16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 CONFIG_VARIABLE: Final = "PRAVAL_TOOLS_CONFIG"
 _YAML_SUFFIXES: Final = (".yml", ".yaml")
 _TABLE_PATH: Final = ("tool", "praval_tools")
+_LONG_KEY: Final = re.compile(r"""(?:^|[{,])[ \t]*+\[{0,2}+[ \t]*+(?:[\w"'-]++[ \t]*+\.[ \t]*+){1000}""", re.MULTILINE)
 _TOML_PLACE: Final = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 
 
@@ -101,7 +108,8 @@ def find_documents(folder: Path) -> list[ConfigDocument]:
     """
     Return every configuration that *folder* holds: what `find_config` finds, and the files of `YAML_FILES`.
 
-    A YAML file without `tools`, `mcp_servers`, `agents` or `grants` at its top is another program's, and is left out.
+    A YAML file is another program's, and is left out, unless its top has `tools`, `mcp_servers`, `openapi`, `agents` or
+    `grants`, or other keys of a configuration and no key that is none.
 
     Raises:
         ConfigError: `find_config` raises it.
@@ -127,7 +135,8 @@ def _may_be_own(path: Path) -> bool:
         return True
     if len(content) > MAX_BYTES or content.startswith(_UTF_16_MARKS) or b"\0" in content:
         return True
-    return _YAML_MARK.search(content.decode("utf-8-sig", "replace")) is not None
+    keys = {name for _, name in _YAML_KEY.findall(content.decode("utf-8-sig", "replace"))}
+    return not keys.isdisjoint(_YAML_MARKS) or (keys <= _KNOWN_KEYS and not keys.isdisjoint(_OTHER_MARKS))
 
 
 def list_config_paths(environment: Mapping[str, str] | None = None) -> list[Path]:
@@ -169,8 +178,17 @@ def _with_problem(document: ConfigDocument, expected: str, line: int = 0) -> Con
 
 
 def _parse_toml(document: ConfigDocument, text: str) -> ConfigDocument:
+    if (match := _LONG_KEY.search(text)) is not None:  # tomllib takes the longer the square of its length
+        return _with_problem(document, "has a key of 1,000 parts", text.count("\n", 0, match.start()) + 1)
     try:
-        return evolve(document, data=tomllib.loads(text), text=text)
+        data = tomllib.loads(text)
+        _find_toml_lines(text)
+        return evolve(document, data=data, text=text)
+    except TooDeepError as error:
+        problem = ConfigProblem(
+            format_key(error.path), f"is nested deeper than {MAX_DEPTH} levels", document.file, error.line
+        )
+        return evolve(document, problems=(*document.problems, problem))
     except RecursionError:
         return _with_problem(document, "is nested too deeply")
     except ValueError as error:

@@ -37,14 +37,14 @@ def build_config_schema() -> Schema:
     root = _describe_class(SystemConfig, definitions)
     properties = root["properties"]
     assert isinstance(properties, dict)
-    for name in (*properties,):
-        if name not in ("app", "autoload", "name"):
-            properties[name] = {"anyOf": [properties[name], {"type": "null"}]}
+    for name in properties:
+        properties[name] = {"anyOf": [properties[name], {"type": "null"}]}
+    table = _describe_hint(PluginTable, definitions)
     properties["plugins"] = {
         "description": _read_descriptions(SystemConfig)["plugins"],
         "type": ["object", "null"],
-        "additionalProperties": _describe_class(PluginTable, definitions),
-        "properties": {"autoload": {"type": ["boolean", "object"]}},
+        "additionalProperties": table,
+        "properties": {"autoload": {"anyOf": [{"type": "boolean"}, table]}},
     }
     properties["sources"] = {
         "description": _read_descriptions(SystemConfig)["sources"],

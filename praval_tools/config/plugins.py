@@ -65,7 +65,7 @@ class PluginsConfig:
 
     def get_table_key(self, distribution: str) -> tuple[str, ...]:
         """Return the key of the table of a distribution, as it is spelled there."""
-        tables = self.document.data.get("plugins", {})
+        tables = self.document.data.get("plugins") or {}
         return (
             "plugins",
             next((name for name in tables if normalize_distribution_name(str(name)) == distribution), distribution),
@@ -103,7 +103,9 @@ def decode_plugins_config(document: ConfigDocument) -> tuple[PluginsConfig, list
 
 
 def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dict[str, PluginTable]:
-    section, tables = document.data.get("plugins", {}), dict[str, PluginTable]()
+    section, tables = document.data.get("plugins"), dict[str, PluginTable]()
+    if section is None:  # without a value, as if left out
+        return tables
     if not isinstance(section, Mapping):
         problems.append(document.build_problem(("plugins",), 'expected tables: [plugins."praval-tools-sql"]'))
         return tables
@@ -114,7 +116,8 @@ def _read_tables(document: ConfigDocument, problems: list[ConfigProblem]) -> dic
         if distribution in tables:
             text = "the same distribution has another table, under another spelling"
             problems.append(document.build_problem(key, text))
-        tables[distribution] = PluginTable()
+        is_off = isinstance(table, Mapping) and table.get("enabled") is False
+        tables[distribution] = PluginTable(enabled=not is_off)
         try:
             tables[distribution] = decode_table(document, table, PluginTable, key)
         except ConfigError as error:
@@ -139,7 +142,9 @@ def _check_names(document: ConfigDocument, table: object, key: tuple[str, ...]) 
 
 
 def _read_sources(document: ConfigDocument, problems: list[ConfigProblem]) -> tuple[Mapping[str, object], ...]:
-    section = document.data.get("sources", [])
+    section = document.data.get("sources")
+    if section is None:
+        return ()
     if not isinstance(section, list | tuple):
         problems.append(document.build_problem(("sources",), "expected a list of tables: [[sources]]"))
         return ()

@@ -46,7 +46,7 @@ class ToolConfig:
         retries: How often a call that may succeed later is tried again.
         concurrency_safe: false: it runs alone.
         max_result_size: Characters of a result that a model sees.
-        engine: Where its function runs: `inline`, `thread`, or an engine of a plugin.
+        engine: Where its function runs: `inline`, `thread`, `process`, or an engine of a plugin.
         errors: `masked` hides the messages of unexpected exceptions from models.
         strict_arguments: true: arguments are never repaired.
     """
@@ -143,6 +143,46 @@ class ServerConfig:
 
 
 @frozen(kw_only=True)
+class OpenApiConfig:
+    """
+    An OpenAPI document, whose operations are tools.
+
+    Args:
+        document: Its URL, or its file, seen from the folder of this one; `${NAME}` is an environment variable.
+        namespace: The prefix of the names of its tools; unique among all sources.
+        owned_by: The agent that owns its tools.
+        include: Only these operations: their ids, or `GET /pets`; `*` stands for any text.
+        exclude: Not these.
+        names: The names here, after the prefix, of some operations, by their ids or `GET /pets`.
+        base_url: Where all requests go, instead of the servers that the document names; `${NAME}` as in `document`.
+        allow_servers: The URLs of other servers to which operations may be sent than that of the document.
+        allow_references: The URLs or folders below which documents may be to which this one refers.
+        auth_env: The environment variable that holds the secret of each security scheme, or of the only one.
+        slash_parameters: The path parameters whose values may hold slashes.
+        timeout: Seconds that a call may take.
+        fetch_timeout: Seconds until a document must be there that has a URL.
+        max_document_bytes: How long a document may be.
+        max_answer_bytes: How long the answer to a call may be.
+    """
+
+    document: str
+    namespace: str
+    owned_by: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(factory=dict)
+    base_url: str | None = None
+    allow_servers: tuple[str, ...] = ()
+    allow_references: tuple[str, ...] = ()
+    auth_env: str | Mapping[str, str] | None = None
+    slash_parameters: tuple[str, ...] = ()
+    timeout: float | None = None
+    fetch_timeout: float | None = None
+    max_document_bytes: int | None = None
+    max_answer_bytes: int | None = None
+
+
+@frozen(kw_only=True)
 class CategoryConfig:
     """
     A category of tools.
@@ -163,7 +203,8 @@ class ExecutionConfig:
         timeout: Seconds that an async tool may take; 30 by default.
         max_retries: How often a call that may succeed later is tried again; 0 by default.
         retry_wait: Seconds before the first of them; doubled each time.
-        engine: Where tools run: `inline`, `thread`.
+        engine: Where tools run: `inline`, `thread`, `process`.
+        processes: How many functions run at once in other processes; one for each processor by default.
         errors: `masked` hides the messages of unexpected exceptions from models.
         strict_arguments: true: arguments are never repaired.
         max_result_size: Characters of a result that a model sees.
@@ -176,6 +217,7 @@ class ExecutionConfig:
     max_retries: int | None = None
     retry_wait: float | None = None
     engine: str | None = None
+    processes: int | None = None
     errors: Literal["message", "masked"] | None = None
     strict_arguments: bool | None = None
     max_result_size: int | None = None
@@ -218,6 +260,24 @@ class JournalConfig:
     secrets: tuple[str, ...] = ()
     warn_run_events: int | None = None
     max_run_events: int | None = None
+
+
+@frozen(kw_only=True)
+class TelemetryConfig:
+    """
+    Spans and metrics of the calls, for OpenTelemetry's global providers; the extra is `otel`.
+
+    Args:
+        enabled: false: there are none.
+        record_arguments: true: spans hold the arguments, without secrets.
+        record_results: true: they hold values and messages of errors, without secrets, too.
+        max_content_size: Characters of each of these.
+    """
+
+    enabled: bool = True
+    record_arguments: bool = False
+    record_results: bool = False
+    max_content_size: int | None = None
 
 
 @frozen(kw_only=True)
@@ -303,7 +363,8 @@ class ApprovalsConfig:
     Who is asked for approvals.
 
     Args:
-        handler: `module:function`: what is asked for every approval, as by `set_approval_handler`.
+        handler: `module:function`: what is asked for every approval, as by `set_approval_handler`; it gets an
+            `ApprovalRequest` and returns, or awaits, `Allow` or `Deny`.
     """
 
     handler: str
@@ -320,10 +381,12 @@ class SystemConfig:
         name: The registry's name, for messages.
         tools: The tools.
         mcp_servers: MCP servers, by the names that they have here.
+        openapi: OpenAPI documents.
         categories: Categories of tools, by name.
         execution: How calls run.
         stats: The statistics of tools.
         journal: The journal.
+        telemetry: Spans and metrics of the calls.
         agents: The agents, by name.
         grants: Permissions with terms.
         blocks: Refusals that beat every permission.
@@ -338,10 +401,12 @@ class SystemConfig:
     name: str = ""
     tools: tuple[ToolConfig, ...] = ()
     mcp_servers: Mapping[str, ServerConfig] = field(factory=dict)
+    openapi: tuple[OpenApiConfig, ...] = ()
     categories: Mapping[str, CategoryConfig] = field(factory=dict)
     execution: ExecutionConfig | None = None
     stats: StatsConfig | None = None
     journal: JournalConfig | None = None
+    telemetry: TelemetryConfig | None = None
     agents: Mapping[str, AgentConfig] = field(factory=dict)
     grants: tuple[GrantConfig, ...] = ()
     blocks: tuple[BlockConfig, ...] = ()

@@ -8,6 +8,18 @@ from typing import Final, TypeAlias
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
+MAX_DEPTH: Final = 64
+"""How deep the values of a file may be nested."""
+
+
+class TooDeepError(Exception):
+    """Values are nested deeper than `MAX_DEPTH` levels; it has the path of the outer ones and the line."""
+
+    def __init__(self, path: KeyPath, line: int) -> None:
+        super().__init__(path, line)
+        self.path, self.line = path, line
+
+
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _SPACE: Final = re.compile(r"[ \t]*")
 _KEY_PART: Final = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
@@ -18,7 +30,12 @@ _BARE: Final = re.compile(r"[^,\]}#\n]+")
 
 
 def find_lines(text: str) -> dict[KeyPath, int]:
-    """Return the line of each key, table and item of *text*, by its path; the text is valid TOML."""
+    """
+    Return the line of each key, table and item of *text*, by its path; the text is valid TOML.
+
+    Raises:
+        TooDeepError: Some are nested too deeply.
+    """
     return _LineScanner(text).scan()
 
 
@@ -53,13 +70,18 @@ class _LineScanner:
         return self._line
 
     def _note(self, path: KeyPath, line: int) -> None:
+        if len(path) > MAX_DEPTH:
+            raise TooDeepError(path[:4], line)
         for length in range(1, len(path) + 1):
             self._lines.setdefault(path[:length], line)
 
     def _scan_header(self) -> KeyPath:
         line, is_item = self._get_line(), self._text.startswith("[[", self._position)
         self._position += 2 if is_item else 1
-        path = self._resolve_items(self._scan_key(), keep_last=is_item)
+        names = self._scan_key()
+        if len(names) > MAX_DEPTH:
+            raise TooDeepError(names[:4], line)
+        path = self._resolve_items(names, keep_last=is_item)
         self._position += 2 if is_item else 1
         if is_item:
             self._lines.setdefault(path, line)

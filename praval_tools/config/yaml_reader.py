@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import isfinite
 from types import ModuleType
 from typing import Final
 
 from attrs import define, field
 
-from praval_tools.config.toml_lines import KeyPath
+from praval_tools.config.toml_lines import MAX_DEPTH, KeyPath, TooDeepError
 from praval_tools.errors import MissingExtraError
 
-MAX_DEPTH: Final = 64
 MAX_BYTES: Final = 16 * 1024 * 1024
+_MAX_VALUES: Final = 2_000_000
 _BOOLEANS: Final = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
 _NULLS: Final = ("", "~", "null", "Null", "NULL")
 _OTHER_BOOLEANS: Final = ("yes", "no", "on", "off")
@@ -21,6 +22,9 @@ _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_OCTAL: Final = re.compile(r"0o[0-7]+")
+_LEADING_ZEROS: Final = re.compile(r"[-+]?[0-9]+")
+_CORE_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_ALLOWED: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OTHER_NUMBERS: Final = re.compile(
     r"[-+]?(0o[0-7]+|0b[01_]+|0[0-9_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"
@@ -45,26 +49,33 @@ class YamlContent:
     problems: list[tuple[KeyPath, int, str]] = field(factory=list)
 
 
-def read_yaml(text: str) -> YamlContent:
+def read_yaml(text: str, *, is_foreign: bool = False, feature: str = "A configuration in YAML") -> YamlContent:
     """
     Return the values of a YAML text, as JSON values.
 
     Of a text that is no YAML, the problem is the only content: its message repeats nothing of the text.
 
+    Args:
+        text: The text.
+        is_foreign: It is not written for this program: where versions of YAML differ, it is read as YAML 1.2 says,
+            keys are texts, and an alias stands for a value that all places of it share.
+        feature: What needs PyYAML, for the error where that is missing.
+
     Raises:
         MissingExtraError: PyYAML is not installed.
     """
-    yaml = _import_yaml()
+    yaml = _import_yaml(feature)
     content = YamlContent()
     try:
-        _EventReader(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), yaml, content).read()
+        events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        (_ForeignReader if is_foreign else _EventReader)(events, yaml, content).read()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = _find_line_of_bad_character(text) if mark is None else mark.line + 1
         reason = str(getattr(error, "problem", None) or "it holds a character that is not allowed")
         context = getattr(error, "context", None)
         content.problems.append(((), line, f"is not valid YAML: {f'{context}: ' if context else ''}{reason}"))
-    except _TooDeepError as error:
+    except TooDeepError as error:
         content.problems.append((error.path, error.line, f"is nested deeper than {MAX_DEPTH} levels"))
     return content
 
@@ -74,19 +85,13 @@ def _find_line_of_bad_character(text: str) -> int:
     return 0 if match is None else text.count("\n", 0, match.start()) + 1
 
 
-def _import_yaml() -> ModuleType:
+def _import_yaml(feature: str) -> ModuleType:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        raise MissingExtraError("A configuration in YAML", "yaml") from error
+        raise MissingExtraError(feature, "yaml") from error
     module: ModuleType = yaml
     return module
-
-
-class _TooDeepError(Exception):
-    def __init__(self, path: KeyPath, line: int) -> None:
-        super().__init__(path, line)
-        self.path, self.line = path, line
 
 
 class _EventReader:
@@ -114,21 +119,29 @@ class _EventReader:
         yaml = self._yaml
         self._content.lines.setdefault(path, _get_line(event))
         if isinstance(event, yaml.AliasEvent):
-            self._report(path, event, "is an alias (*): write the value out")
-            return None
-        if getattr(event, "anchor", None) is not None:
-            self._report(path, event, "has an anchor (&): take it out, and write the value out where it is used")
+            return self._read_alias(event, path)
         if getattr(event, "tag", None) is not None:
             self._report(path, event, "has a tag (!): take it out; types follow from the key")
             self._skip_rest(event)
             return None
         if len(path) > MAX_DEPTH:
-            raise _TooDeepError(path[:4], _get_line(event))
+            raise TooDeepError(path[:4], _get_line(event))
         if isinstance(event, yaml.MappingStartEvent):
-            return self._read_mapping(path)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return self._read_sequence(path)
-        return self._read_scalar(event, path)
+            value: object = self._read_mapping(path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._read_sequence(path)
+        else:
+            value = self._read_scalar(event, path)
+        if getattr(event, "anchor", None) is not None:
+            self._note_anchor(event, path, value)
+        return value
+
+    def _read_alias(self, event: object, path: KeyPath) -> object:
+        self._report(path, event, "is an alias (*): write the value out")
+        return None
+
+    def _note_anchor(self, event: object, path: KeyPath, value: object) -> None:
+        self._report(path, event, "has an anchor (&): take it out, and write the value out where it is used")
 
     def _read_sequence(self, path: KeyPath) -> list[object]:
         items: list[object] = []
@@ -191,6 +204,61 @@ class _EventReader:
             if not depth:
                 return
             event = next(self._events)
+
+
+class _ForeignReader(_EventReader):
+    """Reads a text that other programs read, too."""
+
+    def __init__(self, events: Iterator[object], yaml: ModuleType, content: YamlContent) -> None:
+        super().__init__(events, yaml, content)
+        self._anchors: dict[str, tuple[object, int]] = {}
+        self._count, self._is_too_large = 0, False
+
+    def _read_value(self, event: object, path: KeyPath) -> object:
+        before, self._count = self._count, self._count + 1
+        value = super()._read_value(event, path)
+        if (anchor := getattr(event, "anchor", None)) is not None and not isinstance(event, self._yaml.AliasEvent):
+            self._anchors[anchor] = value, self._count - before
+        return value
+
+    def _read_alias(self, event: object, path: KeyPath) -> object:
+        anchor = getattr(event, "anchor", None)
+        if anchor not in self._anchors:  # inside of its own value it has none yet
+            self._report(path, event, "is an alias of a value that is not complete before it")
+            return None
+        value, count = self._anchors[anchor]
+        self._count += count
+        if self._count <= _MAX_VALUES:
+            return value
+        if not self._is_too_large:
+            self._is_too_large = True
+            self._report(path, event, f"is an alias by which the text has more than {_MAX_VALUES:,} values")
+        return None
+
+    def _note_anchor(self, event: object, path: KeyPath, value: object) -> None:
+        """Accept the anchor."""
+
+    def _read_key(self, event: object, path: KeyPath) -> str | None:
+        text = getattr(event, "value", None)
+        is_text = isinstance(text, str) and getattr(event, "tag", None) is None
+        return text if is_text and not (_is_plain(event) and text == "<<") else super()._read_key(event, path)
+
+    def _read_scalar(self, event: object, path: KeyPath) -> object:
+        text = str(getattr(event, "value", ""))
+        value = _resolve(text) if _is_plain(event) else text
+        return _resolve_as_1_2(text) if isinstance(value, _Ambiguous) else value
+
+
+def _resolve_as_1_2(text: str) -> object:
+    """Return the value that the core schema of YAML 1.2 gives a plain word; a number that JSON lacks is its text."""
+    if len(text) > 4_000:
+        return text
+    for pattern, base in ((_OCTAL, 8), (_LEADING_ZEROS, 10)):
+        if pattern.fullmatch(text):
+            return int(text, base)
+    if _CORE_FLOAT.fullmatch(text) and isfinite(number := float(text)):
+        return number
+    return text
 
 
 def _get_line(event: object) -> int:

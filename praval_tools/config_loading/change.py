@@ -19,6 +19,8 @@ from praval_tools.config_loading.checks import read_expiry
 from praval_tools.config_loading.declarations import Declarations, Located, ProblemCollector
 from praval_tools.config_loading.functions import build_function_tool, is_missing_function
 from praval_tools.config_loading.servers import ServerDeclaration, build_server
+from praval_tools.config_loading.services import ServiceInForce
+from praval_tools.config_loading.settings import SettingsChange
 from praval_tools.errors import (
     ConfigError,
     ConfigProblem,
@@ -45,18 +47,42 @@ class InForce:
     Args:
         tools: The tools that are functions, with their entries, by name.
         servers: The servers, with what is declared of them, by name.
+        services: The OpenAPI documents, by their namespaces.
         agents: The profiles that were declared, by name.
         blocks: The blocks that were declared.
         disabled: The categories that were disabled.
         waiting_grants: Grants of tools that a server may bring once it is connected.
+        blocked_grants: Grants that are not made, since a block refuses the agent the tool.
     """
 
     tools: dict[str, tuple[ToolConfig, AnyTool]] = field(factory=dict)
     servers: dict[str, tuple[ServerDeclaration, ToolSource]] = field(factory=dict)
+    services: dict[str, ServiceInForce] = field(factory=dict)
     agents: dict[str, AgentProfile] = field(factory=dict)
     blocks: set[Block] = field(factory=set)
     disabled: set[str] = field(factory=set)
     waiting_grants: list[Located[GrantConfig]] = field(factory=list)
+    blocked_grants: list[Located[GrantConfig]] = field(factory=list)
+
+    def may_have(self, tool: str) -> bool:
+        """Tell whether a tool of this name may come, once servers are connected and documents read."""
+        may_come = any(declaration.may_have(tool) for declaration, _ in self.servers.values())
+        return may_come or any(service.may_have(tool) for service in self.services.values())
+
+    def list_unread_sources(self) -> list[str]:
+        """Return the servers and documents that may bring tools whose names are not declared."""
+        servers = [
+            f"MCP server {name!r}"
+            for name, (declaration, source) in self.servers.items()
+            if declaration.tools is None and not source.tools
+        ]
+        services = [f"OpenAPI document {name!r}" for name, service in self.services.items() if service.source is None]
+        return [*servers, *services]
+
+    def list_sources(self) -> list[ToolSource]:
+        """Return the servers, and the documents that are read."""
+        services = [service.source for service in self.services.values() if service.source is not None]
+        return [*(source for _, source in self.servers.values()), *services]
 
 
 def build_tools(
@@ -69,7 +95,7 @@ def build_tools(
         if old is not None and old[0] == entry.value and not _failed_to_import(*old):
             tools[entry.value.name] = old
             continue
-        if problems.known and entry.has_problem(problems.known):
+        if problems.is_known_of(entry):
             continue
         try:
             tool = build_function_tool(entry, declarations.schemas.get(entry.value.name))
@@ -97,21 +123,25 @@ class ConfigurationChange:
         declarations: What is declared.
         previous: What it brought before.
         problems: What is wrong with the declarations; receives what the registry finds.
+        awaits_plugins: Plugins that it names are not loaded, for what is wrong with it: any tool may be one of theirs.
     """
 
     def __init__(
         self, registry: ToolRegistry, label: str, declarations: Declarations, previous: InForce,
-        problems: ProblemCollector,
+        problems: ProblemCollector, *, awaits_plugins: bool = False,
     ) -> None:  # fmt: skip
         self._registry, self._label, self.problems = registry, label, problems
-        self._declarations, self._previous = declarations, previous
+        self._declarations, self._previous, self._awaits_plugins = declarations, previous, awaits_plugins
         self._runtime, self._store = get_runtime(registry), get_runtime(registry).access_store
         self._new = InForce()
         self._made_sources: list[ToolSource] = []
 
-    def apply(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> InForce:
+    def apply(
+        self, tools: dict[str, tuple[ToolConfig, AnyTool]], services: dict[str, ServiceInForce],
+        settings: SettingsChange,
+    ) -> InForce:  # fmt: skip
         """
-        Put it all into force at once.
+        Put it all into force at once, with the settings that it needs.
 
         Returns:
             What is in force now; sources of before that are not among it are to be closed.
@@ -120,20 +150,31 @@ class ConfigurationChange:
             ConfigError: With every problem, those of `problems` before too; nothing was changed.
         """
         sources = dict(self._runtime.sources)
+        self._made_sources += [
+            service.source
+            for name, service in services.items()
+            if service.source is not None and service is not self._previous.services.get(name)
+        ]
         try:
-            with self._change():
+            with self._registry.as_operator(), self._store.change(is_whole=True):
                 self._replace_tools(tools)
                 self._replace_servers()
+                self._replace_services(services)
                 self._replace_agents()
                 self._replace_blocks()
                 self._replace_disabled_categories()
                 self._replace_grants()
+                if problems := self.problems.all:
+                    raise ConfigError(problems)
+                settings.enter()
         except BaseException:
+            settings.undo()
             self._runtime.sources.clear()
             self._runtime.sources.update(sources)
             for source in self._made_sources:
                 source.close()
             raise
+        settings.finish()
         return self._new
 
     def make_waiting_grants(self) -> list[ConfigProblem]:
@@ -141,13 +182,6 @@ class ConfigurationChange:
         with self._registry.as_operator(), self._registry.change():
             self._replace_grants()
         return self.problems.found
-
-    @contextmanager
-    def _change(self) -> Iterator[None]:
-        with self._registry.as_operator(), self._registry.change():
-            yield
-            if problems := self.problems.all:
-                raise ConfigError(problems)
 
     @property
     def _state(self) -> AccessState:
@@ -214,7 +248,9 @@ class ConfigurationChange:
     def _add_server(self, declaration: ServerDeclaration) -> None:
         server = self._declarations.servers[declaration.name]
         try:
-            source = make_mcp_source(self._registry, declaration.address, declaration.build_options())
+            source = make_mcp_source(
+                self._registry, declaration.address, declaration.build_options(), server.build_source()
+            )
         except (ToolError, MissingExtraError, ModuleNotFoundError) as error:
             filled = _has_variables(server)
             text = "its address, with the environment filled in, cannot be used" if filled else str(error)
@@ -226,6 +262,20 @@ class ConfigurationChange:
         for tool in self._declarations.provided.get(declaration.name, ()):
             if tool.value.name not in registered:
                 self._report_left_out(tool)
+
+    def _replace_services(self, services: dict[str, ServiceInForce]) -> None:
+        for name, service in self._previous.services.items():
+            if service.source is not None and services.get(name) is not service:
+                if self._runtime.sources.get(name) is service.source:
+                    del self._runtime.sources[name]
+                for tool in service.source.tools:
+                    self._registry.unregister_tool(tool, reason=f"{self._label} changed what it says of its document")
+        entries = {entry.value.namespace: entry for entry in self._declarations.services}
+        for name, service in services.items():
+            if service.source is not None and service is not self._previous.services.get(name):
+                with self._collecting(entries[name], "namespace"):
+                    service.source.register()
+        self._new.services = services
 
     def _report_left_out(self, tool: Located[ToolConfig]) -> None:
         holder = self._find_holder(tool.value.name)
@@ -261,6 +311,7 @@ class ConfigurationChange:
         return AgentProfile(
             name=name, tools=tuple(dict.fromkeys(value.tools)), tool_categories=value.tool_categories,
             auto_discover_tools=value.auto_discover_tools, declared=True, place=f"{entry.document.file}:{entry.line}",
+            config_file=entry.document.file,
         )  # fmt: skip
 
     # ── what refuses ─────────────────────────────────────────────────────────────────────────────
@@ -299,17 +350,16 @@ class ConfigurationChange:
 
     def _replace_grants(self) -> None:
         """Make the declared grants, and end those that were declared before and are not any more."""
-        requests = dict[str, tuple[Located[GrantConfig], dict[str, object]]]()
-        self._new.waiting_grants = []
+        requests, numbers = dict[str, tuple[Located[GrantConfig], dict[str, object]]](), dict[str, int]()
+        self._new.waiting_grants, self._new.blocked_grants = [], []
         for entry in self._declarations.grants:
-            if not self._has_tool(entry):
+            if self.problems.is_known_of(entry) or not self._has_tool(entry):
                 continue
             terms = _read_terms(entry.value)
-            base, number = f"{self._label}:{_compute_digest(entry.value)}", 0
-            key = base
+            base = f"{self._label}:{_compute_digest(entry.value)}"
+            key = self._number_key(base, numbers)
             while key in requests or self._was_withdrawn(key):
-                number += 1
-                key = f"{base}#{number}"
+                key = self._number_key(base, numbers)
             requests[key] = (entry, terms)
         for record in list(self._state.grants.values()):
             key = record.grant.key or ""
@@ -318,14 +368,19 @@ class ConfigurationChange:
         for key, (entry, terms) in requests.items():
             self._make_grant(key, entry, terms)
 
+    def _number_key(self, base: str, numbers: dict[str, int]) -> str:
+        """Return the next key of equal entries: *base*, then that with a number."""
+        number = numbers[base] = numbers.get(base, -1) + 1
+        return f"{base}#{number}" if number else base
+
     def _has_tool(self, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
         name = entry.value.tool
         if name in self._state.tools:
             return True
-        if any(declaration.may_have(name) for declaration, _ in self._new.servers.values()):
+        if self._new.may_have(name):
             self._new.waiting_grants.append(entry)
-        elif name not in self._declarations.names:
+        elif name not in self._declarations.names and not self._awaits_plugins:
             similar = find_similar_names(name, [*self._state.tools, *self._declarations.names])
             self.problems.report(entry, str(UnknownToolError(name, similar)), "tool")
         return False
@@ -337,6 +392,10 @@ class ConfigurationChange:
         return record is not None and record.end_reason == f"revoked by {self._label!r}"
 
     def _make_grant(self, key: str, entry: Located[GrantConfig], terms: dict[str, object]) -> None:
+        """Make a grant, unless the agent is blocked: a block at run time is not a mistake of the file."""
+        if self._state.get_access(entry.value.agent, entry.value.tool).blocks:
+            self._new.blocked_grants.append(entry)
+            return
         grant: Callable[..., object] = self._registry.grant
         with self._collecting(entry, *(("where",) if entry.value.where is not None else ())):
             grant(entry.value.tool, entry.value.agent, key=key, **terms)

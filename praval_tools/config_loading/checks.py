@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -12,15 +12,24 @@ import attrs
 from praval_tools.config.system import GrantConfig, LimitConfig, ServerConfig, ToolConfig
 from praval_tools.config.times import parse_span, parse_time
 from praval_tools.config_loading.declarations import Declarations, Located
+from praval_tools.config_loading.services import check_services
 from praval_tools.errors import ConfigProblem, InvalidNameError, ToolUsageError
 from praval_tools.execution.runtime import RegistryOptions
-from praval_tools.names import check_agent_name, check_tool_name, get_collision_keys, suggest_names
+from praval_tools.names import (
+    check_agent_name,
+    check_tool_name,
+    get_collision_keys,
+    normalize_distribution_name,
+    suggest_names,
+)
 from praval_tools.plugins.discovery import find_plugins
-from praval_tools.schema.supplied_schema import check_supplied_schema
+from praval_tools.registry.telemetry import CONTENT_SIZES
+from praval_tools.schema.supplied_schema import check_supplied_schema, find_misspelt_keywords
 from praval_tools.tools.metadata import iter_invalid_values
 
 _DOTTED_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LIMITS: Final = ("per_minute", "concurrent", "per_run")
+_MAX_GRANTS_OF_A_PAIR: Final = 100
 _INTERNAL_KEYS: Final = ("module", "function", "engine", "concurrency_safe")
 """What only a tool has whose function runs here."""
 METADATA_KEYS: Final = tuple(
@@ -38,6 +47,7 @@ def check_declarations(declarations: Declarations) -> list[ConfigProblem]:
         *_assign_to_servers(declarations),
         *_check_tools(declarations),
         *_check_servers(declarations),
+        *check_services(declarations),
         *_check_names(declarations),
         *_check_terms(declarations),
         *_check_settings(declarations),
@@ -117,6 +127,9 @@ def _check_schema(tool: Located[ToolConfig], declarations: Declarations) -> Iter
             declarations.schemas.setdefault(entry.name, checked)
             for problem in problems:
                 yield tool.build_problem(problem.removeprefix("parameters: "), key)
+            for path, keyword in find_misspelt_keywords(schema):
+                text = f"not a keyword of JSON Schema; did you mean {keyword!r}? Else begin it with x-"
+                yield tool.build_problem(text, key, *path)
 
 
 def _find_contradictions(tool: Located[ToolConfig]) -> Iterator[ConfigProblem]:
@@ -165,6 +178,8 @@ def _check_servers(declarations: Declarations) -> Iterator[ConfigProblem]:
             for key, is_given in (("auth", entry.auth is not None), ("headers_env", bool(entry.headers_env))):
                 if is_given:
                     yield server.build_problem("is for a url; the process of a command gets variables by env", key)
+        elif not entry.url.startswith("${") and "://" not in entry.url.partition(" ")[0]:
+            yield server.build_problem("expected a URL: http:// or https://, then the host and the path", "url")
         elif entry.env:
             yield server.build_problem("is for the process of a command; a url takes auth or headers_env", "env")
         yield from _check_server_values(server)
@@ -211,7 +226,13 @@ def _check_pair(entry: Located[object], tool: str | None, agent: str | None) -> 
 
 
 def _check_terms(declarations: Declarations) -> Iterator[ConfigProblem]:
+    counts: dict[tuple[str, str], int] = {}
     for grant in declarations.grants:
+        pair = grant.value.tool, grant.value.agent
+        counts[pair] = counts.get(pair, 0) + 1
+        if counts[pair] > _MAX_GRANTS_OF_A_PAIR:
+            text = f"there are more than {_MAX_GRANTS_OF_A_PAIR} grants of this tool to this agent; join their bounds"
+            yield grant.build_problem(text)
         try:
             read_expiry(grant.value)
         except ValueError as error:
@@ -272,6 +293,10 @@ def _check_settings(declarations: Declarations) -> Iterator[ConfigProblem]:
                 yield journal.build_problem("expected a whole number from 1 on", name)
         if not journal.value.path:
             yield journal.build_problem("expected the path of a file, or memory", "path")
+    size = None if (telemetry := declarations.telemetry) is None else telemetry.value.max_content_size
+    if telemetry is not None and size is not None and size not in CONTENT_SIZES:
+        expected = f"expected a whole number from {CONTENT_SIZES[0]} to {CONTENT_SIZES[-1]:,}"
+        yield telemetry.build_problem(expected, "max_content_size")
     if (approvals := declarations.approvals) is not None:
         module, _, function = approvals.value.handler.partition(":")
         if not all(map(_DOTTED_NAME.fullmatch, (module, function))):
@@ -283,11 +308,13 @@ def _find_missing_plugins(declarations: Declarations) -> Iterator[ConfigProblem]
     if (plugins := declarations.plugins) is None:
         return
     installed = {plugin.distribution for plugin in find_plugins()}
+    tables = plugins.document.data.get("plugins")
+    spellings = {normalize_distribution_name(name): name for name in tables} if isinstance(tables, Mapping) else {}
     for name, table in plugins.value.plugins.items():
         if table.enabled and name not in installed:
             hint = suggest_names(name, installed, "did you mean ") or "install it, or set enabled: false"
             text = f"no plugin of this name is installed; {hint}"
-            yield plugins.document.build_problem(plugins.value.get_table_key(name), text)
+            yield plugins.document.build_problem(("plugins", spellings.get(name, name)), text)
 
 
 def sort_problems(problems: Iterable[ConfigProblem]) -> list[ConfigProblem]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import attrs
@@ -16,12 +17,38 @@ from praval_tools.config.toml_lines import KeyPath
 from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError
 from praval_tools.names import check_agent_name, check_tool_name, suggest_names
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.tools.source import Source
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 TOP_KEYS = tuple(attribute.name for attribute in attrs.fields(system.SystemConfig))
 """The keys that a file may have at its top."""
+
+
+class ProblemIndex:
+    """
+    Finds the problems of an entry among many.
+
+    Args:
+        problems: The problems.
+    """
+
+    def __init__(self, problems: Iterable[ConfigProblem]) -> None:
+        self._keys: dict[str, list[str]] = {}
+        for problem in problems:
+            self._keys.setdefault(problem.file, []).append(problem.key)
+        for keys in self._keys.values():
+            keys.sort()
+
+    def has_problem(self, file: str, key: str) -> bool:
+        """Tell whether there is one at *key* of a file, or at something in that."""
+        keys = self._keys.get(file, [])
+        for start in (key, f"{key}.", f"{key}["):
+            position = bisect_left(keys, start)
+            if position < len(keys) and (keys[position] == key or (start != key and keys[position].startswith(start))):
+                return True
+        return False
 
 
 @frozen(eq=False)
@@ -44,17 +71,17 @@ class Located(Generic[T_co]):
         """The line of the entry; 0 where it is not known."""
         return self.document.find_line(self.key)
 
+    def build_source(self) -> Source:
+        """Return the place of this entry, for the tools that it declares."""
+        return Source(kind="config", file=self.document.file, line=self.line)
+
     def build_problem(self, expected: str, *key: str | int) -> ConfigProblem:
         """Return a problem of this entry, or of a *key* in it."""
         return self.document.build_problem((*self.key, *key), expected)
 
-    def has_problem(self, problems: Iterable[ConfigProblem]) -> bool:
+    def has_problem(self, problems: ProblemIndex) -> bool:
         """Tell whether one of *problems* is of this entry, or of something in it."""
-        file, own = self.document.file, self.document.build_problem(self.key, "").key
-        return any(
-            problem.file == file and (problem.key == own or problem.key.startswith((f"{own}.", f"{own}[")))
-            for problem in problems
-        )
+        return problems.has_problem(self.document.file, self.document.build_problem(self.key, "").key)
 
     def with_value(self, value: T) -> Located[T]:
         """Return another value of the same place."""
@@ -71,12 +98,20 @@ class ProblemCollector:
         found: What the registry finds besides.
     """
 
-    known: list[ConfigProblem] = field(factory=list)
+    known: Sequence[ConfigProblem] = ()
     found: list[ConfigProblem] = field(factory=list)
+    _index: ProblemIndex = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._index = ProblemIndex(self.known)
+
+    def is_known_of(self, entry: Located[object]) -> bool:
+        """Tell whether *entry* is known to be wrong."""
+        return entry.has_problem(self._index)
 
     def report(self, entry: Located[object], expected: str, *key: str | int) -> None:
         """Report a problem of *entry*, or of a *key* in it."""
-        if not (self.known and entry.has_problem(self.known)):
+        if not self.is_known_of(entry):
             self.found.append(entry.build_problem(expected, *key))
 
     @property
@@ -95,6 +130,7 @@ class Declarations:
         scalars: `app`, `autoload` and `name`, where they are given.
         tools: The entries of `tools`.
         servers: MCP servers by name.
+        services: OpenAPI documents.
         provided: What each server provides; those of servers that declare nothing are missing.
         categories: Categories by name.
         agents: Agents by name.
@@ -104,6 +140,7 @@ class Declarations:
         execution: How calls run.
         stats: The statistics.
         journal: The journal.
+        telemetry: Spans and metrics of the calls.
         approvals: Who is asked.
         plugins: What is said of plugins; None: nothing.
         schemas: The schemas of tools that can be used, as they are used, by the names of the tools.
@@ -115,6 +152,7 @@ class Declarations:
     scalars: dict[str, Located[object]] = field(factory=dict)
     tools: list[Located[system.ToolConfig]] = field(factory=list)
     servers: dict[str, Located[system.ServerConfig]] = field(factory=dict)
+    services: list[Located[system.OpenApiConfig]] = field(factory=list)
     provided: dict[str, list[Located[system.ToolConfig]]] = field(factory=dict)
     categories: dict[str, Located[system.CategoryConfig]] = field(factory=dict)
     agents: dict[str, Located[system.AgentConfig]] = field(factory=dict)
@@ -124,6 +162,7 @@ class Declarations:
     execution: Located[system.ExecutionConfig] | None = None
     stats: Located[system.StatsConfig] | None = None
     journal: Located[system.JournalConfig] | None = None
+    telemetry: Located[system.TelemetryConfig] | None = None
     approvals: Located[system.ApprovalsConfig] | None = None
     plugins: Located[PluginsConfig] | None = None
     schemas: dict[str, JsonSchema] = field(factory=dict)
@@ -159,6 +198,7 @@ class _DocumentReader:
     def __init__(self, document: ConfigDocument, declarations: Declarations) -> None:
         self._document, self._declarations = document, declarations
         self._problems: list[ConfigProblem] = []
+        self._index = ProblemIndex(document.problems)
 
     def read(self) -> None:
         """Read all sections; of a value that is wrong as YAML, nothing more is said."""
@@ -168,10 +208,11 @@ class _DocumentReader:
         self._read_named("categories", system.CategoryConfig, self._declarations.categories, str)
         self._read_named("agents", system.AgentConfig, self._declarations.agents, check_agent_name)
         self._declarations.tools += self._read_list("tools", system.ToolConfig)
+        self._declarations.services += self._read_list("openapi", system.OpenApiConfig)
         self._declarations.grants += self._read_list("grants", system.GrantConfig)
         self._declarations.blocks += self._read_list("blocks", system.BlockConfig)
         self._declarations.limits += self._read_list("limits", system.LimitConfig)
-        for name in ("execution", "stats", "journal", "approvals"):
+        for name in ("execution", "stats", "journal", "telemetry", "approvals"):
             self._read_table(name)
         self._read_plugins()
         self._note_names()
@@ -215,7 +256,7 @@ class _DocumentReader:
         except ConfigError as error:
             self._problems += error.problems
             return None
-        return None if entry.has_problem(self._document.problems) else entry
+        return None if entry.has_problem(self._index) else entry
 
     def _read_list(self, section: str, kind: type[T]) -> list[Located[T]]:
         entries = self._document.data.get(section)
@@ -289,6 +330,7 @@ def _iter_tables(lists: Iterable[object]) -> Iterator[Mapping[str, object]]:
 
 _LIST_EXAMPLES = {
     "tools": "- name: calculator",
+    "openapi": "- {document: shop.yaml, namespace: shop}",
     "grants": "- {tool: calculator, agent: ann}",
     "blocks": "- {tool: calculator, agent: ann}",
     "limits": "- {agent: ann, per_minute: 10}",
@@ -302,5 +344,6 @@ _TABLE_KINDS: dict[str, type[object]] = {
     "execution": system.ExecutionConfig,
     "stats": system.StatsConfig,
     "journal": system.JournalConfig,
+    "telemetry": system.TelemetryConfig,
     "approvals": system.ApprovalsConfig,
 }

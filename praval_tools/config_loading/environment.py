@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 from attrs import define, field
 
-from praval_tools.config.system import ServerConfig
+from praval_tools.config.system import OpenApiConfig, ServerConfig
 from praval_tools.config_loading.declarations import Declarations, Located
 from praval_tools.errors import ConfigProblem
 
@@ -65,10 +65,11 @@ def fill_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def expand_declarations(declarations: Declarations, variables: Mapping[str, str]) -> Expansion:
-    """Fill variables in where they may stand: addresses of servers, and paths of the journal and the statistics."""
+    """Fill variables in where they may stand: addresses of servers and documents, paths of journal and statistics."""
     expansion = Expansion(variables)
     for name, server in declarations.servers.items():
         declarations.servers[name] = server.with_value(_expand_server(server, expansion))
+    declarations.services = [entry.with_value(_expand_service(entry, expansion)) for entry in declarations.services]
     if (journal := declarations.journal) is not None:
         path = expansion.fill_in(journal, journal.value.path, "path")
         declarations.journal = journal.with_value(attrs.evolve(journal.value, path=path))
@@ -91,3 +92,13 @@ def _expand_server(server: Located[ServerConfig], expansion: Expansion) -> Serve
     elif command is not None:
         command = tuple(expansion.fill_in(server, word, "command", index) for index, word in enumerate(command))
     return attrs.evolve(entry, url=url, command=command)
+
+
+def _expand_service(service: Located[OpenApiConfig], expansion: Expansion) -> OpenApiConfig:
+    entry, auth_env = service.value, service.value.auth_env
+    if isinstance(auth_env, str):
+        expansion.require(service, [(auth_env, ("auth_env",))])
+    elif auth_env is not None:
+        expansion.require(service, [(name, ("auth_env", scheme)) for scheme, name in auth_env.items()])
+    base_url = None if entry.base_url is None else expansion.fill_in(service, entry.base_url, "base_url")
+    return attrs.evolve(entry, document=expansion.fill_in(service, entry.document, "document"), base_url=base_url)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context
 from importlib import import_module
 
-from attrs import frozen
+from attrs import NOTHING, frozen
 
 from praval_tools.config.system import ToolConfig
 from praval_tools.config_loading.checks import METADATA_KEYS
@@ -15,6 +15,8 @@ from praval_tools.config_loading.declarations import Located
 from praval_tools.errors import ConfigProblem
 from praval_tools.names import describe_error, suggest_names
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.signature import read_signature
+from praval_tools.tools.context import ToolContext
 from praval_tools.tools.deferred import make_deferred_tool
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import DeclarationSite, Source
@@ -124,7 +126,7 @@ def build_function_tool(entry: Located[ToolConfig], schema: JsonSchema | None) -
     fields: dict[str, object] = {
         name: field for name in METADATA_KEYS if (field := getattr(value, name)) is not None and name != "description"
     }
-    fields["source"] = Source(kind="config", file=entry.document.file, line=entry.line)
+    fields["source"] = entry.build_source()
     if value.description is not None and schema is not None:
         return _build_deferred(value, reference, schema, fields, value.description)
     try:
@@ -155,13 +157,29 @@ def _build_deferred(
     return make_deferred_tool(value.name, schema, metadata, reference.load, site)
 
 
-def find_import_problems(entry: Located[ToolConfig]) -> list[ConfigProblem]:
-    """Return why the function of an entry cannot be imported, if it cannot."""
+def find_function_problems(entry: Located[ToolConfig], schema: JsonSchema | None) -> list[ConfigProblem]:
+    """Return why the function of an entry cannot be imported, if it cannot; else where its schema does not fit it."""
     value = entry.value
     if not value.module or not value.function:
         return []
     try:
-        FunctionReference(value.module, value.function).find()
+        function = FunctionReference(value.module, value.function).find()
     except FunctionImportError as error:
         return [entry.build_problem(str(error), "module")]
-    return []
+    if schema is None:
+        return []
+    key = "inputSchema" if value.parameters_schema is None else "parameters_schema"
+    return [entry.build_problem(problem, key) for problem in _find_misfits(function, value.function, schema)]
+
+
+def _find_misfits(function: Callable[..., object], name: str, schema: JsonSchema) -> Iterator[str]:
+    """Yield which arguments that the schema permits the function cannot take."""
+    parameters = read_signature(function, strict=False, context_types=(ToolContext,)).parameters
+    accepted = {parameter.name: parameter for parameter in parameters if parameter.kind == "normal"}
+    if not any(parameter.kind == "extra" for parameter in parameters):
+        for argument in schema.get("properties", {}):
+            if argument not in accepted:
+                yield f"function {name!r} has no parameter {argument!r}.{suggest_names(argument, accepted)}"
+    for argument, parameter in accepted.items():
+        if parameter.default is NOTHING and argument not in schema.get("required", ()):
+            yield f"function {name!r} needs {argument!r}, and the schema does not require it"

@@ -10,7 +10,7 @@ from attrs import frozen
 from praval_tools.config.system import ServerConfig, ToolConfig
 from praval_tools.config_loading.checks import METADATA_KEYS
 from praval_tools.config_loading.declarations import Located
-from praval_tools.registry.mcp_servers import McpOptions
+from praval_tools.registry.source_options import McpOptions
 
 
 @frozen

@@ -6,8 +6,8 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 from attrs import frozen
 
@@ -19,30 +19,28 @@ from praval_tools.config.files import (
     list_config_paths,
     read_document,
 )
-from praval_tools.config.plugins import PluginsConfig
 from praval_tools.config_loading.change import ConfigurationChange, InForce, build_tools
 from praval_tools.config_loading.checks import check_declarations, sort_problems
 from praval_tools.config_loading.declarations import (
     Declarations,
     ProblemCollector,
-    iter_tool_references,
     read_declarations,
 )
 from praval_tools.config_loading.environment import expand_declarations
+from praval_tools.config_loading.plugins_in_force import ConfiguredPlugins
+from praval_tools.config_loading.references import find_unknown_agents, find_unknown_categories, find_unknown_tools
+from praval_tools.config_loading.services import read_services
 from praval_tools.config_loading.settings import RegistrySettings
 from praval_tools.errors import (
     ConfigError,
     ConfigProblem,
     ToolError,
     ToolUsageError,
-    UnknownToolError,
     get_user_stacklevel,
 )
-from praval_tools.execution.approvals import ApprovalHandler
 from praval_tools.execution.context import resolve_actor
 from praval_tools.forks import handle_forks
-from praval_tools.names import find_similar_names
-from praval_tools.plugins.loader import load_plugins
+from praval_tools.names import format_count
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 
 
@@ -64,7 +62,7 @@ def read_files(paths: Sequence[str | os.PathLike[str]]) -> list[ConfigDocument]:
 
 
 class ConfigWarning(RuntimeWarning):
-    """A configuration is in force, but for a server that could not be reached."""
+    """A configuration is in force, but for a server that could not be reached, or a grant to who is blocked."""
 
 
 @frozen
@@ -109,8 +107,9 @@ class ConfigurationSource:
     ) -> None:
         self._registry, self._paths, self._runtime = registry, tuple(paths), get_runtime(registry)
         self._in_force, self._declarations = InForce(), Declarations()
-        self._settings = RegistrySettings(registry, self._runtime.options, has_journal)
-        self._plugins: PluginsConfig | None = None
+        base_handler = self._runtime.approvals.handler
+        self._settings = RegistrySettings(registry, self._runtime.options, base_handler, has_journal)
+        self._plugins = ConfiguredPlugins(registry)
         self._make_lock()
         handle_forks(self, in_child=ConfigurationSource._make_lock)
         self._problems: list[RegistryProblem] = []
@@ -120,10 +119,28 @@ class ConfigurationSource:
 
     def _make_lock(self) -> None:
         """Make the lock that lets one thread reload; a forked child has its own, since its parent may be reloading."""
-        self._lock = threading.Lock()
+        self._lock, self._is_loading = threading.RLock(), False
+
+    @contextmanager
+    def _hold_lock(self) -> Iterator[None]:
+        """
+        Let no other thread load.
+
+        Raises:
+            ToolUsageError: This thread loads already: code that it imports, or a plugin, asks for it.
+        """
+        with self._lock:
+            if self._is_loading:
+                text = f"{self._name or 'The configuration'} is being loaded, and code that it imports loads it again."
+                raise ToolUsageError(f"{text} Reload after the import.", "reload-in-load")
+            self._is_loading = True
+            try:
+                yield
+            finally:
+                self._is_loading = False
 
     def __repr__(self) -> str:
-        return f"<ConfigurationSource {self._name!r}: {len(self.tools)} tools>"
+        return f"<ConfigurationSource {self._name!r}: {format_count(len(self.tools), 'tool')}>"
 
     @property
     def name(self) -> str:
@@ -162,8 +179,8 @@ class ConfigurationSource:
         Raises:
             ConfigError: With every problem; what was in force stays so.
         """
-        require_operator(resolve_actor(None, "reload a configuration"), "reload a configuration")
-        with self._lock:  # held from the reading on: what was read earlier never replaces what was read later
+        _refuse_agents()
+        with self._hold_lock():  # held from the reading on: what was read earlier never replaces what was read later
             try:
                 self._load_allowed(read_configuration(self._paths), connect=True)
             except ToolError as error:
@@ -188,7 +205,7 @@ class ConfigurationSource:
         """Return what is wrong: files that are not in force, servers that could not be reached."""
         problems = list(self._problems)
         if self._reload_error is not None:
-            text = f"The files changed, and are not in force: {self._reload_error}"
+            text = f"The files changed, and are not in force: {str(self._reload_error).rstrip('.')}."
             remedy = "Correct them; what they said before counts."
             problems.append(RegistryProblem("configuration", self.name, text, remedy))
         return problems
@@ -203,13 +220,18 @@ class ConfigurationSource:
         """Have *stop* called when the source or its registry is closed."""
         self._stop_watching = stop
 
-    def find_unknown_tools(self) -> Iterator[ConfigProblem]:
-        """Yield a problem for each name that agents list, and blocks and limits are about, and that no tool has."""
-        known = self._registry.state.tools
-        servers = [declaration for declaration, _ in self._in_force.servers.values()]
-        for entry, name, key in iter_tool_references(self._declarations):
-            if name not in known and not any(server.may_have(name) for server in servers):
-                yield entry.build_problem(str(UnknownToolError(name, find_similar_names(name, known))), *key)
+    def find_unknown_names(self) -> Iterator[ConfigProblem]:
+        """Yield a problem for each name of a tool, an agent or a category that nothing has; see `references`."""
+        state, in_force = self._registry.state, self._in_force
+        yield from find_unknown_tools(self._declarations, state.tools, in_force.may_have)
+        yield from find_unknown_agents(self._declarations, self._registry.agents)
+        if not in_force.list_unread_sources():
+            categories = {name for kind, name in state.tools_by_label if kind == "category" and name}
+            yield from find_unknown_categories(self._declarations, categories)
+
+    def list_unread_sources(self) -> list[str]:
+        """Return the servers and documents that may bring tools whose names are not declared, in words."""
+        return self._in_force.list_unread_sources()
 
     # ── loading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -222,9 +244,11 @@ class ConfigurationSource:
             connect: Connect the servers of which no tools are declared; a check does not.
 
         Raises:
+            NotOwnerError: Somebody else than the operator loads it.
             ConfigError: With every problem; nothing was changed.
         """
-        with self._lock:
+        _refuse_agents()
+        with self._hold_lock():
             self._load_allowed(reading, connect)
 
     def _load_allowed(self, reading: Reading, connect: bool) -> None:
@@ -234,49 +258,44 @@ class ConfigurationSource:
         self._load(reading, connect)
 
     def _load(self, reading: Reading, connect: bool) -> None:
-        declarations, problems = reading.declarations, ProblemCollector(list(reading.problems))
+        """Load in this order: what may fail and changes nothing; plugins; all the rest at once; servers that are up."""
+        declarations, problems = reading.declarations, ProblemCollector(reading.problems)
         label = self._name or self._build_name(reading.files)
-        if not problems.known:
-            self._load_plugins(declarations)
         tools = build_tools(declarations, self._in_force, problems)
-        handler = self._settings.find_handler(declarations, problems)
-        self._settings.check_journal(declarations, self._declarations, problems)
-        change = ConfigurationChange(self._registry, label, declarations, self._in_force, problems)
+        services = read_services(self._registry, declarations, self._in_force.services, problems, connect=connect)
+        settings = self._settings.prepare(declarations, self._declarations, problems)
+        awaits_plugins = bool(problems.all) and self._plugins.may_bring_tools(declarations)
+        undo_plugins = None if problems.all else self._plugins.load(declarations)
+        change = ConfigurationChange(
+            self._registry, label, declarations, self._in_force, problems, awaits_plugins=awaits_plugins
+        )
         previous = self._in_force
         try:
-            self._in_force = change.apply(tools)
-        except ConfigError as error:
-            raise ConfigError(sort_problems(error.problems)) from None
+            self._in_force = change.apply(tools, services, settings)
+        except BaseException as error:
+            if undo_plugins is not None:
+                undo_plugins()
+            if isinstance(error, ConfigError):
+                raise ConfigError(sort_problems(error.problems)) from None
+            raise
         self._name, self._declarations, self._problems = label, declarations, []
         self._runtime.sources.setdefault(label, self)
-        self._settings.apply(declarations)
-        if declarations.approvals is not None:
-            self._registry.set_approval_handler(cast("ApprovalHandler", handler))
-        kept = {id(source) for _, source in self._in_force.servers.values()}
-        for _, source in previous.servers.values():
+        kept = set(map(id, self._in_force.list_sources()))
+        for source in previous.list_sources():
             if id(source) not in kept:
                 source.close()
         if connect:
             self._connect_servers(change)
+        for entry in self._in_force.blocked_grants:
+            text = f"The grant of {entry.value.tool!r} to {entry.value.agent!r} is not made: a block refuses it."
+            remedy = "Lift the block with unblock(), and load the file again; or take the grant out of the file."
+            self._problems.append(RegistryProblem("grant", entry.value.tool, text, remedy))
+            warnings.warn(f"{text} {remedy}", ConfigWarning, get_user_stacklevel())
 
     def _build_name(self, files: Sequence[Path]) -> str:
         """Return a name that no other source has: with the folders of the files, where only these differ."""
         name = f"config:{'+'.join(path.name for path in files)}"
         return name if name not in self._runtime.sources else f"config:{'+'.join(map(str, files))}"
-
-    def _load_plugins(self, declarations: Declarations) -> None:
-        """Load the plugins that have tables, or all of them with `autoload`; again only where that changed."""
-        autoload = declarations.scalars.get("autoload")
-        takes_all = autoload is not None and autoload.value is True
-        plugins = PluginsConfig() if declarations.plugins is None else declarations.plugins.value
-        named = [name for name, table in plugins.plugins.items() if table.enabled]
-        if not (takes_all or named or plugins.sources or self._plugins is not None):
-            return
-        if self._plugins is None or _get_tables(self._plugins) != _get_tables(plugins):
-            left_out = [] if self._plugins is None or takes_all else sorted(self._plugins.plugins.keys() - set(named))
-            only = None if takes_all else [*named, *left_out]
-            load_plugins(self._registry, only=only, exclude=left_out, config=plugins)
-        self._plugins = plugins
 
     def _connect_servers(self, change: ConfigurationChange) -> None:
         """Connect the servers of which no tools are declared, and make the grants that wait for their tools."""
@@ -298,12 +317,12 @@ class ConfigurationSource:
                 self._problems.append(RegistryProblem("grant", entry.value.tool, text, "See what its server lists."))
 
 
+def _refuse_agents() -> None:
+    require_operator(resolve_actor(None, "load a configuration"), "load a configuration")
+
+
 def find_source(registry: ToolRegistry, files: Sequence[Path]) -> ConfigurationSource | None:
     """Return the source of these files that a registry has, if it has one."""
     wanted = [path.resolve() for path in files]
     sources = [source for source in get_runtime(registry).sources.values() if isinstance(source, ConfigurationSource)]
     return next((source for source in sources if [path.resolve() for path in source.files] == wanted), None)
-
-
-def _get_tables(plugins: PluginsConfig) -> tuple[object, ...]:
-    return plugins.plugins, plugins.sources, plugins.autoload

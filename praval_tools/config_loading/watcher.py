@@ -13,6 +13,8 @@ from praval_tools.config_loading.source import ConfigurationSource
 from praval_tools.errors import MissingExtraError, RegistryClosedError
 
 _STEP_MILLISECONDS: Final = 50
+_DEBOUNCE_MILLISECONDS: Final = 2_000
+"""For how long a file may go on changing before it is loaded all the same."""
 _LOOK_MILLISECONDS: Final = 1_000
 """After how long the files are looked at without a notice: one may be lost, as on network drives."""
 
@@ -40,11 +42,14 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
         known = before
         folders = sorted({str(path.absolute().parent) for path in source.files})
         changes = watch(
-            *folders, stop_event=stopped, step=_STEP_MILLISECONDS, debounce=4 * _STEP_MILLISECONDS, recursive=False,
+            *folders, stop_event=stopped, step=_STEP_MILLISECONDS, debounce=_DEBOUNCE_MILLISECONDS, recursive=False,
             rust_timeout=_LOOK_MILLISECONDS, yield_on_timeout=True, raise_interrupt=False, watch_filter=None,
         )  # fmt: skip
         for _ in changes:
-            if (now := _read_signature(source)) == known:
+            if _read_signature(source) == known:
+                continue
+            now = _wait_for_end_of_writing(source, stopped)
+            if any(map(_is_emptied, source.files)):
                 continue
             known = now
             try:
@@ -63,6 +68,24 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
             thread.join(5)
 
     return stop
+
+
+def _wait_for_end_of_writing(source: ConfigurationSource, stopped: threading.Event) -> _Signature:
+    """Return the signature of the files once it stays the same for a step; of files that go on changing, the last."""
+    now = _read_signature(source)
+    for _ in range(_DEBOUNCE_MILLISECONDS // _STEP_MILLISECONDS):
+        before = now
+        if stopped.wait(_STEP_MILLISECONDS / 1_000) or (now := _read_signature(source)) == before:
+            break
+    return now
+
+
+def _is_emptied(path: Path) -> bool:
+    """Tell whether a file is there without content, as one that is about to be written."""
+    try:
+        return path.is_file() and not path.stat().st_size
+    except OSError:
+        return False
 
 
 def _read_signature(source: ConfigurationSource) -> _Signature:

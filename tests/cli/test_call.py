@@ -171,6 +171,16 @@ class TestCall:
         assert code == 2
         assert err.startswith("unknown_tool: Tool 'nope' not found")
 
+    @pytest.mark.parametrize("agent", ["treasurer", "intern"])
+    @pytest.mark.parametrize("name", ["wire-money", "Wire.Money", "wire_mony"])
+    def test_misspelt_tool(self, run: Run, app: App, agent: str, name: str) -> None:
+        """
+        The tool that is meant is named as by other commands, also where the agent may not call it.
+        """
+        code, _, err = run("call", agent, name, "to=a", "amount=1", "--app", f"{app()}:registry")
+
+        assert (2, f"unknown_tool: Tool {name!r} not found. Did you mean 'wire_money'?\n") == (code, err)
+
     def test_json_output(self, run: Run, app: App) -> None:
         """
         `--json` gives the whole result, refusals too.

@@ -339,7 +339,7 @@ class TestWhereItIsRecorded:
         ("where", "text"),
         [
             ("memory", "A journal in memory ends with the command. Name a file: --journal PATH."),
-            ("postgresql://u:secret@host/db", "No journal can be kept in 'postgresql'."),
+            ("mysql://u:secret@host/db", "No journal can be kept in 'mysql'."),
             (":memory:", "A journal in memory is called 'memory'"),
         ],
     )

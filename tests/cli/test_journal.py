@@ -1,6 +1,6 @@
 """`journal` and `stats`; what every command on a journal says where there is none, or a hostile one."""
 
-# Tests of: journal, stats, times, event_text
+# Tests of: journal, stats, times, report/event_text
 
 from __future__ import annotations
 

@@ -47,6 +47,34 @@ class TestLooking:
 
         assert [tool["name"] for tool in json.loads(out)] == names
 
+    @pytest.mark.parametrize(
+        ("options", "names"),
+        [
+            (["money", "prices"], ["wire_money", "quote"]),
+            (["--limit", "1", "money", "prices"], ["wire_money"]),
+            (["--agent", "intern", "send money, return prices"], ["quote"]),
+            (["--agent", "intern", "wiring"], []),
+        ],
+    )
+    def test_search(self, run: Run, app: App, options: list[str], names: list[str]) -> None:
+        """
+        Tools are found by their words, the best first; `--agent` finds only what the agent may call.
+        """
+        _, out, _ = run("search", "--app", f"{app()}:registry", "--json", *options)
+        assert [tool["name"] for tool in json.loads(out)] == names
+
+        code, out, err = run("search", "--app", f"{app()}:registry", *options)
+        assert (code, err) == (0, "" if names else "No tool that 'intern' may call has them.\n")
+        assert [line.split()[0] for line in out.splitlines()[1:]] == names
+
+    def test_a_search_of_an_unknown_agent(self, run: Run, app: App) -> None:
+        """
+        A mistyped agent finds nothing, and a note says why; no words and no limit are wrong usage.
+        """
+        _, _, err = run("search", "--app", f"{app()}:registry", "--agent", "interne", "money")
+        assert "Did you mean 'intern'?" in err
+        assert (2, 2) == (run("search")[0], run("search", "--limit", "0", "money")[0])
+
     def test_nothing_fits(self, run: Run, app: App) -> None:
         """
         An empty listing says so on stderr.

@@ -13,18 +13,6 @@ from praval_tools.config.toml_lines import find_lines
 
 # Tests of: files, decode
 
-TOOLS = """
-from praval_tools import tool
-@tool
-def one(x: {hint}) -> int:
-    "One."
-    return 1
-@tool
-def two() -> int:
-    "Two."
-    return 2
-"""
-
 
 PRINTABLE = st.characters(categories=("L", "N", "P", "S"))
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from config_rig import find_schema_problems
+
+from praval_tools.config_loading import loader, source
 
 SUMS = '''
 """Functions for the configurations of the tests."""
@@ -35,6 +39,22 @@ def allow(request):
 
     return Allow()
 '''
+
+
+@pytest.fixture(autouse=True)
+def accepting_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever configuration a test reads: where it is without mistakes, its JSON Schema accepts it as well."""
+
+    read = source.read_configuration
+
+    def read_and_compare(paths: Sequence[str | os.PathLike[str]]) -> source.Reading:
+        reading = read(paths)
+        for document in () if reading.problems else reading.declarations.documents:
+            assert [] == find_schema_problems(document.data), document.text
+        return reading
+
+    for module in (loader, source):
+        monkeypatch.setattr(module, "read_configuration", read_and_compare)
 
 
 @pytest.fixture

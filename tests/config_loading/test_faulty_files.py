@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-import jsonschema_rs
 import pytest
 from attrs import frozen
 from click.testing import CliRunner
+from config_rig import find_schema_problems
 
 from praval_tools import ConfigError, ToolRegistry
 from praval_tools.cli.entry import root_command
 from praval_tools.config.files import read_document
-from praval_tools.config.json_schema import build_config_schema
+from praval_tools.config_loading.declarations import TOP_KEYS
 
 # Tests of: checks, declarations, environment, config/yaml_reader
 # Tests of: config/toml_lines, config/system, config/json_schema, cli/check, cli/config_option
@@ -102,15 +101,24 @@ class TestFaultyFiles:
             pytest.skip("it is not even YAML or TOML as it is read here")
         is_structural = any(STRUCTURAL.match(line.partition(": ")[2]) for line in case.problems)
 
-        assert is_structural is not jsonschema_rs.validator_for(build_config_schema()).is_valid(to_json(document.data))
+        assert is_structural is not (find_schema_problems(document.data) == [])
 
 
-def to_json(value: Any) -> Any:
-    """Return a value of TOML as JSON has it."""
-    if isinstance(value, dict):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [to_json(item) for item in value]
-    if value == float("inf"):
-        return 1e300
-    return value if isinstance(value, str | int | float | bool | None) else {"neither text nor number": str(value)}
+@pytest.mark.parametrize("name", TOP_KEYS)
+def test_a_section_without_a_value_is_left_out(name: str, folder: Path) -> None:
+    """The loader and the JSON Schema agree on it."""
+    (folder / "c.yml").write_text(f"{name}:\n")
+
+    assert [] == ToolRegistry.from_config("c.yml").problems()
+    assert [] == find_schema_problems({name: None})
+
+
+def test_a_url_from_the_environment_is_no_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable without `http://` is refused, and its value not shown; nothing is started."""
+    monkeypatch.setenv("ADDRESS", f"touch {SECRET}")
+    (folder / "c.yml").write_text("mcp_servers: {s: {url: '${ADDRESS}'}}\n")
+    with pytest.raises(ConfigError, match=r"line 1: mcp_servers\.s\.url: ") as caught:
+        ToolRegistry.from_config("c.yml")
+
+    assert SECRET not in str(caught.value)
+    assert not (folder / SECRET).exists()

@@ -19,6 +19,7 @@ from praval_tools import (
     ToolRegistry,
     ToolUsageError,
 )
+from praval_tools.config_loading.source import ConfigurationSource, read_configuration
 
 # Tests of: functions, settings, servers, tools/deferred, registry/from_files, config/times
 
@@ -97,6 +98,19 @@ class TestTools:
 
         assert 5 == registry.execute_tool("t", x=5)
         assert registry.get_tool("t").is_async
+
+    def test_a_schema_that_offers_the_context_of_its_function_is_refused_at_the_first_call(self, folder: Path) -> None:
+        """What a model gave for it was judged and recorded, and never arrived."""
+        code = "def add(x: float, context: ToolContext) -> None: CALLS.append(x)"
+        (folder / "sums.py").write_text(f"from praval_tools import ToolContext\nCALLS = []\n{code}\n", "utf-8")
+        schema = "parameters_schema: {type: object, properties: {x: {type: number}, context: {type: object}}}"
+        text = f"tools:\n  - {{name: t, description: D., module: sums, function: add, {schema}, shared: true}}\n"
+        registry = ToolRegistry.from_config(write(folder, text))
+
+        for arguments in ({"x": 1, "context": {"agent": "boss"}}, {"x": 1}):
+            with pytest.raises(ToolExecutionError, match="'context' is injected as the ToolContext"):
+                registry.agent("ann").call("t", **arguments)
+        assert [] == sys.modules["sums"].CALLS
 
     @pytest.mark.parametrize("schema", ["", ", parameters_schema: {type: object, properties: {x: {type: number}}}"])
     @pytest.mark.parametrize(
@@ -190,6 +204,20 @@ grants:
         registry.freeze()
         with pytest.raises(ToolUsageError, match="frozen"):
             registry.configure_from(name)
+
+    def test_a_source_that_an_agent_has_loads_nothing(self, folder: Path) -> None:
+        """Nor by the source itself, the operator's or one that it makes."""
+        name, registry = write(folder, TOOLS), ToolRegistry()
+        source = ConfigurationSource(registry, [name])
+
+        @registry.tool("widen", shared=True)
+        def widen() -> None:
+            """Load it."""
+            source.load(read_configuration([name]))
+
+        with pytest.raises(ToolExecutionError, match="'mallory' may not load a configuration"):
+            Agent("mallory", registry=registry).call("widen")
+        assert [widen] == registry.list_all_tools()
 
 
 class TestSettings:
@@ -300,13 +328,20 @@ expires = 2030-01-31T18:00:00Z
         """
         Without a path: the files of the variable, else those of the working directory.
 
-        A `config.yml` without tools, servers, agents or grants is another program's, whatever it holds.
+        A `config.yml` with neither what only praval_tools has, nor its other keys alone, is another program's.
         """
         with pytest.raises(ConfigError, match="there is no configuration here"):
             ToolRegistry.from_config()
         write(folder, TOOLS)
         write(folder, "name: x\nplugins: &all [a]\nmore: *all\n", "config.yml")
         assert 3 == len(ToolRegistry.from_config())
+        write(folder, "name: x\nlimits: 3\ncolour: red\n", "config.yml")
+        assert 3 == len(ToolRegistry.from_config())
+        write(folder, "blocks: [{tool: add, agent: ann}]\n", "config.yml")
+        assert not ToolRegistry.from_config().explain("ann", "add").allowed
+        write(folder, "limits: 3\n", "config.yml")
+        with pytest.raises(ConfigError, match=r"config\.yml, line 1: limits: expected a list"):
+            ToolRegistry.from_config()
         write(folder, "mcp_servers: {}\ndatabase: {}\n", "config.yml")
         with pytest.raises(ConfigError, match=r"config\.yml, line 2: database: unknown key"):
             ToolRegistry.from_config()

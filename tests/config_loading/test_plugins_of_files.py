@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugin_rig import Site, site  # noqa: F401
+from cli_rig import Run, run  # noqa: F401
+from plugin_rig import HEAD, HELPER, Site, site  # noqa: F401
 
 from praval_tools import ConfigError, ToolRegistry
 
-# Tests of: loader, source
+# Tests of: loader, source, references
 
 GRANT = "grants: [{tool: acme_count, agent: bob}]\n"
 
@@ -44,3 +45,27 @@ def test_a_grant_needs_the_plugin(registry: ToolRegistry) -> None:
 
     with pytest.raises(ConfigError, match=r"grants\[0\]\.tool: Tool 'acme_count' not found"):
         ToolRegistry.from_config("d.yml")
+
+
+def test_agents_of_plugins_are_declared(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """Those of a trusted plugin count as those of the file; without trust it declares none."""
+    site.install("acme", HEAD + HELPER)
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "plugins:\n  acme: {trust: true}\nagents: {ann: {}}\n"
+        "grants: [{tool: hidden, agent: helper}]\nblocks: [{tool: hidden, agent: helpr}]\n"
+    )
+    for content, expected in (
+        (text, ["5: blocks[0].agent: Agent 'helpr' is not declared. Did you mean 'helper'?"]),
+        (
+            text.replace("trust: true", "owned_by: an"),
+            [
+                "2: plugins.acme.owned_by: Agent 'an' is not declared. Did you mean 'ann'?",
+                "4: grants[0].agent: Agent 'helper' is not declared. Declare it in agents, or check the spelling.",
+                "5: blocks[0].agent: Agent 'helpr' is not declared. Declare it in agents, or check the spelling.",
+            ],
+        ),
+    ):
+        Path("tools.yml").write_text(content)
+        lines = run("check")[1].splitlines()
+        assert [f"configuration tools.yml:{problem}" for problem in expected] == lines[:-1]

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from config_rig import load
 
 from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
-from praval_tools.config_loading.source import ConfigurationSource, ConfigWarning
+from praval_tools.config_loading.source import ConfigWarning
 from praval_tools.registry.registry import get_runtime
 
 pytest.importorskip("mcp", reason="needs the SDK of MCP")
@@ -35,15 +36,6 @@ DECLARED = (
 """
 )
 GRANT = "grants: [{tool: s-say, agent: ann, where: {text: {const: hello}}}]\n"
-
-
-def load(folder: Path, text: str) -> tuple[ToolRegistry, ConfigurationSource]:
-    """Return a registry with a configuration, and its source."""
-    (folder / "c.yml").write_text(text, encoding="utf-8")
-    registry = ToolRegistry()
-    source = registry.configure_from("c.yml")
-    assert isinstance(source, ConfigurationSource)
-    return registry, source
 
 
 def call(registry: ToolRegistry, tool: str, agent: str = "ops", **arguments: object) -> Outcome:

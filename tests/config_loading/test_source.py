@@ -10,10 +10,11 @@ from importlib import invalidate_caches
 from pathlib import Path
 
 import pytest
+from config_rig import load, write
 
 from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
 from praval_tools.config_loading import source as loaded
-from praval_tools.config_loading.source import ConfigurationSource
+from praval_tools.config_loading.source import ConfigurationSource, ConfigWarning
 
 # Tests of: change, watcher, source
 
@@ -23,20 +24,6 @@ ENTRY = "  - {{name: {}, module: sums, function: add{}}}\n"
 def text(*tools: str, more: str = "", **fields: str) -> str:
     """Return a configuration with these tools; fields of a tool by its name."""
     return "tools:\n" + "".join(ENTRY.format(tool, fields.get(tool, "")) for tool in tools) + more
-
-
-def write(folder: Path, content: str) -> str:
-    """Write the configuration, and return its path."""
-    (folder / "c.yml").write_text(content, encoding="utf-8")
-    return "c.yml"
-
-
-def load(folder: Path, content: str, **options: object) -> tuple[ToolRegistry, ConfigurationSource]:
-    """Return a registry with a configuration, and its source."""
-    registry = ToolRegistry(**options)
-    source = registry.configure_from(write(folder, content))
-    assert isinstance(source, ConfigurationSource)
-    return registry, source
 
 
 def reload(folder: Path, source: ConfigurationSource, content: str) -> None:
@@ -181,6 +168,43 @@ class TestChangesAtRunTime:
             registry.block("a", "bob")
         with ToolRegistry.from_config(write(folder, text("a", more=journal, a=", shared: true"))) as registry:
             assert [True, False] == [registry.explain(agent, "a").allowed for agent in ("ann", "bob")]
+
+    def test_a_block_of_the_operator_stops_no_start(self, folder: Path) -> None:
+        """
+        Who was blocked at run time stays so; the rest of the file counts, and its grant once the block is lifted.
+
+        A block of the night before kept the program from starting, and a reload from taking anything away.
+        """
+        journal = "journal: {path: runs.db}\n"
+        grants = "grants:\n  - {tool: a, agent: ann, max_calls: 2}\n  - {tool: a, agent: bob}\n"
+        content = text("a", more=journal + grants)
+        with ToolRegistry.from_config(write(folder, content)) as registry:
+            registry.execute(ToolCall(None, "a", {"x": 1}, "ann"))
+            registry.block("a", "ann")
+        with pytest.warns(ConfigWarning, match="'a' to 'ann' is not made: a block"):
+            registry = ToolRegistry.from_config(write(folder, content))
+        with registry:
+            assert [False, True] == [registry.explain(agent, "a").allowed for agent in ("ann", "bob")]
+            assert "grant" in [problem.kind for problem in registry.problems()]
+            registry.unblock("a", "ann")
+            registry.refresh()
+            assert "grant" not in [problem.kind for problem in registry.problems()]
+            outcomes = [registry.execute(ToolCall(None, "a", {"x": 1}, "ann")).outcome for _ in range(2)]
+            assert [Outcome.OK, Outcome.FORBIDDEN] == outcomes
+
+    def test_a_block_of_the_operator_stops_no_reload(self, folder: Path) -> None:
+        """What a file takes away counts, also where somebody whom it grants a tool is blocked, by itself too."""
+        more = "grants:\n  - {tool: a, agent: ann}\n  - {tool: a, agent: bob}\n"
+        registry, source = load(folder, text("a", more=more))
+        registry.block("a", "ann")
+        with pytest.warns(ConfigWarning, match="'ann' is not made"):
+            reload(folder, source, text("a", more="grants: [{tool: a, agent: ann}]\n"))
+        assert not registry.explain("bob", "a").allowed
+        registry.unblock("a", "ann")
+        assert registry.explain("ann", "a").allowed
+        with pytest.warns(ConfigWarning, match="'ann' is not made"):
+            reload(folder, source, text("a", more="grants: [{tool: a, agent: ann}]\nblocks: [{tool: a, agent: ann}]\n"))
+        assert not registry.explain("ann", "a").allowed
 
 
 class TestCallers:

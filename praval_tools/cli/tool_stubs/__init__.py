@@ -1,0 +1,1 @@
+"""Type stubs of the agents' toolsets, for `docs stubs`."""
