@@ -6,9 +6,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Concatenate, ParamSpec
 
@@ -30,6 +29,7 @@ from praval_tools.cli.common import (
 from praval_tools.cli.config_option import build_configured_registry, configure_app_registry, select_config
 from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
+from praval_tools.config_loading.loader import LoadingContext
 from praval_tools.errors import ConfigError, ToolError
 from praval_tools.names import suggest_names
 from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
@@ -69,7 +69,7 @@ def find_app_spec(ctx: click.Context) -> str | None:
         raise CommandError(str(error)) from error
 
 
-def load_app_registry(ctx: click.Context, find_journal: Callable[[], Path | None] | None = None) -> ToolRegistry:
+def load_app_registry(ctx: click.Context, context: LoadingContext = nullcontext) -> ToolRegistry:
     """
     Return the registry that `--app` or the surroundings name; its module is also looked for in the working directory.
 
@@ -78,30 +78,30 @@ def load_app_registry(ctx: click.Context, find_journal: Callable[[], Path | None
 
     Args:
         ctx: Of the command.
-        find_journal: Returns the journal that a registry of the configuration has from its beginning.
+        context: In which files are loaded; it opens the journal, since what was done counts before what is declared.
 
     Raises:
         CommandError: There is neither an app nor a plugin, or the module or registry is missing or fails.
     """
     try:
-        registry = _find_registry(ctx, find_journal)
+        registry = _find_registry(ctx, context)
     except ConfigError as error:
         raise CommandError(str(error)) from error
     get_runtime(registry).access_store.before_first_lookup = None  # each command decides: a look writes nothing
     return registry
 
 
-def _find_registry(ctx: click.Context, find_journal: Callable[[], Path | None] | None) -> ToolRegistry:
+def _find_registry(ctx: click.Context, context: LoadingContext) -> ToolRegistry:
     spec, config = find_app_spec(ctx), select_config(ctx)
     with redirect_stdout(sys.stderr):
         if spec is not None:
             registry = load_registry(spec)
             if config.paths:
-                configure_app_registry(registry, config)
+                configure_app_registry(registry, config, context)
             return registry
         if config.declares_registry:
             add_working_folder()
-            return build_configured_registry(config, find_journal)
+            return build_configured_registry(config, context)
     if read_allow_list() == frozenset() or not find_plugins():
         raise UsageError(NO_APP_MESSAGE)
     return get_tool_registry()  # the plugins fill it

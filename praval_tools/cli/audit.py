@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,23 +19,22 @@ from rich.text import Text
 
 from praval_tools import Outcome
 from praval_tools.cli.app_option import report_options
-from praval_tools.cli.common import CommandError, UsageError, format_count, sanitize_text
-from praval_tools.cli.event_text import EventText, describe_event
+from praval_tools.cli.common import CommandError, UsageError, sanitize_text
 from praval_tools.cli.journal_option import open_selected_journal
 from praval_tools.cli.output import make_console, make_table, print_message
 from praval_tools.cli.progress import track_progress
 from praval_tools.cli.times import PastTimeParam, format_iso_time
-from praval_tools.errors import EventFormatError
 from praval_tools.journal import Journal, Record, Store
-from praval_tools.journal.codec import from_json
 from praval_tools.journal.events import EventType
+from praval_tools.names import format_count
+from praval_tools.report.event_lines import NOT_JSON, describe_record, write_json_line
+from praval_tools.report.event_text import EventText
 
 _PAGE_SIZE = 100
 _TIME_WIDTH, _MIN_REASON_WIDTH = len("12:00:00"), 8
 _MAX_COLUMN_WIDTHS = {"actor": 16, "tool": 20, "action": 24, "arguments": 40}
 _MIN_WIDE_WIDTH = 120
 """The width from which the arguments are a column of their own; below it they stand before the reason."""
-_NOT_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class _OutcomeField(msgspec.Struct):
@@ -107,7 +105,7 @@ def _read_latest(store: Store, read_after: Callable[[int], Iterator[Record]], li
 def _decode_outcome(record: Record) -> str:
     try:
         return msgspec.json.decode(record.body, type=_OutcomeField).outcome
-    except _NOT_JSON:
+    except NOT_JSON:
         return ""
 
 
@@ -118,26 +116,10 @@ def _print_json_lines(records: Iterator[Record]) -> int:
     """Print an event per line, a damaged one as text; return how many are damaged."""
     damaged = 0
     for record in records:
-        text = _to_json_object(record.body.strip())
-        if text is None:
-            damaged += 1
-            text = json.dumps({"id": record.id, "damaged": record.body.decode("utf-8", "backslashreplace")})
-        sys.stdout.write(f'{{"seq": {record.seq}, "run_seq": {json.dumps(record.run_seq)}, {text[1:]}\n')
+        line, is_readable = write_json_line(record)
+        damaged += not is_readable
+        sys.stdout.write(line)
     return damaged
-
-
-def _to_json_object(body: bytes) -> str | None:
-    """Return an event's JSON in ASCII; None where it is not a JSON object."""
-    try:
-        if type(msgspec.json.decode(body)) is dict and body.isascii() and b"\x7f" not in body and len(body) > 2:
-            return body.decode("ascii")
-    except _NOT_JSON:
-        pass  # Python's slower parser also takes very long numbers and halves of surrogate pairs
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return json.dumps(value) if isinstance(value, dict) and value else None
 
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────
@@ -146,7 +128,7 @@ def _to_json_object(body: bytes) -> str | None:
 def _print_table(records: Iterator[Record]) -> int:
     """Print the events page by page; return how many could not be read."""
     console, widths, unreadable, day = make_console(), dict[str, int](), 0, ""
-    while page := [(record, _describe_record(record)) for record in islice(records, _PAGE_SIZE)]:
+    while page := [(record, describe_record(record)) for record in islice(records, _PAGE_SIZE)]:
         unreadable += sum(text.action == "unreadable" for _, text in page)
         if not widths:
             widths = _compute_widths(page)
@@ -162,13 +144,6 @@ def _print_table(records: Iterator[Record]) -> int:
     if not widths:
         print_message("No such events.")
     return unreadable
-
-
-def _describe_record(record: Record) -> EventText:
-    try:
-        return describe_event(from_json(record.body, event_id=record.id))
-    except EventFormatError as error:
-        return EventText(record.agent or "", record.tool or "", "unreadable", "; ".join(error.problems), False)
 
 
 def _compute_widths(page: list[tuple[Record, EventText]]) -> dict[str, int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from praval_tools import Decision, Outcome, ToolArgumentsError, ToolCall, ToolResult
+from praval_tools import Decision, Outcome, ToolArgumentsError, ToolCall, ToolRegistry, ToolResult
 from praval_tools.cli.app_option import app_options, complete_agent, complete_tool, note_missing_app
 from praval_tools.cli.common import (
     EXIT_NOT_WRITTEN,
@@ -39,6 +39,15 @@ from praval_tools.cli.output import (
     to_cell,
 )
 from praval_tools.cli.remedies import format_remedy, write_as_commands
+from praval_tools.cli.repeated_call import (
+    find_waiting_request,
+    id_option,
+    list_next_commands,
+    read_stored_arguments,
+    refuse_other_arguments,
+)
+from praval_tools.errors import UnknownToolError
+from praval_tools.names import find_similar_names
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import encode_value
 from praval_tools.tools.decision import Tried
@@ -181,20 +190,32 @@ def _decision_to_json(decision: Decision) -> JsonObject:
 
 
 @click.command("call")
+@id_option
 @call_arguments
 @click.pass_context
-def call_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str, ...], as_json: bool) -> None:
+def call_command(
+    ctx: click.Context, *, agent: str, tool: str, words: tuple[str, ...], call_id: str | None, as_json: bool
+) -> None:
     """
     Call TOOL as AGENT, with every check, and print its result as JSON (a text as it is).
+
+    A call that needs an approval waits in the journal; what is printed says how it is approved and made again.
 
     Exits with 0, with 1 where the tool failed, with 2 where there is no such tool or the
     arguments do not fit, with 3 where it is refused.
     """
     registry = open_selected_registry(ctx, is_change=True, create_journal=names_journal(ctx))
     warn_if_undeclared(registry, agent)
-    call = ToolCall(name=tool, arguments=parse_words(words, registry.get_tool(tool)), agent=agent)
-    with registry, redirect_stdout(sys.stderr):  # what the tool itself prints must not mix with the result
-        result = registry.execute(call)
+    arguments = parse_words(words, registry.get_tool(tool))
+    with ExitStack() as context:
+        context.enter_context(registry)
+        if call_id is not None:
+            request = find_waiting_request(registry, agent, tool, call_id)
+            arguments = arguments if words else read_stored_arguments(request)
+            context.enter_context(refuse_other_arguments(registry, request))
+        context.enter_context(redirect_stdout(sys.stderr))  # what the tool itself prints must not mix with the result
+        result = registry.execute(ToolCall(call_id, tool, arguments, agent))
+        commands = list_next_commands(ctx, registry, result, words)
     effect = f"{tool} was called as {agent} and ended with {result.outcome.value}."
     try:
         content = encode_value(result) if result.success else None
@@ -205,11 +226,14 @@ def call_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str,
         effect += f" It returned {sanitize_text(text, max_length=_MAX_RESULT_LENGTH)}."
     with report_effect(effect, _get_exit_code(result)):
         if as_json:
-            print_json(_result_to_json(result, content))
+            print_json(_result_to_json(result, content) | {"commands": [command for _, command in commands if command]})
         elif result.success:
             _print_value(content, text)
         else:
-            _print_failure(result)
+            _print_failure(result, registry)
+            for purpose, command in commands:
+                text = f"{purpose}: {command}" if command else f"{purpose}."
+                print_message(Text(sanitize_text(text), "dim", no_wrap=True, overflow="ignore"))  # to be copied
     ctx.exit(_get_exit_code(result))
 
 
@@ -219,11 +243,13 @@ def _print_value(content: object, text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _print_failure(result: ToolResult) -> None:
-    """Print what went wrong; for a refusal what the operator may know: owner and remedy."""
+def _print_failure(result: ToolResult, registry: ToolRegistry) -> None:
+    """Print what went wrong; of a refusal also what no model reads: owner, remedy, names of other agents' tools."""
     kind = f" ({result.error_type})" if result.outcome is Outcome.TOOL_ERROR and result.error_type else ""
     text, remedy = result.error or "", ""
     decision = result.decision
+    if decision is not None and decision.rule == "unknown":
+        text = str(UnknownToolError(result.name, find_similar_names(result.name, registry.state.tools)))
     if result.outcome in _REFUSED_OUTCOMES and decision is not None:
         text = text if decision.allowed else decision.reason or text
         remedy = format_remedy(decision)
@@ -245,6 +271,8 @@ def _result_to_json(result: ToolResult, content: object) -> JsonObject:
     return {
         "tool": result.name,
         "agent": result.agent,
+        "tool_call_id": result.tool_call_id,
+        "approval_id": result.approval_id,
         "outcome": result.outcome.value,
         "result": content,
         "error": result.error,

@@ -91,7 +91,7 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
             return
     registry = open_selected_registry(ctx, is_change=True, create_journal=True)
     result, notes = _run_change(registry, change)
-    journal = registry.journal.name if registry.journal is not None else str(location.path)
+    journal = registry.journal.name if registry.journal is not None else location.name
     hint = "" if own is not None else f" Your program sees it with ToolRegistry(journal={journal!r})"
     if hint and find_app_spec(ctx) is None:
         hint += " and load_plugins(registry)"

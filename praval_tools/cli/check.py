@@ -12,13 +12,14 @@ from rich.text import Text
 
 from praval_tools import ConfigProblem, RegistryProblem, ToolRegistry
 from praval_tools.cli.app_option import add_working_folder, find_app_spec, report_options
-from praval_tools.cli.common import EXIT_PROBLEM, format_count, sanitize_text
-from praval_tools.cli.config_option import check_selected_config, select_config
+from praval_tools.cli.common import EXIT_PROBLEM, sanitize_text
+from praval_tools.cli.config_option import check_selected_config, list_unread_sources, select_config
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import print_json, print_result, to_cell
 from praval_tools.cli.remedies import write_as_commands
 from praval_tools.config.json_schema import build_config_schema
 from praval_tools.errors import ConfigError
+from praval_tools.names import format_count
 
 
 @frozen
@@ -63,13 +64,18 @@ def check_command(ctx: click.Context, as_json: bool, is_schema: bool) -> None:
         return
     registry, problems = _check(ctx)
     tools, agents = (0, 0) if registry is None else (len(registry.list_all_tools()), len(registry.agents))
+    unchecked = [] if registry is None else list_unread_sources(registry, select_config(ctx))
     if as_json:
-        print_json({"tools": tools, "agents": agents, "problems": [asdict(problem) for problem in problems]})
+        rows = [asdict(problem) for problem in problems]
+        print_json({"tools": tools, "agents": agents, "problems": rows, "unchecked": unchecked})
     else:
         for problem in problems:
             print_result(_render_problem(problem))
         summary = (format_count(len(problems), "problem"), "bold red") if problems else ("no problems", "bold green")
         print_result(Text.assemble(summary, f" in {format_count(tools, 'tool')} and {format_count(agents, 'agent')}."))
+        if unchecked:
+            names = sanitize_text(", ".join(unchecked))
+            print_result(Text(f"Not checked, since nothing is connected: the names of tools of {names}.", "dim"))
     if problems:
         ctx.exit(EXIT_PROBLEM)
 

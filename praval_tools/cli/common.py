@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 import click
 
 from praval_tools.names import suggest_names
+from praval_tools.report.text import format_arguments as format_arguments
+from praval_tools.report.text import sanitize_text as sanitize_text
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE, EXIT_REFUSED, EXIT_NOT_WRITTEN = 0, 1, 2, 3, 4
 EXIT_BROKEN_PIPE = 141
@@ -20,10 +19,6 @@ DEFAULT_JOURNAL = "praval_tools.db"
 
 _APP_KEY, _JOURNAL_KEY = "praval_tools.cli.app_option", "praval_tools.cli.journal"
 _CONFIG_KEY = "praval_tools.cli.config_option"
-_UNSAFE_CHARACTERS = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
-
 JsonObject: TypeAlias = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -63,41 +58,6 @@ class OutputError(CommandError):
             f"{effect} {text}" if effect else "" if is_broken_pipe else text,
             exit_code or (EXIT_BROKEN_PIPE if is_broken_pipe else EXIT_NOT_WRITTEN),
         )
-
-
-def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: int | None = None) -> str:
-    """
-    Return *text* safe for a terminal: control characters, escape sequences and invisible marks are spelled out.
-
-    Args:
-        text: Anything; names and descriptions may come from untrusted code.
-        keep_line_breaks: Keep line breaks; otherwise they become spaces.
-        max_length: Cut the text to this many characters.
-    """
-    plain = str(text) if keep_line_breaks else " ".join(str(text).split())
-    safe = _UNSAFE_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else _escape_character(match[0]), plain)
-    return safe if max_length is None or len(safe) <= max_length else f"{safe[: max_length - 1]}…"
-
-
-def _escape_character(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-
-
-def format_count(number: int, noun: str, plural: str | None = None) -> str:
-    """Return *number* with its noun: "1 call", "1,200 calls"; *plural* where that is not the noun with an s."""
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
-
-
-def format_arguments(arguments: object) -> str:
-    """Return the recorded arguments of a call as in a call: `to="ann", amount=3`, also where it is JSON text."""
-    if isinstance(arguments, str):
-        with suppress(ValueError, RecursionError):  # a text that is no JSON is shown as it is
-            parsed = json.loads(arguments)
-            arguments = parsed if isinstance(parsed, dict) else arguments
-    if not isinstance(arguments, dict):
-        return json.dumps(arguments, default=str)
-    return ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in arguments.items())
 
 
 def _make_context_option(name: str, metavar: str, key: str, help: str) -> Callable[[F], F]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -13,8 +12,8 @@ from praval_tools.cli.common import get_config_option
 from praval_tools.config.app import AppConfig, read_app_config
 from praval_tools.config.files import ConfigDocument, find_documents, list_config_paths, read_document
 from praval_tools.config_loading.environment import fill_variables
-from praval_tools.config_loading.loader import build_registry, check_configuration, configure_registry
-from praval_tools.config_loading.source import ConfigurationSource
+from praval_tools.config_loading.loader import LoadingContext, build_registry, check_configuration, configure_registry
+from praval_tools.config_loading.source import ConfigurationSource, find_source
 from praval_tools.forks import first_use_property
 
 _SELECTION_KEY = "praval_tools.cli.config"
@@ -75,16 +74,14 @@ def select_config(ctx: click.Context) -> SelectedConfig:
     return selected
 
 
-def build_configured_registry(
-    config: SelectedConfig, find_journal: Callable[[], Path | None] | None = None
-) -> ToolRegistry:
+def build_configured_registry(config: SelectedConfig, context: LoadingContext) -> ToolRegistry:
     """
-    Return the registry that the configuration declares, with the journal of *find_journal*, if there is one.
+    Return the registry that the configuration declares, loaded in *context*, which opens the journal.
 
     Raises:
         ConfigError: With every problem.
     """
-    return build_registry(ToolRegistry, config.paths, open_journal=False, find_journal=find_journal)
+    return build_registry(ToolRegistry, config.paths, context=context)
 
 
 def check_selected_config(config: SelectedConfig, *, has_app: bool) -> ToolRegistry:
@@ -101,11 +98,19 @@ def check_selected_config(config: SelectedConfig, *, has_app: bool) -> ToolRegis
     return check_configuration(config.paths, is_whole=not has_app)
 
 
-def configure_app_registry(registry: ToolRegistry, config: SelectedConfig) -> ConfigurationSource:
+def list_unread_sources(registry: ToolRegistry, config: SelectedConfig) -> list[str]:
+    """Return the servers and documents of the configuration that a look at it does not ask for their tools."""
+    source = find_source(registry, [Path(document.file) for document in config.documents])
+    return [] if source is None else source.list_unread_sources()
+
+
+def configure_app_registry(
+    registry: ToolRegistry, config: SelectedConfig, context: LoadingContext
+) -> ConfigurationSource:
     """
-    Put the configuration that the user names into force in the app's registry.
+    Put the configuration that the user names into force in the app's registry, in *context*, which opens the journal.
 
     Raises:
         ConfigError: With every problem.
     """
-    return configure_registry(registry, config.paths)
+    return configure_registry(registry, config.paths, context=context)

@@ -33,6 +33,7 @@ _PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugin_commands"
 COMMANDS = {
     "demo": ("demo.command", "Watch four agents answer a question about real data, or about yours."),
     "list": ("listings", "List the tools, or those that one agent may call."),
+    "search": ("listings", "Find tools by words, or those that one agent may call."),
     "show": ("listings", "Show one tool: parameters, result, owner, who may call it."),
     "agents": ("listings", "List the agents: what they own, list and request."),
     "matrix": ("matrix", "Show agents x tools, with the deciding rule in each cell."),
@@ -55,10 +56,12 @@ COMMANDS = {
     "report": ("report.command", "Write what happened as a page for the browser, for any journal."),
     "runs": ("runs", "List the runs; show one, resolve its calls in doubt."),
     "journal": ("journal", "Show where the journal is and what it holds; delete old events."),
+    "db": ("db", "Make or upgrade the tables of a journal's database; show their version."),
     "stats": ("stats", "Show how often each tool is used, and how its calls end."),
     "mcp": ("mcp", "Serve an agent's tools to MCP clients."),
     "tokens": ("tokens", "Add, list and revoke the tokens of MCP clients."),
     "plugins": ("plugins", "List the plugins, show what one requests, start one of your own."),
+    "docs": ("tool_docs.command", "Write documents of the tools: a reference, type stubs."),
     "check": ("check", "Import the app, resolve every reference, report what is wrong."),
 }
 """Command → the module of `praval_tools.cli` that holds it as `<name>_command`, and its help in one line."""

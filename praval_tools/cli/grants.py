@@ -20,10 +20,10 @@ from praval_tools.cli.change_command import (
     make_refusal,
     tool_argument,
 )
-from praval_tools.cli.common import JsonObject, UsageError, format_count
+from praval_tools.cli.common import JsonObject, UsageError
 from praval_tools.cli.times import FutureTimeParam, Param, format_time
 from praval_tools.errors import GrantError
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, format_count
 
 _WHERE_EXAMPLE: Final = """'{"amount": {"maximum": 100}}'"""
 

@@ -1,4 +1,4 @@
-"""The command `journal`, with `path` and `prune`: the journal's file, its size, and deleting old events."""
+"""The command `journal`, with `path`, `prune` and `copy`: where it is, its size, old events, another store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from pathlib import Path
 import click
 
 from praval_tools.cli.app_option import app_options, report_options
-from praval_tools.cli.common import CommandError, CommandGroup, JsonObject, UsageError, format_count
-from praval_tools.cli.journal_option import open_selected_journal
+from praval_tools.cli.common import CommandError, CommandGroup, JsonObject, UsageError
+from praval_tools.cli.journal_option import open_selected_journal, parse_place
 from praval_tools.cli.output import build_key_value_grid, print_json, print_result, report_effect, to_cell
 from praval_tools.cli.times import SpanParam
 from praval_tools.journal import Journal
+from praval_tools.journal.storage.open_store import get_store_name, is_database_url
+from praval_tools.lazy_import import load
+from praval_tools.names import format_count
 
 
 @click.group("journal", cls=CommandGroup, invoke_without_command=True)
@@ -33,10 +36,12 @@ def journal_command(ctx: click.Context, as_json: bool) -> None:
 
 def _describe_journal(journal: Journal) -> JsonObject:
     calls_in_doubt = [run.in_doubt for run in journal.runs()]
-    path = Path(os.path.abspath(journal.name))
+    name = _get_absolute_name(journal)
+    path = Path(name)
+    files = () if is_database_url(name) else (path, path.with_name(f"{path.name}-wal"))
     return {
-        "path": str(path),
-        "size": sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists()),
+        "path": name,
+        "size": sum(file.stat().st_size for file in files if file.exists()) if files else None,
         "events": journal.count(),
         "runs": len(calls_in_doubt),
         "in_doubt": sum(calls_in_doubt),
@@ -44,7 +49,13 @@ def _describe_journal(journal: Journal) -> JsonObject:
     }
 
 
-def _format_size(size: float) -> str:
+def _get_absolute_name(journal: Journal) -> str:
+    return journal.name if is_database_url(journal.name) else os.path.abspath(journal.name)
+
+
+def _format_size(size: float | None) -> str:
+    if size is None:
+        return "that of the database"
     if size < 1_000:
         return f"{size:.0f} B"
     for unit in ("kB", "MB", "GB"):
@@ -58,8 +69,31 @@ def _format_size(size: float) -> str:
 @app_options
 @click.pass_context
 def path_command(ctx: click.Context) -> None:
-    """Print the path of the journal that the other commands read."""
-    sys.stdout.write(f"{os.path.abspath(open_selected_journal(ctx).name)}\n")
+    """Print the path or the URL of the journal."""
+    sys.stdout.write(f"{_get_absolute_name(open_selected_journal(ctx))}\n")
+
+
+@journal_command.command("copy")
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@report_options
+def copy_command(ctx: click.Context, *, source: str, target: str, as_json: bool) -> None:
+    """
+    Copy a journal into an empty store, all or nothing.
+
+    So a journal in a file moves to a database, or back. SRC and DST are paths or URLs. What is written into SRC
+    meanwhile is not copied: end the programs that use it first.
+    """
+    places = parse_place(source), parse_place(target)
+    if isinstance(places[0], Path) and not places[0].exists():
+        raise CommandError(f"There is no journal {source!r}.")
+    copied: int = load("praval_tools.journal.storage.copy_store").copy_journal(*places)
+    text = f"Copied {format_count(copied, 'event')} from {get_store_name(source)!r} to {get_store_name(target)!r}."
+    with report_effect(text):
+        if as_json:
+            print_json({"source": get_store_name(source), "target": get_store_name(target), "events": copied})
+        else:
+            print_result(to_cell(text))
 
 
 @journal_command.command("prune")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -17,7 +18,8 @@ from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.errors import RegistryClosedError, ToolUsageError
 from praval_tools.journal import Journal, open_journal
-from praval_tools.journal.storage.open_store import parse_store_path
+from praval_tools.journal.storage.open_store import get_store_name, is_database_url, parse_store_path
+from praval_tools.registry.registry import get_runtime
 
 MEMORY_JOURNAL_NAME = "memory"
 
@@ -25,21 +27,28 @@ MEMORY_JOURNAL_NAME = "memory"
 @frozen
 class JournalLocation:
     """
-    The file of a journal.
+    Where a journal is.
 
     Args:
-        path: Where it is, or would be.
+        place: The path where its file is, or would be; or the URL of its database.
         is_explicit: `--journal` names it; otherwise it is the default.
     """
 
-    path: Path
+    place: Path | str
     is_explicit: bool
 
     @property
+    def name(self) -> str:
+        """The path, or the URL without secrets."""
+        return get_store_name(self.place)
+
+    @property
     def exists(self) -> bool:
-        """Whether a file with content is there; only opening it shows whether it is a journal."""
+        """Whether a file with content is there; only opening it, or a database, shows whether it is a journal."""
+        if isinstance(self.place, str):
+            return True
         try:
-            return self.path.stat().st_size > 0
+            return self.place.stat().st_size > 0
         except FileNotFoundError:
             return False
         except OSError:
@@ -50,7 +59,7 @@ class JournalLocation:
         folder, fix = (
             ("", "Check the path.") if self.is_explicit else (" in this folder", "Name yours: --journal PATH.")
         )
-        return CommandError(f"There is no journal {str(self.path)!r}{folder}. {fix}")
+        return CommandError(f"There is no journal {self.name!r}{folder}. {fix}")
 
 
 def locate_journal(ctx: click.Context) -> JournalLocation:
@@ -61,18 +70,37 @@ def locate_journal(ctx: click.Context) -> JournalLocation:
         CommandError: `--journal` names no file.
     """
     option = get_journal_option(ctx)
+    return JournalLocation(
+        parse_place(option or select_config(ctx).journal_path or DEFAULT_JOURNAL), option is not None
+    )
+
+
+def parse_place(text: str) -> Path | str:
+    """
+    Return the path or the URL that *text* names.
+
+    Raises:
+        CommandError: It names no place that outlives the command.
+    """
+    if is_database_url(text):
+        return text
     try:
-        path = parse_store_path(option or select_config(ctx).journal_path or DEFAULT_JOURNAL)
+        path = parse_store_path(text)
     except ToolUsageError as error:
         raise UsageError(str(error)) from error
     if path is None:
         raise UsageError("A journal in memory ends with the command. Name a file: --journal PATH.")
-    return JournalLocation(path, option is not None)
+    return path
 
 
 def names_journal(ctx: click.Context) -> bool:
     """Tell whether `--journal` or the configuration names a journal, which then is made where there is none yet."""
     return get_journal_option(ctx) is not None or select_config(ctx).journal_path is not None
+
+
+def names_memory(ctx: click.Context) -> bool:
+    """Tell whether the configuration keeps its journal in memory, and `--journal` names no other."""
+    return get_journal_option(ctx) is None and select_config(ctx).journal_path == MEMORY_JOURNAL_NAME
 
 
 def open_selected_registry(
@@ -81,7 +109,7 @@ def open_selected_registry(
     """
     Return the registry that `--app` names, with its journal: its own, else that of `--journal`, else the default one.
 
-    It has the plugins that the program has in it.
+    It has the plugins that the program has in it. Its journal is opened before files of a configuration are loaded.
 
     Args:
         ctx: Of the command; when it ends, a journal that was opened here is closed.
@@ -91,31 +119,69 @@ def open_selected_registry(
     Raises:
         CommandError: There is no such registry, or no such journal; the text names the fix.
     """
-    opened: list[Path] = []
+    is_open = False
 
-    def find_journal() -> Path | None:
-        """Return the journal of calls and changes: what was done to a grant counts before its declaration."""
-        location = locate_journal(ctx)
-        opened.extend([location.path] if create_journal or location.exists else [])
-        return opened[0] if opened else None
+    @contextmanager
+    def open_before_loading(registry: ToolRegistry) -> Iterator[None]:
+        nonlocal is_open
+        is_open = True
+        _open_journal(ctx, registry, create=create_journal)
+        with nullcontext() if is_change else _keep_changes_here(registry):
+            yield
 
-    registry = load_app_registry(ctx, find_journal if is_change else None)
+    registry = load_app_registry(ctx, open_before_loading)
+    if not is_open:
+        _open_journal(ctx, registry, create=create_journal)
+    if has_plugins_as_program(registry):
+        ensure_plugins_loaded(registry, is_change=is_change)
+    return registry
+
+
+def _open_journal(ctx: click.Context, registry: ToolRegistry, *, create: bool) -> None:
+    """Give a registry that has no journal of its own the one of the command, if it is there or to be created."""
+    if registry.journal is None and names_memory(ctx):
+        registry.journal = MEMORY_JOURNAL_NAME
+        return
     location = locate_journal(ctx)
-    if opened:
-        ctx.call_on_close(lambda: _detach_journal(registry))
-    elif registry.journal is not None:
+    if registry.journal is not None:
         name = registry.journal.name
         if location.is_explicit and (
-            name == MEMORY_JOURNAL_NAME or os.path.realpath(location.path) != os.path.realpath(name)
+            name == MEMORY_JOURNAL_NAME or os.path.realpath(location.name) != os.path.realpath(name)
         ):
             print_note(f"the registry has a journal of its own, {name}; --journal is not used.")
-    elif create_journal or location.exists:
-        registry.journal = location.path
+    elif create or location.exists:
+        registry.journal = location.place
         ctx.call_on_close(lambda: _detach_journal(registry))
     elif location.is_explicit:
         raise location.make_missing_error()
+
+
+@contextmanager
+def _keep_changes_here(registry: ToolRegistry) -> Iterator[None]:
+    """Write nothing of what is changed inside to the journal: a look does not record what files declare."""
+    store = get_runtime(registry).access_store
+    persistence, store.persistence = store.persistence, None
+    try:
+        yield
+    finally:
+        store.persistence = persistence
+
+
+def open_declared_registry(ctx: click.Context) -> ToolRegistry:
+    """
+    Return the registry as the app and the configuration declare it, with its plugins.
+
+    The journal of the working directory does not count, so that the result is the same on every machine; that of
+    `--journal` does.
+
+    Raises:
+        CommandError: There is no such registry, or no such journal; the text names the fix.
+    """
+    if get_journal_option(ctx) is not None:
+        return open_selected_registry(ctx)
+    registry = load_app_registry(ctx)
     if has_plugins_as_program(registry):
-        ensure_plugins_loaded(registry, is_change=is_change)
+        ensure_plugins_loaded(registry)
     return registry
 
 
@@ -141,6 +207,6 @@ def open_selected_journal(ctx: click.Context) -> Journal:
             return own
     if not location.exists:
         raise location.make_missing_error()
-    journal = open_journal(location.path)
+    journal = open_journal(location.place)
     ctx.call_on_close(journal.close)
     return journal

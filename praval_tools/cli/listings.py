@@ -1,8 +1,8 @@
-"""The commands that list and show tools and agents: `list`, `show`, `agents`, `export`."""
+"""The commands that list, find and show tools and agents: `list`, `search`, `show`, `agents`, `export`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 from rich.console import RenderableType
@@ -71,16 +71,20 @@ def list_command(
     if as_json:
         print_json([_tool_to_json(tool) for tool in tools])
     elif tools:
-        rows = [
-            (tool.name, _format_owner(tool), _render_access(tool), to_cell(tool.description, max_length=120))
-            for tool in tools
-        ]
-        print_result(build_grid(("tool", "owner", "shared / category", "description"), rows))
+        _print_tools(tools)
     else:
         total = len(registry.list_all_tools())
         has_filter = agent or category or owner or tags
         no_match = f"None of the {total} tools matches." if total > 1 else "The only tool does not match."
         print_message(no_match if total and has_filter else "The registry holds no tools.")
+
+
+def _print_tools(tools: Iterable[AnyTool]) -> None:
+    rows = [
+        (tool.name, _format_owner(tool), _render_access(tool), to_cell(tool.description, max_length=120))
+        for tool in tools
+    ]
+    print_result(build_grid(("tool", "owner", "shared / category", "description"), rows))
 
 
 def _format_owner(tool: AnyTool) -> Text:
@@ -108,6 +112,30 @@ def _tool_to_json(tool: AnyTool) -> JsonObject:
         "requires_approval": meta.requires_approval,
         "private": meta.private,
     }
+
+
+# ── search ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--agent", metavar="AGENT", shell_complete=complete_agent, help="Only what this agent may call.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="Most tools.")
+@report_options
+def search_command(
+    ctx: click.Context, *, words: tuple[str, ...], agent: str | None, limit: int, as_json: bool
+) -> None:  # fmt: skip
+    """Find tools by words in names, descriptions, parameters and tags; the best first."""
+    registry = open_selected_registry(ctx)
+    if agent is not None:
+        warn_if_undeclared(registry, agent)
+    tools = registry.search(" ".join(words), agent, limit)
+    if as_json:
+        print_json([_tool_to_json(tool) for tool in tools])
+    elif tools:
+        _print_tools(tools)
+    else:
+        print_message("No tool has these words." if agent is None else f"No tool that {agent!r} may call has them.")
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from praval_tools import Decision, Grant, ToolRegistry
 from praval_tools.cli.app_option import complete_agent, report_options
-from praval_tools.cli.common import JsonObject, format_count, sanitize_text
+from praval_tools.cli.common import JsonObject, sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.listings import list_agents, warn_if_undeclared
 from praval_tools.cli.output import (
@@ -23,6 +23,7 @@ from praval_tools.cli.output import (
     print_parts,
     to_cell,
 )
+from praval_tools.names import format_count
 from praval_tools.tools.tool import AnyTool
 
 _COLUMN_GAP = 2

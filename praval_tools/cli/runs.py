@@ -15,15 +15,7 @@ from rich.text import Text
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import load_app_registry, report_options
 from praval_tools.cli.call_tree import build_call_tree
-from praval_tools.cli.common import (
-    EXIT_PROBLEM,
-    CommandError,
-    CommandGroup,
-    JsonObject,
-    UsageError,
-    format_count,
-    sanitize_text,
-)
+from praval_tools.cli.common import EXIT_PROBLEM, CommandError, CommandGroup, JsonObject, UsageError, sanitize_text
 from praval_tools.cli.journal_option import open_selected_journal
 from praval_tools.cli.output import (
     build_grid,
@@ -40,7 +32,7 @@ from praval_tools.cli.times import format_time
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
 from praval_tools.journal.replay import FINAL_OUTCOMES, Recording, ReplayEntry
-from praval_tools.names import OPERATOR, suggest_names
+from praval_tools.names import OPERATOR, format_count, suggest_names
 
 _MAX_HINTS = 5
 

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from praval_tools.cli.app_option import report_options
-from praval_tools.cli.common import CommandError, JsonObject, format_count
+from praval_tools.cli.common import CommandError, JsonObject
 from praval_tools.cli.journal_option import open_selected_journal
 from praval_tools.cli.output import build_grid, make_console, print_json, print_message, print_parts, to_cell
 from praval_tools.cli.progress import track_progress
@@ -19,7 +19,7 @@ from praval_tools.journal import Journal
 from praval_tools.journal.codec import from_json
 from praval_tools.journal.events import EventType
 from praval_tools.journal.stats import UsageStats
-from praval_tools.names import suggest_names
+from praval_tools.names import format_count, suggest_names
 
 _FINAL_EVENT_TYPES = (EventType.AGENT_TOOL_RESULT, EventType.CALL_REFUSED)
 _MIN_WIDE_WIDTH = 140

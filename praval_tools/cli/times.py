@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from praval_tools.config.times import parse_span, parse_time
+from praval_tools.report.text import format_duration as format_duration
+from praval_tools.report.text import format_iso_time as format_iso_time
+from praval_tools.report.text import format_time as format_time
 
 if TYPE_CHECKING:
     Param = click.ParamType[Any]
@@ -66,25 +69,3 @@ class PastTimeParam(_TimeParam):
             return parse_time(value) or datetime.now(UTC) - self.convert_span(value, param, ctx)
         except OverflowError:
             self.fail(f"{value!r} is too long ago.", param, ctx)
-
-
-def format_time(time: datetime) -> str:
-    """Return *time* in UTC to the second, for people."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def format_iso_time(time: datetime) -> str:
-    """Return *time* in UTC to the second, for programs."""
-    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def format_duration(milliseconds: float | None) -> str:
-    """Return a duration in the unit that suits it; an empty text for None."""
-    if milliseconds is None:
-        return ""
-    if milliseconds < 1_000:
-        return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
-    seconds = milliseconds / 1_000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 3_600 else f"{seconds / 3_600:.1f} h"

@@ -97,7 +97,7 @@ def _find_journal(ctx: click.Context) -> Journal | None:
         if location.is_explicit:
             raise location.make_missing_error()
         return None
-    journal = open_journal(location.path)
+    journal = open_journal(location.place)
     ctx.call_on_close(journal.close)
     return journal
 

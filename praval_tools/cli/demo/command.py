@@ -9,15 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from praval_tools.cli.common import (
-    EXIT_PROBLEM,
-    EXIT_USAGE,
-    CommandError,
-    UsageError,
-    format_count,
-    sanitize_text,
-    traceback_option,
-)
+from praval_tools.cli.common import EXIT_PROBLEM, EXIT_USAGE, CommandError, UsageError, sanitize_text, traceback_option
 from praval_tools.cli.demo.files import JOURNAL_FILE, REPORT_FILE, DemoFiles, prepare_files
 from praval_tools.cli.demo.processes import CRASH_POINTS, ConsoleSettings, ProcessTask, run_in_subprocess
 from praval_tools.cli.demo.terminal import StepPrinter, show_spinner
@@ -31,6 +23,7 @@ from praval_tools.demo.scenario import RUN_ID
 from praval_tools.demo.steps import ClosingStep, CrashStep, ResumeStep
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import open_journal
+from praval_tools.names import format_count
 
 _PIPE_WIDTH = 80
 _MCP_SCENE = "mcp"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from praval_tools import Allow
 from praval_tools.access.events import OwnershipTransferred, ToolAssigned, ToolRegistered
-from praval_tools.cli.common import format_count, sanitize_text
+from praval_tools.cli.common import sanitize_text
 from praval_tools.cli.demo import text_charts
 from praval_tools.cli.matrix import build_access_matrix, build_matrix_tables
 from praval_tools.cli.output import (
@@ -27,6 +27,7 @@ from praval_tools.cli.output import (
 )
 from praval_tools.demo import phrases, steps
 from praval_tools.demo.run_report import RunReport
+from praval_tools.names import format_count
 
 _MAX_WIDTH = 100
 _EXAMPLE_COMMAND = "praval-tools --app praval_tools.demo:registry why analyst read_rows count=21"

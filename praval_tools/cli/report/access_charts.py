@@ -9,8 +9,8 @@ from attrs import frozen
 from praval_tools import ToolRegistry
 from praval_tools.cli.matrix import AccessMatrix, build_access_matrix
 from praval_tools.cli.output import NO_ACCESS_RULES
-from praval_tools.cli.report.markup import Markup, build_code, build_element, build_row, join_markup
-from praval_tools.cli.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
+from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
+from praval_tools.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
 
 _AGENTS_X, _TOOLS_X, _ROW_HEIGHT = 190, 500, 40
 _RULES = ("owner", "listed", "category", "shared", "granted")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from praval_tools.cli.common import format_arguments
-from praval_tools.cli.report import run_charts
-from praval_tools.cli.report.markup import Markup, build_code, build_element, build_row, escape_text
 from praval_tools.journal.history import History, HistoryCall
+from praval_tools.report import run_charts
+from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text
 
 
 def _build_card(agent: str, code: Markup, *lines: object, class_: str | None = None) -> Markup:

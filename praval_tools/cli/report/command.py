@@ -10,7 +10,7 @@ import click
 
 from praval_tools.access.events import StateEvent
 from praval_tools.cli.app_option import app_options, find_app_spec
-from praval_tools.cli.common import CommandError, UsageError, format_count
+from praval_tools.cli.common import CommandError, UsageError
 from praval_tools.cli.journal_option import open_selected_journal, open_selected_registry
 from praval_tools.cli.output import print_note, print_result, report_effect, to_cell
 from praval_tools.cli.progress import track_progress
@@ -22,6 +22,7 @@ from praval_tools.errors import EventFormatError
 from praval_tools.journal import Record
 from praval_tools.journal.codec import from_json
 from praval_tools.journal.history import build_history
+from praval_tools.names import format_count
 
 DEFAULT_FILE = "praval-report.html"
 _MAX_MATRIX_CELLS = 4_000

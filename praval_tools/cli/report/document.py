@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from string import Template
 
-from praval_tools.cli.report.markup import Markup, join_markup
+from praval_tools.report.markup import Markup, join_markup
 
 _PACKAGE = "praval_tools.cli.report"
 

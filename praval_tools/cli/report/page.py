@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve, frozen
 
 from praval_tools.access.events import StateEvent
-from praval_tools.cli.common import format_count
-from praval_tools.cli.event_text import describe_event
-from praval_tools.cli.report import access_charts, call_sections, run_charts
+from praval_tools.cli.report import access_charts, call_sections
 from praval_tools.cli.report.document import render_document
-from praval_tools.cli.report.markup import Markup, build_element, build_row, join_markup
 from praval_tools.cli.times import format_time
 from praval_tools.journal.history import History
+from praval_tools.names import format_count
+from praval_tools.report import run_charts
+from praval_tools.report.event_text import describe_event
+from praval_tools.report.markup import Markup, build_element, build_row, join_markup
 
 _MAX_CALLS, _MAX_TIMELINE_CALLS, _MAX_CARDS, _MAX_CHANGES = 1_000, 150, 60, 200
 

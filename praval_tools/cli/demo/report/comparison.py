@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from praval_tools.cli.report.markup import Markup, join_markup
-from praval_tools.cli.report.run_charts import ROW_HEIGHT, TOP, draw_axis
-from praval_tools.cli.report.svg import (
+from praval_tools.demo import phrases
+from praval_tools.demo.question import Question
+from praval_tools.demo.statistics import Comparison, select_shown_groups
+from praval_tools.report.markup import Markup, join_markup
+from praval_tools.report.run_charts import ROW_HEIGHT, TOP, draw_axis
+from praval_tools.report.svg import (
     CHART_WIDTH,
     Scale,
     draw_chart,
@@ -15,9 +18,6 @@ from praval_tools.cli.report.svg import (
     draw_legend,
     draw_line,
 )
-from praval_tools.demo import phrases
-from praval_tools.demo.question import Question
-from praval_tools.demo.statistics import Comparison, select_shown_groups
 
 _MAX_GROUPS = 16
 

@@ -8,20 +8,22 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from praval_tools.cli.demo.report.comparison import render_comparison
-from praval_tools.cli.report import access_charts, call_sections, run_charts
+from praval_tools.cli.report import access_charts, call_sections
 from praval_tools.cli.report.document import render_document
-from praval_tools.cli.report.markup import (
+from praval_tools.demo import phrases
+from praval_tools.demo.question import Question
+from praval_tools.demo.run_report import RunReport
+from praval_tools.demo.steps import AccessStep, AnswerStep, PictureStep, RunReportStep, Step
+from praval_tools.journal.history import HistoryCall
+from praval_tools.names import format_count
+from praval_tools.report import run_charts
+from praval_tools.report.markup import (
     Markup,
     build_code,
     build_element,
     build_row,
     join_markup,
 )
-from praval_tools.demo import phrases
-from praval_tools.demo.question import Question
-from praval_tools.demo.run_report import RunReport
-from praval_tools.demo.steps import AccessStep, AnswerStep, PictureStep, RunReportStep, Step
-from praval_tools.journal.history import HistoryCall
 
 _RECOVERY_TEXTS = {
     "again": "in doubt. The tool is idempotent, so it ran again with the same key, found that key in the file, and "
@@ -92,7 +94,7 @@ def _build_run(run_report: RunReport) -> dict[str, object]:
     return {
         "timeline": run_charts.render_timeline(run_report, process_end="killed"),
         "doubts": join_markup(*(_build_doubt(call) for call in run_report.calls if call.recovery)),
-        "effects_title": f"{len(run_report.effects)} effects, "
+        "effects_title": f"{format_count(len(run_report.effects), 'effect')}, "
         + ("each exactly once" if is_exact else "and something is wrong"),
         "effects": join_markup(
             *(build_row(build_dim_cell(number), effect.tool, effect.by, effect.text) for number, effect in effects)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from praval_tools.cli.common import sanitize_text
+from praval_tools.report.text import sanitize_text
 
-_VOID_ELEMENTS: Final = {"img"}
+_VOID_ELEMENTS: Final = {"img", "input"}
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML already, also to the templates of Jinja2."""
 
     __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return the text, which templates insert as it is."""
+        return self
 
 
 def escape_text(value: object, *, max_length: int | None = None) -> Markup:
@@ -51,4 +55,5 @@ def build_row(*cells: object, class_: str | None = None) -> Markup:
 
 def join_markup(*children: object) -> Markup:
     """Return *children* one after the other."""
-    return Markup("".join(one if isinstance(one, Markup) else escape_text(one) for one in children if one is not None))
+    present = (child for child in children if child is not None)
+    return Markup("".join(child if isinstance(child, Markup) else escape_text(child) for child in present))

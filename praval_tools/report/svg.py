@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from praval_tools.cli.report.markup import Markup, build_element, escape_text, join_markup
+from praval_tools.report.markup import Markup, build_element, escape_text, join_markup
 
 CHART_WIDTH = 720
 _MIN_LOGARITHMIC = 0.001

@@ -6,13 +6,12 @@ from functools import singledispatch
 
 from attrs import frozen
 
-from praval_tools import Grant
 from praval_tools.access import events as changes
-from praval_tools.cli.common import format_arguments, format_count
-from praval_tools.cli.times import format_duration, format_time
+from praval_tools.access.permissions import Grant
 from praval_tools.journal import events
 from praval_tools.journal.recorded_decisions import RecordedDecision
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, format_count
+from praval_tools.report.text import format_arguments, format_duration, format_time
 
 
 @frozen

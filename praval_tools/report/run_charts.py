@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from praval_tools.cli.report.markup import Markup, join_markup
-from praval_tools.cli.report.svg import (
+from praval_tools.journal.history import History
+from praval_tools.report.markup import Markup, join_markup
+from praval_tools.report.svg import (
     CHART_WIDTH,
     Scale,
     draw_bar,
@@ -17,7 +18,6 @@ from praval_tools.cli.report.svg import (
     draw_line,
     find_decades,
 )
-from praval_tools.journal.history import History
 
 ROW_HEIGHT, TOP = 28, 12
 """Height of a row of a chart, and space above the first."""
@@ -92,26 +92,26 @@ def render_calls_per_agent(history: History) -> Markup:
     scale = Scale(0, max((counts.total() for counts in agents.values()), default=1), 128, CHART_WIDTH - 60)
     shapes: list[Markup] = []
     for number, (agent, counts) in enumerate(agents.items()):
-        y, done = 6 + 36 * number, 0
+        y, total = 6 + 36 * number, 0
         shapes.append(draw_label(116, y + 17, agent, anchor="end"))
         for outcome, calls in sorted(counts.items(), key=lambda pair: (pair[0] != "ok", pair[0])):
-            left, right = scale(done) + 1, scale(done + calls) - 1
+            left, right = scale(total) + 1, scale(total + calls) - 1
             class_ = get_outcome_class(outcome)
             shapes.append(draw_bar(left, y, right - left, 24, class_, f"{agent}: {calls} {outcome}"))
-            done += calls
-        shapes.append(draw_label(scale(done) + 8, y + 17, done, class_="small"))
+            total += calls
+        shapes.append(draw_label(scale(total) + 8, y + 17, total, class_="small"))
     return draw_chart(12 + 36 * len(agents), *shapes, title="Calls per agent")
 
 
 def render_outcomes(history: History) -> Markup:
     """Return how all calls ended, as one bar."""
     scale = Scale(0, max(len(history.calls), 1), 0, CHART_WIDTH)
-    done, shapes = 0, []
+    total, shapes = 0, []
     for outcome, calls in history.outcome_counts.most_common():
-        left, right = scale(done), scale(done + calls)
+        left, right = scale(total), scale(total + calls)
         shapes.append(draw_bar(left + 1, 0, right - left - 2, 34, get_outcome_class(outcome), f"{outcome}: {calls}"))
         shapes.append(draw_label(left + 12, 22, f"{outcome} {calls}", class_="inside"))
-        done += calls
+        total += calls
     return draw_chart(36, *shapes, title="How the calls ended")
 
 

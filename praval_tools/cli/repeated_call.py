@@ -1,0 +1,131 @@
+"""The option `--id` of `call`: a call that waits for an approval is named, and made again once it is approved."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from praval_tools import Deny, Outcome, ToolRegistry, ToolResult
+from praval_tools.cli.common import (
+    DEFAULT_JOURNAL,
+    JsonObject,
+    UsageError,
+    get_app_option,
+    get_config_option,
+    get_journal_option,
+)
+from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME
+from praval_tools.clock import SystemClock
+from praval_tools.execution.approvals import UNANSWERED
+from praval_tools.journal import Journal
+from praval_tools.journal.redaction.redactor import MARKER_PATTERN
+from praval_tools.journal.stored_approvals import StoredApprovals
+from praval_tools.registry.registry import get_runtime
+from praval_tools.tools.decision import ApprovalRequest
+
+id_option = click.option(
+    "--id",
+    "call_id",
+    metavar="CALL_ID",
+    help="Make the call again that waited for an approval under this id: once, with its arguments.",
+)
+
+
+def find_waiting_request(registry: ToolRegistry, agent: str, tool: str, call_id: str) -> ApprovalRequest:
+    """
+    Return the request of a call of *agent* to *tool* that waits for an approval, or has an answer that is not used.
+
+    Raises:
+        UsageError: There is none of this id; the text says why that may be.
+    """
+    journal = _find_lasting_journal(registry)
+    if journal is None:
+        raise UsageError("--id names a call that waits in a journal, and there is none. Name it: --journal PATH.")
+    wanted = (call_id, agent, tool, (), None)
+    for request in _list_requests(journal):
+        if (request.tool_call_id, request.agent, request.tool, request.chain, request.run_id) == wanted:
+            return request
+    raise UsageError(
+        f"No call {call_id!r} of {agent!r} to {tool!r} waits: it ran already, its approval has expired, or it was "
+        f"never made. praval-tools approvals lists those that wait; without --id the call is a new one."
+    )
+
+
+def read_stored_arguments(request: ApprovalRequest) -> JsonObject:
+    """
+    Return the arguments of a call that waits.
+
+    Raises:
+        UsageError: Secrets are among them.
+    """
+    if _holds_secrets(request):
+        raise UsageError(
+            f"The arguments of call {request.tool_call_id!r} hold secrets, which the journal does not keep: "
+            f"give all arguments again."
+        )
+    return dict(request.arguments)
+
+
+def _holds_secrets(request: ApprovalRequest) -> bool:
+    return MARKER_PATTERN.search(json.dumps(request.arguments, ensure_ascii=False, default=str)) is not None
+
+
+@contextmanager
+def refuse_other_arguments(registry: ToolRegistry, request: ApprovalRequest) -> Iterator[None]:
+    """Deny the call of *request*, while the `with` block runs, where it has other arguments than those."""
+    handler, own_handler = get_runtime(registry).approvals.effective_handler, registry.approvals.handler
+
+    def answer_request(asked: ApprovalRequest) -> object:
+        if asked.tool_call_id == request.tool_call_id and asked.digest != request.digest:
+            text = f"call {request.tool_call_id!r} was made with other arguments, or its tool was another one"
+            return Deny(f"{text}; without --id it is a new call", by="praval-tools")
+        return UNANSWERED if handler is None else handler(asked)
+
+    registry.approvals.handler = answer_request
+    try:
+        yield
+    finally:
+        registry.approvals.handler = own_handler
+
+
+def list_next_commands(
+    ctx: click.Context, registry: ToolRegistry, result: ToolResult, words: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    """Return what the operator does about a call that needs an approval: each time what for, and the command."""
+    if result.outcome is not Outcome.APPROVAL_REQUIRED:
+        return []
+    journal, call = _find_lasting_journal(registry), ["call", result.agent or "", result.name]
+    if journal is None and registry.journal is not None:
+        return [("An approval needs a journal in a file, and that of this registry is in memory", "")]
+    if journal is None:
+        again = _write_command(ctx, [*call, *words], journal=DEFAULT_JOURNAL)
+        return [("An approval needs a journal, which keeps the request", again)]
+    request = next((row for row in _list_requests(journal) if row.id == result.approval_id), None)
+    if request is None:  # somebody answered and used it meanwhile
+        return []
+    given = ["ARGUMENTS"] if _holds_secrets(request) else []
+    return [
+        ("To approve it", _write_command(ctx, ["approvals", "approve", request.id])),
+        ("Then, to make it once", _write_command(ctx, [*call, *given, "--id", request.tool_call_id])),
+    ]
+
+
+def _find_lasting_journal(registry: ToolRegistry) -> Journal | None:
+    journal = registry.journal
+    return None if journal is None or journal.name == MEMORY_JOURNAL_NAME else journal
+
+
+def _list_requests(journal: Journal) -> list[ApprovalRequest]:
+    return [entry.request for entry in StoredApprovals(journal.store, SystemClock()).list_entries()]
+
+
+def _write_command(ctx: click.Context, words: list[str], *, journal: str | None = None) -> str:
+    """Return a command with the options of this one that say which registry and journal is meant."""
+    options = [("--app", get_app_option(ctx)), *(("--config", path) for path in get_config_option(ctx))]
+    options.append(("--journal", get_journal_option(ctx) or journal))
+    named = [word for option, value in options if value is not None for word in (option, value)]
+    return shlex.join(["praval-tools", *words, *named])

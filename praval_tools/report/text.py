@@ -1,0 +1,64 @@
+"""Texts that are safe to show: control characters spelled out, arguments as in a call, times in UTC, durations."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+
+_UNSAFE_CHARACTERS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: int | None = None) -> str:
+    """
+    Return *text* safe for a terminal: control characters, escape sequences and invisible marks are spelled out.
+
+    Args:
+        text: Anything; names and descriptions may come from untrusted code.
+        keep_line_breaks: Keep line breaks; otherwise they become spaces.
+        max_length: Cut the text to this many characters.
+    """
+    plain = str(text) if keep_line_breaks else " ".join(str(text).split())
+    safe = _UNSAFE_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else _escape_character(match[0]), plain)
+    return safe if max_length is None or len(safe) <= max_length else f"{safe[: max_length - 1]}…"
+
+
+def _escape_character(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def format_arguments(arguments: object) -> str:
+    """Return the recorded arguments of a call as in a call: `to="ann", amount=3`, also where it is JSON text."""
+    if isinstance(arguments, str):
+        with suppress(ValueError, RecursionError):  # a text that is no JSON is shown as it is
+            parsed = json.loads(arguments)
+            arguments = parsed if isinstance(parsed, dict) else arguments
+    if not isinstance(arguments, dict):
+        return json.dumps(arguments, default=str)
+    return ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in arguments.items())
+
+
+def format_time(time: datetime) -> str:
+    """Return *time* in UTC to the second, for people."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def format_iso_time(time: datetime) -> str:
+    """Return *time* in UTC to the second, for programs."""
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def format_duration(milliseconds: float | None) -> str:
+    """Return a duration in the unit that suits it; an empty text for None."""
+    if milliseconds is None:
+        return ""
+    if milliseconds < 1_000:
+        return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3_600 else f"{seconds / 3_600:.1f} h"

@@ -1,0 +1,129 @@
+"""Tells open pages that something new was recorded: a small notice, upon which a page asks for its content again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from praval_tools.forks import ForkSafeLock
+from praval_tools.journal.events import EventType
+from praval_tools.journal.storage.protocol import Record
+
+MAX_STREAMS: Final = 100
+"""How many streams are open at once."""
+MAX_STREAMS_OF_SESSION: Final = 8
+"""How many of them are of one session: a browser keeps one for each of its pages."""
+
+_APPROVAL_TYPES: Final = frozenset((EventType.APPROVAL_ASKED.value, EventType.APPROVAL_ANSWERED.value))
+
+
+class TooManyStreamsError(Exception):
+    """There are as many streams as there may be."""
+
+
+class Subscription:
+    """
+    What one open page waits for. However slow its reader is, one notice waits for it: the latest.
+
+    Args:
+        topic: `calls`, `approvals`, or `run:` and a run's id.
+        seq: The number of the latest event that the page shows.
+        loop: The event loop in which the page is served.
+    """
+
+    def __init__(self, topic: str, seq: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.topic, self.seq, self._loop = topic, seq, loop
+        self._event = asyncio.Event()
+
+    def notify(self, seq: int) -> None:
+        """Announce to the page, from any thread, news up to *seq*."""
+
+        def set_event() -> None:
+            if seq > self.seq:
+                self.seq = seq
+                self._event.set()
+
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(set_event)
+
+    async def wait(self, seconds: float) -> int | None:
+        """Return the number of the latest event once there is news; None if there is none in time."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return None
+        self._event.clear()
+        return self.seq
+
+
+class Feed:
+    """The open pages; a listener of a journal's index."""
+
+    def __init__(
+        self, *, max_streams: int = MAX_STREAMS, max_streams_of_session: int = MAX_STREAMS_OF_SESSION
+    ) -> None:
+        self._max_streams, self._max_streams_of_session = max_streams, max_streams_of_session
+        self._subscriptions: dict[Subscription, str] = {}
+        self._latest: dict[str, int] = {}
+        self._lock = ForkSafeLock()
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Tell the pages that show something of *records*, which are in order."""
+        news = dict(_iter_topics(records))
+        with self._lock:
+            for topic in ("calls", "approvals"):
+                self._latest[topic] = max(self._latest.get(topic, 0), news.get(topic, 0))
+            subscriptions = list(self._subscriptions)
+        for subscription in subscriptions:
+            if subscription.topic in news:
+                subscription.notify(news[subscription.topic])
+
+    @contextmanager
+    def subscribe(self, topic: str, session: str, seq: int) -> Iterator[Subscription]:
+        """
+        Announce news to a page, as long as this lasts.
+
+        Args:
+            topic: What it shows.
+            session: Of whom it is.
+            seq: The number of the latest event that it shows; what came later is news at once.
+
+        Raises:
+            TooManyStreamsError: There are as many streams as there may be.
+        """
+        subscription = Subscription(topic, seq, asyncio.get_running_loop())
+        with self._lock:
+            of_session = Counter(self._subscriptions.values())[session]
+            if len(self._subscriptions) >= self._max_streams or of_session >= self._max_streams_of_session:
+                raise TooManyStreamsError
+            self._subscriptions[subscription] = session
+            latest = self._latest.get(topic, 0)
+        if latest > seq:
+            subscription.notify(latest)
+        try:
+            yield subscription
+        finally:
+            with self._lock:
+                del self._subscriptions[subscription]
+
+    @property
+    def stream_count(self) -> int:
+        """How many pages are open."""
+        return len(self._subscriptions)
+
+
+def _iter_topics(records: Sequence[Record]) -> Iterator[tuple[str, int]]:
+    """Yield the topics of records, each with the number of the record; the last one of a topic counts."""
+    for record in records:
+        seq = record.seq or 0
+        if record.call_id is not None:
+            yield "calls", seq
+        if record.type in _APPROVAL_TYPES:
+            yield "approvals", seq
+        if record.run_id is not None:
+            yield f"run:{record.run_id}", seq
+
+

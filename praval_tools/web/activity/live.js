@@ -1,0 +1,50 @@
+// Follows the stream of a page: at news it asks for the page again, and replaces what is marked with data-live.
+"use strict";
+(() => {
+  const state = document.querySelector("[data-stream]");
+  if (!state || !window.EventSource) return;
+  let waiting = false, again = false, shown = "";
+
+  const say = (text) => { if (shown !== text) { state.textContent = shown = text; } };
+  const isBusy = (region) =>
+    region.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button, summary")
+    || [...region.querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue);
+
+  const replace = (page) => {
+    let left = false;
+    for (const region of document.querySelectorAll("[data-live]")) {
+      const fresh = page.getElementById(region.id);
+      if (!fresh || fresh.innerHTML === region.innerHTML) continue;
+      if (isBusy(region)) { left = true; continue; }
+      const places = [...region.querySelectorAll(".wide")].map((part) => part.scrollLeft);
+      const link = document.activeElement && region.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      region.replaceChildren(...document.adoptNode(fresh).childNodes);
+      [...region.querySelectorAll(".wide")].forEach((part, number) => { part.scrollLeft = places[number] || 0; });
+      const same = link && [...region.querySelectorAll("a")].find((each) => each.getAttribute("href") === link);
+      if (same) same.focus({ preventScroll: true });
+    }
+    say(left ? "There is news. What you are writing is left as it is: reload the page when you are done." : "Live: follows what happens.");
+  };
+
+  const refresh = async () => {
+    if (waiting) { again = true; return; }
+    waiting = true;
+    try {
+      do {
+        again = false;
+        const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "manual" });
+        if (!answer.ok) { say("The page could not be renewed: reload it."); return; }
+        replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      } while (again);
+    } catch { say("The server does not answer: trying again."); }
+    finally { waiting = false; }
+  };
+
+  const source = new EventSource(state.dataset.stream);
+  source.addEventListener("open", () => say("Live: follows what happens."));
+  source.addEventListener("news", refresh);
+  source.addEventListener("end", () => { source.close(); say("Your session is over: log in again."); });
+  source.addEventListener("error", () => say(source.readyState === EventSource.CLOSED
+    ? "The page does not follow what happens any more: reload it." : "The connection was lost: trying again."));
+})();

@@ -1,0 +1,154 @@
+"""The views of what happens, over real HTTP: calls, runs, audit, exports, statistics; hostile texts; viewers."""
+
+# Tests of: calls, audit, statistics, parts, routes, host
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from activity_rig import Server, serve_journal
+
+from praval_tools import ToolCall, ToolRegistry
+from praval_tools.web.activity.audit import parse_query
+
+HOSTILE = '"><script>alert(1)</script>\u202e=cmd|calc'
+RUN = '=1"><script>alert(1)</script> a/b?c&d%41'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server over a journal with a run, a failure, a refusal, hostile texts and a megabyte of arguments."""
+    path = tmp_path_factory.mktemp("journal") / "runs.db"
+    with ToolRegistry(journal=path) as registry:
+
+        @registry.tool("echo", owned_by="ann")
+        def echo(text: str, fail: bool = False) -> str:
+            """Return a text."""
+            if fail:
+                raise ValueError(text)
+            return text
+
+        with registry.run(RUN):
+            registry.execute(ToolCall("c1", "echo", {"text": HOSTILE}, "ann"))
+            registry.execute(ToolCall("c2", "echo", {"text": HOSTILE, "fail": True}, "ann"))
+            registry.execute(ToolCall("c3", "echo", {"text": "no"}, "bob"))
+            registry.execute(ToolCall("c4", "echo", {"text": "x" * 1_000_000}, "ann"))
+        registry.execute(ToolCall("c5", "echo", {"text": "-2+3"}, HOSTILE))
+        registry.execute(ToolCall(None, HOSTILE, {"a": 1}, "ann"))
+    with serve_journal(path) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    """A browser without scripts, logged in as an operator."""
+    with httpx.Client(base_url=server.url, cookies={"user": "olga"}, timeout=30) as client:
+        yield client
+
+
+PAGES = ["/calls", "/runs", "/approvals", "/doubts", "/audit", "/statistics", "/statistics?days="]
+
+
+class TestPages:
+    @pytest.mark.parametrize("page", PAGES)
+    def test_hostile_texts_are_shown_as_texts_and_cut(self, client: httpx.Client, page: str) -> None:
+        """No text becomes markup, turns the direction, or makes a page long."""
+        answer = client.get(page)
+
+        assert 200 == answer.status_code
+        assert "<script>alert" not in answer.text
+        assert "\u202e" not in answer.text
+        assert len(answer.content) < 100_000
+
+    def test_the_latest_calls_are_shown_with_rule_outcome_and_result(self, client: httpx.Client) -> None:
+        """The timeline and a row for each call."""
+        text = client.get("/calls").text
+        assert "<svg" in text
+        for word in ("tool error", "forbidden", "owner", "data-stream"):
+            assert word in text
+
+    def test_a_run_is_shown_whatever_its_id(self, client: httpx.Client) -> None:
+        """Its calls in order, with links to the whole of them."""
+        answer = client.get("/runs/show", params={"id": RUN})
+        assert 200 == answer.status_code
+        rows = answer.text.partition("<tbody>")[2]
+        assert rows.index("tool error") < rows.index("forbidden")
+        assert "<script>alert" not in answer.text
+        assert 404 == client.get("/runs/show", params={"id": "none"}).status_code
+        assert "&lt;script&gt;" in client.get("/runs").text
+
+    def test_all_of_a_call_is_plain_text(self, client: httpx.Client) -> None:
+        """However long; no browser takes it for a page."""
+        answer = client.get("/calls/content", params={"run": RUN, "call": "c4"})
+        assert len(answer.text) > 2_000_000
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert "nosniff" == answer.headers["x-content-type-options"]
+        assert 404 == client.get("/calls/content", params={"run": RUN, "call": "none"}).status_code
+
+
+class TestAudit:
+    def test_a_search_selects_and_links_go_on(self, client: httpx.Client) -> None:
+        """By agent, outcome and rule; the form keeps what was searched."""
+        text = client.get("/audit", params={"agent": "bob"}).text
+        assert "forbidden" in text
+        assert "tool_error" not in text.partition("</form>")[2]
+        assert 'value="bob"' in text
+        text = client.get("/audit", params={"outcome": "ok", "rule": "owner"}).text.partition("</form>")[2]
+        assert 'class="chip good"' in text
+        assert 'class="chip bad"' not in text
+
+    @pytest.mark.parametrize(
+        ("fields", "problem"),
+        [
+            ({"since": "soon"}, "since: this is not a time"),
+            ({"since": "99999999999999999999d"}, "since: "),
+            ({"since": "1h", "until": "2h"}, "The span is empty"),
+        ],
+    )
+    def test_a_time_that_cannot_be_read_is_said(
+        self, client: httpx.Client, fields: dict[str, str], problem: str
+    ) -> None:
+        """On the page, and by the exports."""
+        for path in ("/audit", "/audit.csv"):
+            answer = client.get(path, params=fields)
+            assert 400 == answer.status_code
+            assert problem in answer.text
+
+    def test_the_export_as_lines_of_json_holds_every_event(self, client: httpx.Client, server: Server) -> None:
+        """As the command line prints them."""
+        answer = client.get("/audit.jsonl")
+        lines = [json.loads(line) for line in answer.text.splitlines()]
+        assert [record.seq for record in server.journal.store.read()] == [line["seq"] for line in lines]
+        assert "attachment" in answer.headers["content-disposition"]
+
+    def test_no_cell_of_the_export_as_csv_is_a_formula(self, client: httpx.Client) -> None:
+        """Not where an agent, a tool or an argument begins with `=`, `+`, `-` or `@`, nor behind quotes or spaces."""
+        rows = list(csv.reader(io.StringIO(client.get("/audit.csv").text)))
+        assert "seq" == rows[0][0]
+        assert any(HOSTILE.split("\u202e")[0] in cell for row in rows for cell in row)
+        for row in rows[1:]:
+            for cell in row[1:]:
+                assert not cell.lstrip('" \t').startswith(("=", "+", "-", "@"))
+
+    def test_a_search_without_fields_is_of_everything(self) -> None:
+        """Empty fields do not count."""
+        assert parse_query({"agent": "", "since": ""}) == parse_query({})
+
+
+class TestStatistics:
+    def test_figures_are_of_all_calls_a_tool_or_an_agent(self, client: httpx.Client) -> None:
+        """With charts that the server draws; other spans than the known ones are the usual one."""
+        for query, words in (
+            ("", ("echo", "ann", "Durations", "<svg")),
+            ("?tool=echo&days=1", ("Statistics of tool echo", "By agent")),
+            ("?agent=bob&days=hm", ("Statistics of agent bob", "By tool")),
+            ("?tool=none", ("No calls in this span",)),
+        ):
+            text = client.get(f"/statistics{query}").text
+            for word in words:
+                assert word in text

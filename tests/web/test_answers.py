@@ -1,0 +1,296 @@
+"""Answers on the page: approvals that other processes wait for, calls in doubt, stale forms, viewers, wrong forms."""
+
+# Tests of: approvals, doubts, forms, activity
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from activity_rig import Server, serve_journal
+
+from praval_tools import ApprovalRequest, ToolCall, ToolInDoubtError, ToolRegistry
+from praval_tools.web.activity.activity import edit_arguments, parse_json
+
+DRIVER = Path(__file__).parents[1] / "support" / "approval_driver.py"
+Process = subprocess.Popen[str]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server over the journal of the other process."""
+    with serve_journal(tmp_path / "runs.db") as server:
+        yield server
+
+
+@pytest.fixture
+def waiting(server: Server, tmp_path: Path) -> Iterator[Process]:
+    """Another process, which waits for an approval."""
+    with _start_driver(tmp_path) as process:
+        yield process
+        process.kill()
+
+
+def _start_driver(folder: Path) -> Process:
+    arguments = [sys.executable, str(DRIVER), "wait", str(folder), "r1"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("asked")
+    return process
+
+
+def _open_client(server: Server, user: str = "olga") -> httpx.Client:
+    return httpx.Client(base_url=server.url, cookies={"user": user}, timeout=30)
+
+
+def _read_form(text: str, action: str, number: int = 0) -> dict[str, str]:
+    """Return the fields of a form of a page, as a browser would send them."""
+    form = re.findall(rf'<form[^>]*action="{action}".*?</form>|<form.*?action="{action}".*?</form>', text, re.DOTALL)[
+        number
+    ]
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', form))
+    return {name: unescape(value) for name, value in fields.items()}
+
+
+class TestApprovals:
+    def test_a_process_that_waits_goes_on_when_the_page_approves(self, server: Server, waiting: Process) -> None:
+        """What will run is shown, and who asked; who answered is in the journal."""
+        with _open_client(server) as client:
+            page = client.get("/approvals").text
+            for word in ("clerk", "pay", "risk", "bob", "amount"):
+                assert word in page
+            fields = _read_form(page, "/approvals/answer")
+            answer = client.post("/approvals/answer", data={**fields, "answer": "allow", "reason": "as agreed"})
+            assert 303 == answer.status_code
+            assert "Approved." in client.get(answer.headers["location"]).text
+            assert "No call waits" in client.get("/approvals").text
+
+        out, _ = waiting.communicate(timeout=60)
+        assert ["answered by olga", "ok"] == out.split("\n")[:2]
+        (event,) = server.journal.read(type="approval_answered")
+        assert ("olga", "as agreed") == (event.event.by, event.event.reason)  # type: ignore[union-attr]
+
+    def test_a_denial_ends_the_call(self, server: Server, waiting: Process) -> None:
+        """The tool does not run."""
+        with _open_client(server) as client:
+            fields = _read_form(client.get("/approvals").text, "/approvals/answer")
+            client.post("/approvals/answer", data={**fields, "answer": "deny", "reason": "no"})
+        out, _ = waiting.communicate(timeout=60)
+        assert "approval_denied" in out
+
+    def test_edited_arguments_run(self, server: Server, waiting: Process, tmp_path: Path) -> None:
+        """All of them are in the form; one that is changed is what runs."""
+        with _open_client(server) as client:
+            page = client.get("/approvals").text
+            assert "{&quot;to&quot;: &quot;bob&quot;, &quot;amount&quot;: 5}" in page
+            fields = _read_form(page, "/approvals/answer")
+            edit = {"answer": "allow", "arguments": '{"to": "bob", "amount": 2}'}
+            assert 303 == client.post("/approvals/answer", data={**fields, **edit}).status_code
+        out, _ = waiting.communicate(timeout=60)
+        assert "ok" in out
+        assert "2 to bob\n" == (tmp_path / "effects").read_text()
+
+    def test_the_second_of_two_operators_gets_a_message_and_changes_nothing(
+        self, server: Server, waiting: Process
+    ) -> None:
+        """A form that was opened before somebody else answered."""
+        with _open_client(server) as first, _open_client(server, "pia") as second:
+            fields = _read_form(first.get("/approvals").text, "/approvals/answer")
+            stale = _read_form(second.get("/approvals").text, "/approvals/answer")
+            first.post("/approvals/answer", data={**fields, "answer": "deny"})
+            answer = second.post("/approvals/answer", data={**stale, "answer": "allow"})
+        assert 409 == answer.status_code
+        assert "Nothing was changed" in answer.text
+        assert 1 == len(list(server.journal.read(type="approval_answered")))
+        out, _ = waiting.communicate(timeout=60)
+        assert "approval_denied" in out
+
+    @pytest.mark.parametrize(
+        ("user", "changed", "status"),
+        [
+            ("viewer", {}, 403),
+            ("olga", {"token": "forged"}, 403),
+            ("olga", {"answer": "perhaps"}, 400),
+            ("olga", {"arguments": "[1]"}, 400),
+            ("olga", {"arguments": "{"}, 400),
+            ("olga", {"arguments": '{"amount": 1, "amount": 2}'}, 400),
+            ("olga", {"id": "none"}, 409),
+            ("olga", {"reason": "x" * 3_000_000}, 413),
+        ],
+    )
+    def test_a_form_that_may_not_or_cannot_count_changes_nothing(
+        self, server: Server, waiting: Process, user: str, changed: dict[str, str], status: int
+    ) -> None:
+        """Viewers, forged and damaged forms."""
+        with _open_client(server) as operator, _open_client(server, user) as client:
+            fields = {**_read_form(operator.get("/approvals").text, "/approvals/answer"), "answer": "allow", **changed}
+            assert status == client.post("/approvals/answer", data=fields).status_code
+            assert 400 == operator.post("/approvals/answer", json=fields).status_code
+            twice = b"&".join([f"token={quote(fields['token'])}".encode()] * 2)
+            form = {"content-type": "application/x-www-form-urlencoded"}
+            assert 400 == operator.post("/approvals/answer", content=twice, headers=form).status_code
+        assert [] == list(server.journal.read(type="approval_answered"))
+
+    def test_a_viewer_sees_no_form(self, server: Server, waiting: Process) -> None:
+        """What waits is shown to look at."""
+        with _open_client(server, "viewer") as client:
+            page = client.get("/approvals").text
+        assert "bob" in page
+        assert "<button" not in page
+
+
+def _request(**arguments: object) -> ApprovalRequest:
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC)
+    return ApprovalRequest(
+        id="a", tool_call_id="c", tool="t", agent="x", chain=(), arguments=arguments, risk_level="low", reason="",
+        run_id=None, fingerprint="", asked=now, expires=now, digest="",
+    )  # fmt: skip
+
+
+class TestEdits:
+    @pytest.mark.parametrize(
+        ("text", "are_changes", "expected"),
+        [
+            ("", False, None),
+            ('{"to": "ann", "amount": 5}', False, None),
+            ('{"amount": 5, "to": "ann"}', False, None),
+            ('{"to": "ann"}', False, {"to": "ann"}),
+            ('{"to": "ann", "amount": true}', False, {"to": "ann", "amount": True}),
+            ('{"amount": 7}', True, {"to": "ann", "amount": 7}),
+            ("{}", True, None),
+        ],
+    )
+    def test_what_is_written_is_what_runs(
+        self, text: str, are_changes: bool, expected: dict[str, object] | None
+    ) -> None:
+        """All arguments, or what differs; a form that changes nothing does not edit."""
+        assert expected == edit_arguments(_request(to="ann", amount=5), text, are_changes=are_changes)
+
+    @pytest.mark.parametrize("text", ["NaN", '{"a": 1, "a": 2}', "[" * 100_000, "{"])
+    def test_what_is_not_plain_json_is_refused(self, text: str) -> None:
+        """Also where Python's parser takes it."""
+        with pytest.raises(ValueError, match="."):
+            parse_json(text)
+
+
+PROGRAM = """
+import os, sys
+from praval_tools import ToolCall, ToolRegistry
+
+registry = ToolRegistry(journal=sys.argv[1])
+
+@registry.tool("wire", owned_by="ann")
+def wire(amount: int) -> str:
+    "Wire."
+    os._exit(7)
+
+with registry.run("=1/&%41 <b>"):
+    registry.execute(ToolCall("c1", "wire", {"amount": 3}, "ann"))
+"""
+
+
+class TestDoubts:
+    @pytest.fixture
+    def doubt(self, server: Server, tmp_path: Path) -> str:
+        """A run whose process died in a call; its id is hostile."""
+        run = [sys.executable, "-c", PROGRAM, str(tmp_path / "runs.db")]
+        assert 7 == subprocess.run(run, check=False, timeout=60).returncode
+        return "=1/&%41 <b>"
+
+    @staticmethod
+    def _go_on(path: Path, run_id: str) -> str:
+        """Open the run again, as its program would; return what the call gives."""
+        with ToolRegistry(journal=path) as registry:
+
+            @registry.tool("wire", owned_by="ann")
+            def wire(amount: int) -> str:
+                """Wire."""
+                return f"ran again with {amount}"
+
+            with registry.run(run_id):
+                try:
+                    ended = registry.execute(ToolCall("c1", "wire", {"amount": 3}, "ann"))
+                    return f"{ended.result} {ended.error}"
+                except ToolInDoubtError:
+                    return "in doubt"
+
+    @pytest.mark.parametrize(
+        ("answer", "outcome"),
+        [
+            ({"answer": "result", "result": '"sent"'}, "sent"),
+            ({"answer": "error", "error": "the bank was closed"}, "bank was closed"),
+            ({"answer": "rerun"}, "ran again with 3"),
+        ],
+    )
+    def test_a_doubt_that_is_resolved_lets_the_run_go_on(
+        self, server: Server, doubt: str, tmp_path: Path, answer: dict[str, str], outcome: str
+    ) -> None:
+        """With the result, the error, or by running again; the journal says by whom."""
+        with _open_client(server) as client:
+            page = client.get("/doubts/show", params={"run": doubt, "call": "c1"}).text
+            number = ["result", "error", "rerun"].index(answer["answer"])
+            fields = _read_form(page, "/doubts/resolve", number)
+            done = client.post("/doubts/resolve", data={**fields, **answer})
+            assert 303 == done.status_code
+            again = client.post("/doubts/resolve", data={**fields, **answer})
+            assert 409 == again.status_code
+        assert outcome in self._go_on(tmp_path / "runs.db", doubt)
+        assert any("olga" == getattr(event, "by", "") for event in server.journal.events())
+
+    def test_a_form_of_an_earlier_doubt_does_not_resolve_a_later_one(
+        self, server: Server, doubt: str, tmp_path: Path
+    ) -> None:
+        """It was resolved, ran again, and crashed again: somebody has to look anew."""
+        with _open_client(server) as client:
+            page = client.get("/doubts/show", params={"run": doubt, "call": "c1"}).text
+            stale = _read_form(page, "/doubts/resolve", 0)
+            rerun = _read_form(page, "/doubts/resolve", 2)
+            client.post("/doubts/resolve", data=rerun)
+            subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path / "runs.db")], check=False, timeout=60)
+            answer = client.post("/doubts/resolve", data={**stale, "result": "1"})
+        assert 409 == answer.status_code
+        assert "once more" in answer.text
+
+    def test_a_run_that_is_open_is_left_to_its_process(self, server: Server, doubt: str, tmp_path: Path) -> None:
+        """The form says so, and changes nothing."""
+        with _open_client(server) as client, ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            fields = _read_form(
+                client.get("/doubts/show", params={"run": doubt, "call": "c1"}).text, "/doubts/resolve", 2
+            )
+            with registry.run(doubt):
+                answer = client.post("/doubts/resolve", data=fields)
+        assert 409 == answer.status_code
+        assert "Nothing was changed" in answer.text
+
+    @pytest.mark.parametrize(
+        ("user", "changed", "status"),
+        [
+            ("viewer", {}, 403),
+            ("olga", {"token": ""}, 403),
+            ("olga", {"result": "sent"}, 400),
+            ("olga", {"answer": "error", "error": " "}, 400),
+            ("olga", {"answer": "x"}, 400),
+            ("olga", {"seq": "x"}, 400),
+            ("olga", {"call": "none"}, 409),
+        ],
+    )
+    def test_wrong_forms_change_nothing(
+        self, server: Server, doubt: str, user: str, changed: dict[str, str], status: int
+    ) -> None:
+        """Viewers, forged and damaged forms."""
+        count = server.journal.count()
+        with _open_client(server) as operator, _open_client(server, user) as client:
+            page = operator.get("/doubts/show", params={"run": doubt, "call": "c1"}).text
+            fields = {**_read_form(page, "/doubts/resolve", 0), "result": "1", **changed}
+            assert status == client.post("/doubts/resolve", data=fields).status_code
+            assert 404 == client.get("/doubts/show", params={"run": doubt, "call": "none"}).status_code
+        assert count == server.journal.count()
